@@ -1,0 +1,67 @@
+# Every step of this project, by one name each. `make` alone prints the list.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SEEDS ?= 200
+START ?= 0
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(STAMP) ## Build .venv with everything for work on the code (PYTHON=python3.12 chooses another Python)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.PHONY: system
+system: ## Check, and where allowed install, what only the operating system can give
+	@PYTHON='$(PYTHON)' scripts/system.sh
+
+.PHONY: test
+test: system setup lint types ## Everything that must hold before a change is taken
+	@$(MAKE) --no-print-directory simulate SEEDS=200 START=0
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: setup ## Style, formatting, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: fmt
+fmt: setup ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: types
+types: setup ## Check the types (mypy, strict)
+	$(BIN)/mypy src tests $(wildcard bench)
+
+.PHONY: simulate
+simulate: setup ## Run the simulated installation under faults (SEEDS=200 START=0)
+	$(BIN)/python -m crawlfleet.testing.simulation --seeds $(SEEDS) --start $(START)
+
+.PHONY: bench
+bench: setup ## Measure the store on this machine
+	$(BIN)/python -m bench.store
+
+.PHONY: docs
+docs: setup ## Build the documentation into build/site
+	$(BIN)/mkdocs build --strict --site-dir build/site
+
+.PHONY: clean
+clean: ## Remove everything that was built, .venv included
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The test kit: what tests, benches and the simulation are built from."""

@@ -1,0 +1,26 @@
+from collections.abc import Iterator
+
+import pytest
+
+from crawlfleet.testing.servers import PostgresServer, RedisServer
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_dsn(postgres_server: PostgresServer) -> Iterator[str]:
+    """A fresh, empty database for one test."""
+    dsn = postgres_server.create_database()
+    yield dsn
+    postgres_server.drop_database(dsn)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """One Redis for all tests: flush it before relying on what it holds."""
+    with RedisServer() as server:
+        yield server
