@@ -1,0 +1,98 @@
+"""The one tree of errors.
+
+    CrawlfleetError
+    ├── UsageError                 the caller can mend it
+    │   ├── InvalidInput     422   names the field
+    │   ├── NotFound         404
+    │   ├── Conflict         409   illegal transition, other body under one idempotency key, ...
+    │   │   ├── NotLeader          a write of an older term
+    │   │   └── SessionEnded       a node speaks for a session that is over
+    │   ├── NotAllowed       403
+    │   └── OverLimit        429
+    ├── Unavailable          503   a retry can help
+    │   ├── StoreUnavailable       nothing was written
+    │   └── OutcomeUnknown         the write may or may not have happened: read again before deciding
+    ├── ConfigError                names the setting
+    └── InvariantBroken      500   a bug of ours
+
+Inside a batch a bad item is an answer (`model.answers.Refusal`), not an exception.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CrawlfleetError(Exception):
+    code: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 500
+    may_retry: ClassVar[bool] = False
+
+
+class UsageError(CrawlfleetError):
+    code = "usage"
+    http_status = 400
+
+
+class InvalidInput(UsageError):
+    code = "invalid_input"
+    http_status = 422
+
+    def __init__(self, detail: str, *, field: str | None = None) -> None:
+        super().__init__(f"{field}: {detail}" if field else detail)
+        self.detail = detail
+        self.field = field
+
+
+class NotFound(UsageError):
+    code = "not_found"
+    http_status = 404
+
+
+class Conflict(UsageError):
+    code = "conflict"
+    http_status = 409
+
+
+class NotLeader(Conflict):
+    code = "not_leader"
+
+    def __init__(self, term: int) -> None:
+        super().__init__(f"term {term} is over")
+        self.term = term
+
+
+class SessionEnded(Conflict):
+    code = "session_ended"
+
+
+class NotAllowed(UsageError):
+    code = "not_allowed"
+    http_status = 403
+
+
+class OverLimit(UsageError):
+    code = "over_limit"
+    http_status = 429
+
+
+class Unavailable(CrawlfleetError):
+    code = "unavailable"
+    http_status = 503
+    may_retry = True
+
+
+class StoreUnavailable(Unavailable):
+    code = "store_unavailable"
+
+
+class OutcomeUnknown(Unavailable):
+    code = "outcome_unknown"
+
+
+class ConfigError(CrawlfleetError):
+    code = "config"
+
+
+class InvariantBroken(CrawlfleetError):
+    code = "invariant_broken"

@@ -1,0 +1,1 @@
+"""What exists: records, statuses and the table of legal transitions. Pure."""

@@ -1,0 +1,36 @@
+"""Answers to the items of a batch. A bad item is answered; its neighbours go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Stable: clients may branch on these words."""
+
+    INVALID_INPUT = "invalid_input"
+    TOO_LARGE = "too_large"
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_TASK = "unknown_task"
+    UNKNOWN_NODE = "unknown_node"
+    UNKNOWN_DEPENDENCY = "unknown_dependency"
+    IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
+    BATCH_REFUSED = "batch_refused"
+    ILLEGAL_TRANSITION = "illegal_transition"
+    ALREADY_FINAL = "already_final"
+    NOT_FINAL = "not_final"
+    NOT_READY = "not_ready"
+    STALE_EXECUTION = "stale_execution"
+    WRONG_NODE = "wrong_node"
+    SESSION_ENDED = "session_ended"
+    NODE_NOT_READY = "node_not_ready"
+    DOES_NOT_FIT = "does_not_fit"
+    OVER_LIMIT = "over_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    code: Code
+    detail: str
+    field: str | None = None

@@ -1,0 +1,70 @@
+"""Events: every change of state, written in the transaction that made it.
+
+One transaction writes one row with a few `EventBatch`es (columns, not objects); reading expands them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from crawlfleet.model.instants import Instant
+
+
+class Kind(StrEnum):
+    TASK_SUBMITTED = "task.submitted"
+    TASK_READY = "task.ready"
+    TASK_ASSIGNED = "task.assigned"
+    TASK_STARTED = "task.started"
+    TASK_RECALLED = "task.recalled"
+    TASK_REASSIGN = "task.reassign"
+    TASK_RETRYING = "task.retrying"
+    TASK_COMPLETED = "task.completed"
+    TASK_FAILED = "task.failed"
+    TASK_TIMEOUT = "task.timeout"
+    TASK_CANCELLED = "task.cancelled"
+    TASK_REOPENED = "task.reopened"
+    TASK_REPRIORITIZED = "task.reprioritized"
+    TASK_DROPPED = "task.dropped"
+    NODE_REGISTERED = "node.registered"
+    NODE_UNREGISTERED = "node.unregistered"
+    NODE_ONLINE = "node.online"
+    NODE_DRAINING = "node.draining"
+    NODE_OFFLINE = "node.offline"
+    NODE_TIMEOUT = "node.timeout"
+    NODE_HEALTH_CHANGED = "node.health_changed"
+    NODE_UNAVAILABLE = "scheduler.node_unavailable"
+    LEADER_ELECTED = "leader.elected"
+    QUEUE_PAUSED = "queue.paused"
+    QUEUE_RESUMED = "queue.resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Events of one kind: `each` holds a column per field, `shared` what is the same for all."""
+
+    kind: Kind
+    each: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.each.values()))) if self.each else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    number: int
+    at: Instant
+    kind: str
+    data: Mapping[str, Any]
+
+
+def expand(first_number: int, at: Instant, batches: Sequence[EventBatch]) -> Iterator[Event]:
+    number = first_number
+    for batch in batches:
+        for position in range(len(batch)):
+            data = dict(batch.shared) | {name: column[position] for name, column in batch.each.items()}
+            yield Event(number, at, batch.kind, data)
+            number += 1

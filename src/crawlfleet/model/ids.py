@@ -1,0 +1,86 @@
+"""Ids: 63-bit integers that sort by time and never repeat.
+
+    41 bits  milliseconds since 2024            sorts by time; good until 2093
+    10 bits  number of the master's start       no two starts of any master share one within 1,024 starts, so that
+                                                ids never repeat even when a wall clock is set back
+    12 bits  sequence within the millisecond    what does not fit borrows from the next millisecond
+
+Inside they are integers (narrow keys that append to the B-tree); people see `task-` and sixteen hex digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.instants import Instant
+
+TaskId = int
+ExecutionId = int
+NodeId = int
+
+EPOCH_MS = 1_704_067_200_000
+BOOT_BITS = 10
+SEQUENCE_BITS = 12
+BOOTS = 1 << BOOT_BITS
+_PER_MS = 1 << SEQUENCE_BITS
+_TIME_SHIFT = BOOT_BITS + SEQUENCE_BITS
+_HEX_DIGITS = 16
+_MAX_ID = (1 << 63) - 1
+
+
+class IdFactory:
+    """Makes ids in ascending order, also while the clock stands or jumps back."""
+
+    def __init__(self, boot: int, wall_ms: Callable[[], Instant]) -> None:
+        self._boot = (boot % BOOTS) << SEQUENCE_BITS
+        self._wall_ms = wall_ms
+        self._last_ms = 0
+        self._sequence = 0
+
+    def one(self) -> int:
+        return self.take(1)[0]
+
+    def take(self, count: int) -> list[int]:
+        now = self._wall_ms() - EPOCH_MS
+        if now > self._last_ms:
+            self._last_ms, self._sequence = now, 0
+        ids: list[int] = []
+        while len(ids) < count:
+            if self._sequence == _PER_MS:
+                self._last_ms, self._sequence = self._last_ms + 1, 0
+            run = min(count - len(ids), _PER_MS - self._sequence)
+            first = (self._last_ms << _TIME_SHIFT) | self._boot | self._sequence
+            ids.extend(range(first, first + run))
+            self._sequence += run
+        return ids
+
+
+def made_at(any_id: int) -> Instant:
+    """When the id was made, by the clock of the master that made it."""
+    return (any_id >> _TIME_SHIFT) + EPOCH_MS
+
+
+def task_text(task: TaskId) -> str:
+    return f"task-{task:016x}"
+
+
+def execution_text(execution: ExecutionId) -> str:
+    return f"exec-{execution:016x}"
+
+
+def node_text(node: NodeId) -> str:
+    return f"node-{node:016x}"
+
+
+def parse(text: str, prefix: str, *, field: str) -> int:
+    """The integer of `prefix-` and sixteen hex digits; raises InvalidInput with the field named."""
+    head, _, digits = text.partition("-")
+    if head == prefix and len(digits) == _HEX_DIGITS and digits.isascii() and digits.isalnum():
+        try:
+            value = int(digits, 16)
+        except ValueError:
+            value = -1
+        if 0 < value <= _MAX_ID and digits == f"{value:016x}":
+            return value
+    raise InvalidInput(f"not an id of the form {prefix}- and {_HEX_DIGITS} hex digits", field=field)

@@ -1,0 +1,28 @@
+"""Instants and spans.
+
+An instant is an integer of milliseconds since the Unix epoch, UTC: it sorts, subtracts and crosses every database and
+wire unchanged. Text with a zone appears only where people read it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+Instant = int
+"""Milliseconds since 1970-01-01T00:00:00Z."""
+
+
+def to_text(at: Instant) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_text(text: str) -> Instant:
+    """Raises ValueError for text that is no ISO 8601 instant or that leaves out its zone."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("an instant needs a time zone, such as 2026-01-31T12:00:00Z")
+    return round(moment.timestamp() * 1000)
+
+
+def ms(seconds: float) -> int:
+    return round(seconds * 1000)

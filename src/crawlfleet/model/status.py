@@ -1,0 +1,128 @@
+"""Statuses, and the one table of legal transitions.
+
+The numbers are stored, the words are shown. A task that is final leaves that state only when a person retries it,
+which opens its next round (`REOPENED`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Self
+
+
+class Word(IntEnum):
+    """A stored number with a word for people."""
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def of_word(cls, word: str) -> Self:
+        """Raises KeyError for a word that is none."""
+        if word != word.lower():
+            raise KeyError(word)
+        return cls[word.upper()]
+
+
+class TaskStatus(Word):
+    PENDING = 0
+    WAITING = 1
+    ASSIGNED = 2
+    PROCESSING = 3
+    RETRYING = 4
+    COMPLETED = 10
+    FAILED = 11
+    TIMEOUT = 12
+    CANCELLED = 13
+
+    @property
+    def is_final(self) -> bool:
+        return self >= TaskStatus.COMPLETED
+
+    @property
+    def is_held(self) -> bool:
+        """On a node, under an execution."""
+        return self in (TaskStatus.ASSIGNED, TaskStatus.PROCESSING)
+
+
+class ExecutionStatus(Word):
+    """How an execution ended. While it lives it is shown as its task's status."""
+
+    COMPLETED = 1
+    FAILED = 2
+    TIMEOUT = 3
+    CANCELLED = 4
+    LOST = 5
+    PREEMPTED = 6
+    RETURNED = 7
+
+
+class NodeStatus(Word):
+    PENDING = 0
+    ONLINE = 1
+    MAINTENANCE = 2
+    OFFLINE = 3
+    UNRESPONSIVE = 4
+
+
+class Health(Word):
+    UNKNOWN = 0
+    HEALTHY = 1
+    DEGRADED = 2
+    UNHEALTHY = 3
+
+
+class ClusterStatus(Word):
+    ACTIVE = 0
+    INACTIVE = 1
+    MAINTENANCE = 2
+
+
+class Recall(Word):
+    """Why a node is asked to stop an execution."""
+
+    NONE = 0
+    CANCEL = 1
+    DEADLINE = 2
+    PREEMPT = 3
+    MOVE = 4
+
+
+class ErrorClass(Word):
+    NETWORK = 1
+    HTTP = 2
+    BLOCKED = 3
+    PARSE = 4
+    INPUT = 5
+    TIMEOUT = 6
+    CRASH = 7
+    POLICY = 8
+    INTERNAL = 9
+
+
+_S = TaskStatus
+_FROM_A_NODE = frozenset({_S.PENDING, _S.RETRYING, _S.COMPLETED, _S.FAILED, _S.TIMEOUT, _S.CANCELLED})
+
+TRANSITIONS: dict[TaskStatus, frozenset[TaskStatus]] = {
+    _S.PENDING: frozenset({_S.ASSIGNED, _S.CANCELLED}),
+    _S.WAITING: frozenset({_S.PENDING, _S.CANCELLED}),
+    _S.ASSIGNED: _FROM_A_NODE | {_S.PROCESSING},
+    _S.PROCESSING: _FROM_A_NODE,
+    _S.RETRYING: frozenset({_S.PENDING, _S.CANCELLED}),
+    _S.COMPLETED: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.TIMEOUT: frozenset(),
+    _S.CANCELLED: frozenset(),
+}
+
+REOPENED = frozenset({_S.PENDING, _S.WAITING})
+"""Where the next round of a final task may begin."""
+
+
+def is_legal(have: TaskStatus, want: TaskStatus) -> bool:
+    return want in TRANSITIONS[have]
+
+
+LIVE_STATUSES = tuple(status for status in TaskStatus if not status.is_final)
+FINAL_STATUSES = tuple(status for status in TaskStatus if status.is_final)

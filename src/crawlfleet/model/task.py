@@ -1,0 +1,122 @@
+"""Tasks: the live row that moves, the final row that stays, and the record people read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from crawlfleet.model.execution import Failure
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.status import Recall, TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    max_retries: int = 3
+    base_delay_s: float = 2.0
+    max_delay_s: float = 300.0
+
+
+class LiveTask(NamedTuple):
+    """The narrow hot row of a task that is not final. `node` and `execution` are 0 while no node holds it."""
+
+    id: TaskId
+    status: TaskStatus
+    lane: LaneId
+    round: int
+    retries: int
+    """Retries used in this round: what the user's policy counts."""
+    losses: int
+    """Executions lost with their node or their shared process: they cost no retry."""
+    deaths: int
+    """Deaths alone in a process of its own: three make it poison."""
+    waits: int
+    """Parents that have not completed yet."""
+    due_at: Instant | None
+    timeout_s: int
+    recall: Recall
+    node: NodeId = 0
+    session: int = 0
+    execution: ExecutionId = 0
+    assigned_at: Instant | None = None
+    started_at: Instant | None = None
+    deadline_at: Instant | None = None
+
+    def unheld(self, status: TaskStatus, **changes: object) -> LiveTask:
+        """This row off its node."""
+        return self._replace(
+            status=status, recall=Recall.NONE, node=0, session=0, execution=0, assigned_at=None, started_at=None,
+            deadline_at=None, **changes,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+class FinalTask(NamedTuple):
+    """The row of a task that is final, until a person opens its next round."""
+
+    id: TaskId
+    status: TaskStatus
+    lane: LaneId
+    round: int
+    retries: int
+    losses: int
+    deaths: int
+    timeout_s: int
+    node: NodeId
+    execution: ExecutionId
+    assigned_at: Instant | None
+    started_at: Instant | None
+    ended_at: Instant
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """Everything about one task, for people."""
+
+    id: TaskId
+    project: str
+    workflow: str | None
+    name: str | None
+    task_type: str
+    queue: str
+    priority: int
+    created_at: Instant
+    parameters: bytes
+    spec: bytes | None
+    status: TaskStatus
+    round: int
+    retries: int
+    losses: int
+    deaths: int
+    waits: int
+    due_at: Instant | None
+    timeout_s: int
+    recall: Recall
+    node: NodeId | None
+    execution: ExecutionId | None
+    assigned_at: Instant | None
+    started_at: Instant | None
+    ended_at: Instant | None
+    reason: str | None
+    lane: LaneId
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    task: TaskId
+    round: int
+    project: str
+    task_type: str
+    cause: str
+    failure: Failure | None
+    buried_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterGroup:
+    cause: str
+    count: int
+    newest_at: Instant
+    example: TaskId

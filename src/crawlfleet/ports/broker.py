@@ -1,0 +1,114 @@
+"""The broker: hints. Anything in it may be lost, doubled or reordered; the worst that follows is a short delay.
+
+Behind every wait for a hint stands a poll of the store of at most a second, and all of it can be rebuilt from there.
+Nothing here raises for a broker that is away: an answer is then empty, a hint is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from crawlfleet.model.event import Event
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.node import Measurement
+from crawlfleet.model.requirement import LaneId
+
+LEADER = "leader"
+"""Signal: there may be something to place."""
+
+
+def node_topic(node: NodeId) -> str:
+    """Signal: a node has something to hear."""
+    return f"node:{node}"
+
+
+class Window(NamedTuple):
+    lane: LaneId
+    head: TaskId
+    size: int
+    is_deep: bool
+    """The store may have more than the window shows."""
+
+
+class ReadyIndex(Protocol):
+    """Bounded windows over the lanes of ready tasks, oldest first. Masters offer, the leader takes."""
+
+    async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+        """Newly ready tasks. A full window keeps its oldest, drops the rest and becomes deep."""
+        ...
+
+    async def windows(self) -> list[Window]:
+        """Windows that hold something, or that are deep and should be refilled (head 0)."""
+        ...
+
+    async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
+        """Take the oldest out of their windows."""
+        ...
+
+    async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
+        """What the store has at the head of the lane, without what was taken meanwhile."""
+        ...
+
+    async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
+        """No longer ready."""
+        ...
+
+    async def clear(self) -> None: ...
+
+
+class Signals(Protocol):
+    """Wake-ups by topic. A signal sent while nobody waits is kept for the next wait."""
+
+    async def wake(self, topics: Sequence[str]) -> None: ...
+
+    async def wait(self, topic: str, timeout_s: float) -> bool:
+        """True when woken, False after the timeout. One signal wakes everybody who waits."""
+        ...
+
+
+class FreedFeed(Protocol):
+    """Slots that became free on any master, for the leader's ledger. Bounded; losing some is found by reconciling."""
+
+    async def post(self, freed: Sequence[tuple[NodeId, TaskId]]) -> None: ...
+
+    async def take_all(self) -> list[tuple[NodeId, TaskId]]: ...
+
+
+class EventFan(Protocol):
+    """Events to whoever listens now. Who misses one reads the log."""
+
+    async def publish(self, events: Sequence[Event]) -> None: ...
+
+    async def last_published(self) -> int: ...
+
+
+class LiveBoard(Protocol):
+    """The newest measurement of each node, for screens and scores."""
+
+    async def put(self, node: NodeId, measurement: Measurement) -> None: ...
+
+    async def all(self) -> dict[NodeId, Measurement]: ...
+
+
+class Broker(Protocol):
+    @property
+    def ready(self) -> ReadyIndex: ...
+
+    @property
+    def signals(self) -> Signals: ...
+
+    @property
+    def freed(self) -> FreedFeed: ...
+
+    @property
+    def events(self) -> EventFan: ...
+
+    @property
+    def board(self) -> LiveBoard: ...
+
+    async def generation(self) -> str:
+        """Changes when the broker was emptied: the leader then rebuilds."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""What to decide: pure functions of state, time and chance, and their explanations."""

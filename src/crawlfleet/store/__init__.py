@@ -1,0 +1,1 @@
+"""Truth: tables, migrations, one file per aggregate; what differs by dialect in its own folder."""

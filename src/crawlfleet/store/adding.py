@@ -1,0 +1,223 @@
+"""Adding tasks: idempotency, parents, and the rows, in one transaction for many callers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.store import Accepted, Added, NewTask, Submission, SubmissionAnswer
+from crawlfleet.store import codec, tables
+from crawlfleet.store.journal import Journal
+from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.transitions import DONE_COLUMNS, parent_ended
+from crawlfleet.store.tx import Engine, Row, Tx
+
+TASK_COLUMNS = ("id", "project", "workflow", "name", "created_at", "parameters", "spec")
+# Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
+LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
+FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
+KNOWN_KEYS = "SELECT key, body_hash, answer FROM idempotency WHERE key AMONG($1)"
+EXPIRED_KEYS = "DELETE FROM idempotency WHERE key AMONG($1) AND expires_at <= $2"
+FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
+_SEPARATOR = "\x1f"
+_PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
+
+
+class AddTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
+        return await self._engine.write(lambda tx: _Adding(tx, self._lanes, now).add(submissions))
+
+
+class _Adding:
+    def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
+        self._tx = tx
+        self._lanes = lanes
+        self._now = now
+        self._journal = Journal()
+        self._tasks: list[Row] = []
+        self._live: list[Row] = []
+        self._done: list[Row] = []
+        self._edges: list[Row] = []
+        self._ready: dict[int, list[TaskId]] = {}
+        self._parents: dict[TaskId, TaskStatus | None] = {}
+
+    async def add(self, submissions: Sequence[Submission]) -> Added:
+        answers = await self._replays(submissions)
+        fresh = [position for position, answer in enumerate(answers) if answer is None]
+        items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
+        await self._lanes.load(self._tx, {item.lane for item in items})
+        await self._look_up_parents({parent for item in items for parent in item.parents})
+        for position in fresh:
+            answers[position] = self._answer(submissions[position])
+        await self._write()
+        await self._keep_answers(submissions, fresh, answers)
+        settled = self._settle_twins(submissions, answers)
+        return Added(settled, self._ready)
+
+    # -- idempotency
+
+    async def _replays(self, submissions: Sequence[Submission]) -> list[SubmissionAnswer | None]:
+        """Answers already known; None where this transaction has to find one."""
+        answers: list[SubmissionAnswer | None] = [None] * len(submissions)
+        first: dict[str, int] = {}
+        self._twins: dict[int, int] = {}
+        for position, submission in enumerate(submissions):
+            if submission.claim is not None:
+                key = _key(submission)
+                if key in first:
+                    self._twins[position] = first[key]
+                    answers[position] = _TWIN
+                else:
+                    first[key] = position
+        if not first:
+            return answers
+        keys = sorted(first)
+        await self._tx.execute(EXPIRED_KEYS, keys, self._now)
+        rows = []
+        for key in keys:
+            claim = submissions[first[key]].claim
+            assert claim is not None
+            rows.append((key, claim.body_hash, None, claim.expires_at))
+        await self._tx.insert_new(tables.idempotency, ("key", "body_hash", "answer", "expires_at"), rows)
+        for key, body_hash, answer in await self._tx.fetch(KNOWN_KEYS, keys):
+            if answer is not None:
+                position = first[key]
+                answers[position] = _replay(submissions[position], bytes(body_hash), bytes(answer))
+        return answers
+
+    async def _keep_answers(
+        self, submissions: Sequence[Submission], fresh: list[int], answers: list[SubmissionAnswer | None]
+    ) -> None:
+        kept, dropped = [], []
+        for position in fresh:
+            answer = answers[position]
+            if submissions[position].claim is None or answer is None:
+                continue
+            # A request of which nothing was taken binds nobody: mended, it may use its key again.
+            if any(isinstance(item, Accepted) for item in answer.items):
+                kept.append((_key(submissions[position]), codec.encode_answer(answer)))
+            else:
+                dropped.append(_key(submissions[position]))
+        if kept:
+            await self._tx.update(tables.idempotency, ("key", "answer"), kept)
+        if dropped:
+            await self._tx.execute(FORGET_KEYS, dropped)
+
+    def _settle_twins(
+        self, submissions: Sequence[Submission], answers: list[SubmissionAnswer | None]
+    ) -> list[SubmissionAnswer]:
+        """The same key twice in one transaction: the second gets the first one's answer."""
+        for position, first in self._twins.items():
+            original, twin = submissions[first].claim, submissions[position].claim
+            answer = answers[first]
+            assert original is not None
+            assert twin is not None
+            assert answer is not None
+            same = original.body_hash == twin.body_hash
+            answers[position] = SubmissionAnswer(answer.items, True) if same else _mismatch(submissions[position])
+        return [answer for answer in answers if answer is not None]
+
+    # -- tasks
+
+    async def _look_up_parents(self, wanted: set[TaskId]) -> None:
+        if not wanted:
+            return
+        ids = sorted(wanted)
+        self._parents = dict.fromkeys((row[0] for row in await self._tx.fetch(LIVE_PARENTS, ids)), None)
+        for parent, status in await self._tx.fetch(FINAL_PARENTS, ids):
+            self._parents[parent] = codec.STATUSES[status]
+
+    def _answer(self, submission: Submission) -> SubmissionAnswer:
+        refused = [self._refusal(item) for item in submission.items]
+        if submission.is_atomic and any(refused):
+            spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
+            return SubmissionAnswer([refusal or spared for refusal in refused])
+        return SubmissionAnswer([
+            refusal or self._accept(item)  # type: ignore[arg-type]
+            for refusal, item in zip(refused, submission.items, strict=True)
+        ])  # fmt: skip
+
+    def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
+        if isinstance(item, Refusal):
+            return item
+        for position, parent in enumerate(item.parents):
+            if parent not in self._parents:
+                field = f"depends_on[{position}]"
+                return Refusal(Code.UNKNOWN_DEPENDENCY, f"{task_text(parent)} does not exist", field)
+        return None
+
+    def _accept(self, item: NewTask) -> Accepted:
+        self._tasks.append(
+            (item.id, item.project, item.workflow, item.name, item.created_at, item.parameters, item.spec)
+        )
+        due_at = item.due_at if item.due_at is not None and item.due_at > self._now else None
+        if not item.parents:
+            status = _PENDING if due_at is None else _WAITING
+            return self._accept_live(item, status, due_at, 0)
+        for parent in item.parents:
+            ended = self._parents[parent]
+            if ended is not None and ended is not TaskStatus.COMPLETED:
+                return self._accept_cancelled(item, parent_ended(parent, ended))
+        waits_for = [parent for parent in dict.fromkeys(item.parents) if self._parents[parent] is None]
+        self._edges.extend((parent, item.id) for parent in waits_for)
+        status = _WAITING if waits_for or due_at is not None else _PENDING
+        return self._accept_live(item, status, due_at, len(waits_for))
+
+    def _accept_live(self, item: NewTask, status: TaskStatus, due_at: Instant | None, waits: int) -> Accepted:
+        self._live.append((
+            item.id, int(status), item.lane, 1, 0, 0, 0, waits, due_at, item.timeout_s, 0, 0, 0, 0, None, None, None,
+        ))  # fmt: skip
+        if status is _PENDING:
+            self._ready.setdefault(item.lane, []).append(item.id)
+        return Accepted(item.id, status, item.created_at, item.priority)
+
+    def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
+        self._done.append((
+            item.id, int(_CANCELLED), item.lane, 1, 0, 0, 0, item.timeout_s, 0, 0, None, None, self._now, reason,
+        ))  # fmt: skip
+        return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
+
+    async def _write(self) -> None:
+        if not self._tasks:
+            return
+        await self._tx.insert(tables.task, TASK_COLUMNS, self._tasks)
+        if self._live:
+            await self._tx.insert(tables.live, codec.LIVE_COLUMNS, self._live)
+        if self._done:
+            await self._tx.insert(tables.done, DONE_COLUMNS, self._done)
+        if self._edges:
+            await self._tx.insert(tables.dependency, ("parent", "child"), self._edges)
+        for (lane, status), count in Counter((row[2], row[1]) for row in [*self._live, *self._done]).items():
+            self._journal.moved(self._lanes[lane].project, None, codec.STATUSES[status], count)
+        self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
+        if self._done:
+            each = {"task": [row[0] for row in self._done], "reason": [row[-1] for row in self._done]}
+            self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
+        await self._journal.write(self._tx, self._now)
+
+
+_TWIN = SubmissionAnswer([])
+
+
+def _key(submission: Submission) -> str:
+    assert submission.claim is not None
+    return f"{submission.claim.scope}{_SEPARATOR}{submission.claim.key}"
+
+
+def _replay(submission: Submission, body_hash: bytes, answer: bytes) -> SubmissionAnswer:
+    assert submission.claim is not None
+    return codec.decode_answer(answer) if submission.claim.body_hash == body_hash else _mismatch(submission)
+
+
+def _mismatch(submission: Submission) -> SubmissionAnswer:
+    detail = "this idempotency key was used with another body"
+    refusal = Refusal(Code.IDEMPOTENCY_MISMATCH, detail, "Idempotency-Key")
+    return SubmissionAnswer([refusal] * max(1, len(submission.items)))

@@ -1,0 +1,107 @@
+"""How records are kept in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.execution import ExecutionRecord, Failure
+from crawlfleet.model.node import Measurement, NodeDescription
+from crawlfleet.model.requirement import Requirement
+from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
+from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.ports.store import Accepted, SubmissionAnswer
+
+LIVE_COLUMNS = LiveTask._fields
+STATUSES = {int(status): status for status in TaskStatus}
+RECALLS = {int(recall): recall for recall in Recall}
+
+_encode = msgspec.json.Encoder().encode
+_policy = msgspec.json.Decoder(dict[str, Any])
+
+
+def live_task(row: Sequence[Any]) -> LiveTask:
+    task = LiveTask._make(row)
+    return task._replace(status=STATUSES[task.status], recall=RECALLS[task.recall])
+
+
+def encode(value: Any) -> bytes:
+    return _encode(value)
+
+
+def decode(body: bytes) -> Any:
+    return msgspec.json.decode(body)
+
+
+def encode_events(batches: Sequence[EventBatch]) -> bytes:
+    return _encode([(batch.kind, batch.each, batch.shared) for batch in batches])
+
+
+def decode_events(body: bytes) -> list[EventBatch]:
+    return [EventBatch(Kind(kind), each, shared) for kind, each, shared in msgspec.json.decode(body)]
+
+
+def retry_policy(spec: bytes | None) -> RetryPolicy:
+    if spec is None:
+        return _DEFAULT_POLICY
+    retry = _policy.decode(spec).get("retry")
+    return RetryPolicy(**retry) if retry else _DEFAULT_POLICY
+
+
+_DEFAULT_POLICY = RetryPolicy()
+
+
+def encode_answer(answer: SubmissionAnswer) -> bytes:
+    return _encode([
+        list(item) if isinstance(item, Accepted) else [item.code, item.detail, item.field] for item in answer.items
+    ])  # fmt: skip
+
+
+def decode_answer(body: bytes) -> SubmissionAnswer:
+    items: list[Accepted | Refusal] = []
+    for item in msgspec.json.decode(body):
+        if isinstance(item[0], int):
+            items.append(Accepted(item[0], STATUSES[item[1]], item[2], item[3]))
+        else:
+            items.append(Refusal(Code(item[0]), item[1], item[2]))
+    return SubmissionAnswer(items, is_replay=True)
+
+
+def requirement(body: bytes) -> Requirement:
+    return msgspec.json.decode(body, type=Requirement)
+
+
+def description(body: bytes) -> NodeDescription:
+    return msgspec.json.decode(body, type=NodeDescription)
+
+
+def measurement(body: bytes | None) -> Measurement | None:
+    return None if body is None else msgspec.json.decode(body, type=Measurement)
+
+
+def failure(error: int | None, message: str | None, is_permanent: int) -> Failure | None:
+    return None if error is None else Failure(ErrorClass(error), message or "", bool(is_permanent))
+
+
+EXECUTION_COLUMNS = (
+    "id", "task", "round", "retry", "node", "session", "status", "assigned_at", "started_at", "ended_at", "error",
+    "message", "is_permanent", "result", "metrics",
+)  # fmt: skip
+
+
+def execution_record(row: Sequence[Any]) -> ExecutionRecord:
+    ended = (ExecutionStatus(row[6]), row[7], row[8], row[9], failure(row[10], row[11], row[12]))
+    return ExecutionRecord(*(*row[:6], *ended, _bytes(row[13]), _bytes(row[14])))
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def details(body: bytes) -> Mapping[str, Any]:
+    decoded: Mapping[str, Any] = msgspec.json.decode(body)
+    return decoded

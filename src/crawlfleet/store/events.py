@@ -1,0 +1,67 @@
+"""Events: from the outbox, numbered after commit, into the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.model.event import Event, EventBatch, expand
+from crawlfleet.model.instants import Instant
+from crawlfleet.store import codec, tables
+from crawlfleet.store.journal import write_events
+from crawlfleet.store.tx import Engine, Tx
+
+# Numbers come from what is committed, in the order it is read: an outbox id says nothing about commit order.
+TAKE_OUTBOX = "SELECT id, at, body FROM outbox ORDER BY id LIMIT $1"
+LAST = "SELECT first + count - 1 FROM event_log ORDER BY first DESC LIMIT 1"
+AFTER = "SELECT first, count, at, body FROM event_log WHERE first >= $1 ORDER BY first LIMIT $2"
+CONTAINS = "SELECT first FROM event_log WHERE first <= $1 ORDER BY first DESC LIMIT 1"
+
+
+class EventTables:
+    _engine: Engine
+
+    async def record(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
+        await self._engine.write(lambda tx: write_events(tx, batches, now), term)
+
+    async def relay(self, term: int, limit: int) -> list[Event]:
+        async def work(tx: Tx) -> list[Event]:
+            rows = await tx.fetch(TAKE_OUTBOX, limit)
+            if not rows:
+                return []
+            number = await _last(tx) + 1
+            events: list[Event] = []
+            logged = []
+            for _, at, body in rows:
+                batches = codec.decode_events(bytes(body))
+                batch = list(expand(number, at, batches))
+                if not batch:
+                    continue
+                logged.append((number, len(batch), at, bytes(body)))
+                events.extend(batch)
+                number += len(batch)
+            await tx.execute("DELETE FROM outbox WHERE id AMONG($1)", [row[0] for row in rows])
+            await tx.insert(tables.event_log, ("first", "count", "at", "body"), logged)
+            return events
+
+        return await self._engine.write(work, term)
+
+    async def events_after(self, number: int, limit: int) -> list[Event]:
+        async def work(tx: Tx) -> list[Event]:
+            rows = await tx.fetch(CONTAINS, number + 1)
+            first = rows[0][0] if rows else number + 1
+            events: list[Event] = []
+            for start, _, at, body in await tx.fetch(AFTER, first, limit):
+                events.extend(e for e in expand(start, at, codec.decode_events(bytes(body))) if e.number > number)
+                if len(events) >= limit:
+                    break
+            return events[:limit]
+
+        return await self._engine.read(work)
+
+    async def last_event(self) -> int:
+        return await self._engine.read(_last)
+
+
+async def _last(tx: Tx) -> int:
+    rows = await tx.fetch(LAST)
+    return int(rows[0][0]) if rows else 0

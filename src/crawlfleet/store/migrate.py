@@ -1,0 +1,53 @@
+"""Bring a database's tables up to date. Several masters may start at once: one migrates, the others wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from crawlfleet.errors import StoreUnavailable
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_ADVISORY_LOCK = 0x63726177
+
+
+def migrate_sqlite(path: Path) -> None:
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("PRAGMA journal_mode = WAL"))
+            _upgrade(connection)
+            connection.commit()
+    except DBAPIError as exc:
+        raise StoreUnavailable(f"SQLite at {path}: {exc.orig}") from exc
+    finally:
+        engine.dispose()
+
+
+async def migrate_postgres(dsn: str) -> None:
+    url = dsn.replace("postgresql://", "postgresql+asyncpg://", 1).replace("postgres://", "postgresql+asyncpg://", 1)
+    engine = create_async_engine(url)
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
+            await connection.run_sync(_upgrade)
+    except (DBAPIError, OSError) as exc:
+        raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+    finally:
+        await engine.dispose()
+
+
+def alembic_config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _upgrade(connection: Connection) -> None:
+    command.upgrade(alembic_config(connection), "head")

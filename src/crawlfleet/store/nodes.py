@@ -1,0 +1,248 @@
+"""Nodes, their sessions and leases.
+
+A lease belongs to a session. Its row carries a counter that every sync raises; whoever wants to end a session for
+silence says which count they saw, and the row decides. A session that ended never opens again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crawlfleet.errors import NotFound
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import NodeId, node_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import Cluster, Node
+from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
+from crawlfleet.model.step import Decide
+from crawlfleet.ports.store import Applied, LeaseRow, NewNode, Renewal, Renewed
+from crawlfleet.store import codec, tables
+from crawlfleet.store.journal import write_events
+from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.transitions import Transition
+from crawlfleet.store.tx import Engine, Row, Tx
+
+_NODE_COLUMNS = (
+    "id", "join_key", "device_id", "secret_hash", "description", "status", "health", "health_details", "health_at",
+    "slots_wanted", "drain_by", "created_at", "removed_at",
+)  # fmt: skip
+_LEASE_COLUMNS = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "measurement")
+_SELECT_NODE = (
+    "SELECT n.id, n.description, n.status, n.health, n.health_details, n.health_at, l.session, l.is_open, l.renewals, "
+    "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at "
+    "FROM node n JOIN lease l ON l.node = n.id"
+)
+LOCK_LEASES = (
+    "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at "
+    "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
+)
+_LOCK_LEASE = "SELECT session, is_open, renewals FROM lease WHERE node = $1 LOCK_ROWS(lease)"
+_LOCK_NODE = "SELECT status, removed_at FROM node WHERE id = $1 LOCK_ROWS(node)"
+_WAKING = (NodeStatus.PENDING, NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE)
+
+
+class NodeTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def register(self, node: NewNode, now: Instant) -> NodeId:
+        return await self._engine.write(lambda tx: _register(tx, node, now))
+
+    async def secret_hash(self, node: NodeId) -> str | None:
+        sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"
+        rows = await self._engine.read(lambda tx: tx.fetch(sql, node))
+        return rows[0][0] if rows else None
+
+    async def open_session(
+        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant
+    ) -> tuple[int, Applied]:
+        async def work(tx: Tx) -> tuple[int, Applied]:
+            description = await _described(tx, node)
+            (session, _, _), *_ = await tx.fetch(_LOCK_LEASE, node)
+            transition = Transition(tx, self._lanes, now)
+            await transition.change_held(node, decide)
+            said = description | {"slots": slots, "task_types": list(task_types)}
+            await tx.update(tables.node, ("id", "description"), [(node, codec.encode(said))])
+            columns = ("node", "session", "is_open", "renewals", "number", "renewed_at")
+            await tx.update(tables.lease, columns, [(node, session + 1, 1, 0, 0, now)])
+            return session + 1, await transition.write()
+
+        return await self._engine.write(work)
+
+    async def renew(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+        async def work(tx: Tx) -> list[Renewed]:
+            return await _renew(tx, renewals, now)
+
+        return await self._engine.write(work) if renewals else []
+
+    async def end_session(
+        self, node: NodeId, session: int, status: NodeStatus, decide: Decide, now: Instant,
+        *, renewals: int | None = None, term: int | None = None,
+    ) -> Applied | None:  # fmt: skip
+        async def work(tx: Tx) -> Applied | None:
+            rows = await tx.fetch(_LOCK_LEASE, node)
+            if not rows or rows[0][:2] != (session, 1) or (renewals is not None and rows[0][2] != renewals):
+                return None
+            transition = Transition(tx, self._lanes, now)
+            await transition.change_held(node, decide)
+            await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
+            await tx.execute("UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL", node, int(status))
+            kind = Kind.NODE_TIMEOUT if status is NodeStatus.UNRESPONSIVE else Kind.NODE_OFFLINE
+            tasks = list(transition.applied.after)
+            transition.journal.tell(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
+            return await transition.write()
+
+        return await self._engine.write(work, term)
+
+    async def leases(self) -> list[LeaseRow]:
+        sql = "SELECT node, session, renewals, lease_ms FROM lease WHERE is_open = 1"
+        return [LeaseRow(*row) for row in await self._engine.read(lambda tx: tx.fetch(sql))]
+
+    async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
+        async def work(tx: Tx) -> bool:
+            rows = await tx.fetch(_LOCK_NODE, node)
+            if not rows or rows[0][1] is not None:
+                return False
+            status, kind = NodeStatus.MAINTENANCE, Kind.NODE_DRAINING
+            if not is_held:
+                (_, is_open, _), *_ = await tx.fetch(_LOCK_LEASE, node)
+                status, kind = (NodeStatus.ONLINE if is_open else NodeStatus.OFFLINE), Kind.NODE_ONLINE
+            sql = "UPDATE node SET status = $2, drain_by = $3 WHERE id = $1"
+            await tx.execute(sql, node, int(status), drain_by if is_held else None)
+            await write_events(tx, [EventBatch(kind, shared={"node": node, "drain_by": drain_by})], now)
+            return True
+
+        return await self._engine.write(work)
+
+    async def set_slots(self, node: NodeId, slots: int | None, now: Instant) -> bool:
+        sql = "UPDATE node SET slots_wanted = $2 WHERE id = $1 AND removed_at IS NULL"
+        return await self._engine.write(lambda tx: tx.execute(sql, node, slots)) == 1
+
+    async def set_health(
+        self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant
+    ) -> None:
+        async def work(tx: Tx) -> None:
+            known = await tx.fetch("SELECT id, health FROM node WHERE id AMONG($1)", [row[0] for row in changes])
+            have: dict[NodeId, int] = {row[0]: row[1] for row in known}
+            rows = [(node, int(health), codec.encode(details), now) for node, health, details in changes]
+            await tx.update(tables.node, ("id", "health", "health_details", "health_at"), rows)
+            batches = [
+                EventBatch(Kind.NODE_HEALTH_CHANGED, shared={
+                    "node": node, "old": Health(have[node]).word, "new": health.word, "details": details,
+                })
+                for node, health, details in changes if node in have and have[node] != health
+            ]  # fmt: skip
+            if batches:
+                await write_events(tx, batches, now)
+
+        if changes:
+            await self._engine.write(work, term)
+
+    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
+        rows = [(node, now, body) for node, body in samples]
+        columns = ("node", "at", "measurement")
+        await self._engine.write(lambda tx: tx.insert_new(tables.heartbeat, columns, rows), term)
+
+    async def unregister(self, node: NodeId, decide: Decide, now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            await _described(tx, node)
+            await tx.fetch(_LOCK_LEASE, node)
+            transition = Transition(tx, self._lanes, now)
+            await transition.change_held(node, decide)
+            await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
+            sql = "UPDATE node SET status = $2, removed_at = $3, secret_hash = NULL, device_id = NULL WHERE id = $1"
+            await tx.execute(sql, node, int(NodeStatus.OFFLINE), now)
+            transition.journal.tell(EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node}))
+            return await transition.write()
+
+        return await self._engine.write(work)
+
+    async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
+        if ids is None:
+            rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
+        else:
+            rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
+        return [_node(row) for row in rows]
+
+    async def clusters(self) -> list[Cluster]:
+        sql = "SELECT name, status, description, project FROM cluster"
+        rows = await self._engine.read(lambda tx: tx.fetch(sql))
+        return [Cluster(name, ClusterStatus(status), about, project) for name, status, about, project in rows]
+
+    async def put_cluster(self, cluster: Cluster, now: Instant) -> None:
+        async def work(tx: Tx) -> None:
+            columns = ("name", "status", "description", "project", "changed_at")
+            row = (cluster.name, int(cluster.status), cluster.description, cluster.project, now)
+            await tx.insert_new(tables.cluster, columns, [row])
+            await tx.update(tables.cluster, columns, [row])
+
+        await self._engine.write(work)
+
+
+async def _register(tx: Tx, node: NewNode, now: Instant) -> NodeId:
+    body = codec.encode(node.description)
+    sql = "SELECT id FROM node WHERE join_key = $1 AND removed_at IS NULL LOCK_ROWS(node)"
+    rows = await tx.fetch(sql, node.join_key)
+    if rows:
+        # The first answer was lost on its way: the same node, with a secret that reaches it this time.
+        await tx.update(tables.node, ("id", "secret_hash", "description"), [(rows[0][0], node.secret_hash, body)])
+        return int(rows[0][0])
+    row = (
+        node.id, node.join_key, node.description.device_id, node.secret_hash, body, int(NodeStatus.PENDING),
+        int(Health.UNKNOWN), b"{}", None, None, None, now, None,
+    )  # fmt: skip
+    await tx.insert(tables.node, _NODE_COLUMNS, [row])
+    await tx.insert(tables.lease, _LEASE_COLUMNS, [(node.id, 0, 0, 0, 0, node.description.lease_ms, None, None)])
+    shared = {"node": node.id, "name": node.description.name, "cluster": node.description.cluster}
+    await write_events(tx, [EventBatch(Kind.NODE_REGISTERED, shared=shared)], now)
+    return node.id
+
+
+async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+    found = {row[0]: row for row in await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))}
+    renewed: dict[NodeId, Row] = {}
+    online: dict[NodeId, Row] = {}
+    answers = []
+    for renewal in renewals:
+        row = found.get(renewal.node)
+        if row is None:
+            answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
+            continue
+        node, session, is_open, number, count, status, slots, drain_by, removed_at = row
+        is_ours = bool(is_open) and session == renewal.session
+        is_newest = is_ours and renewal.number > number
+        came_online = is_newest and status in _WAKING
+        if is_newest:
+            renewed[node] = (node, count + 1, renewal.number, now, renewal.measurement)
+            status = NodeStatus.ONLINE if came_online else status
+            if came_online:
+                online[node] = (node, int(status))
+            found[node] = (node, session, is_open, renewal.number, count + 1, status, slots, drain_by, removed_at)
+        answers.append(Renewed(
+            node, is_ours, is_newest, NodeStatus(status), slots, drain_by, removed_at is not None, came_online,
+        ))  # fmt: skip
+    if renewed:
+        columns = ("node", "renewals", "number", "renewed_at", "measurement")
+        await tx.update(tables.lease, columns, list(renewed.values()))
+    if online:
+        await tx.update(tables.node, ("id", "status"), list(online.values()))
+        await write_events(tx, [EventBatch(Kind.NODE_ONLINE, {"node": list(online)})], now)
+    return answers
+
+
+async def _described(tx: Tx, node: NodeId) -> dict[str, Any]:
+    sql = "SELECT description FROM node WHERE id = $1 AND removed_at IS NULL LOCK_ROWS(node)"
+    rows = await tx.fetch(sql, node)
+    if not rows:
+        raise NotFound(f"no node {node_text(node)}")
+    return dict(codec.decode(rows[0][0]))
+
+
+def _node(row: Row) -> Node:
+    return Node(
+        id=row[0], description=codec.description(row[1]), status=NodeStatus(row[2]), health=Health(row[3]),
+        health_details=codec.details(row[4]), health_at=row[5], session=row[6], is_session_open=bool(row[7]),
+        renewals=row[8], renewed_at=row[9], measurement=codec.measurement(row[10]), slots_wanted=row[11],
+        drain_by=row[12], created_at=row[13], removed_at=row[14],
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""PostgreSQL: a pool, arrays in and COPY."""

@@ -1,0 +1,131 @@
+"""Transactions on PostgreSQL.
+
+A connection that freezes inside a transaction must not hold up the cluster: the server ends it after two seconds of
+silence, and nobody waits longer than that for a lock. What the server aborted for a deadlock is simply run again.
+
+Whether a transaction whose COMMIT was not answered took effect is not known here: that is OutcomeUnknown, and the
+caller reads again before deciding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import asyncpg
+from sqlalchemy import Select
+from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
+
+from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, StoreUnavailable
+from crawlfleet.store.postgres.tx import PostgresTx
+from crawlfleet.store.query import compiled
+from crawlfleet.store.tx import LEADER_CHECK, Row, Tx
+
+if TYPE_CHECKING:
+    from asyncpg.transaction import Transaction
+
+    from crawlfleet.store.postgres.tx import Connection
+
+    Pool = asyncpg.Pool[asyncpg.Record]
+
+T = TypeVar("T")
+
+IDLE_IN_TRANSACTION_MS = 2_000
+LOCK_TIMEOUT_MS = 3_000
+STATEMENT_TIMEOUT_MS = 30_000
+_TRIES = 5
+_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_AWAY = (
+    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError,
+    asyncpg.IdleInTransactionSessionTimeoutError, asyncpg.CannotConnectNowError, OSError, TimeoutError,
+)  # fmt: skip
+_DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call]
+
+
+class PostgresEngine:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    @classmethod
+    async def connect(cls, dsn: str, *, connections: int = 8) -> PostgresEngine:
+        try:
+            pool = await asyncpg.create_pool(
+                dsn, min_size=1, max_size=connections, command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
+                server_settings={
+                    "application_name": "crawlfleet",
+                    "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
+                    "lock_timeout": str(LOCK_TIMEOUT_MS),
+                    "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+                    # Hot tables churn: a plan made for an empty table must not scan a full one.
+                    "plan_cache_mode": "force_generic_plan",
+                    "enable_seqscan": "off",
+                    "jit": "off",
+                },
+            )  # fmt: skip
+        except _AWAY as exc:
+            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+        return cls(pool)
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        for tried in range(1, _TRIES + 1):
+            try:
+                return await self._transaction(work, term)
+            except _AGAIN as exc:
+                if tried == _TRIES:
+                    raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+        raise InvariantBroken("unreachable")
+
+    async def _transaction(self, work: Callable[[Tx], Awaitable[T]], term: int | None) -> T:
+        is_committing = False
+        try:
+            async with self._pool.acquire() as connection:
+                transaction = connection.transaction()
+                await transaction.start()
+                try:
+                    tx = PostgresTx(connection)
+                    if term is not None and not await tx.fetch(LEADER_CHECK, term):
+                        raise NotLeader(term)
+                    outcome = await work(tx)
+                except BaseException:
+                    await _roll_back(connection, transaction)
+                    raise
+                is_committing = True
+                await transaction.commit()
+                is_committing = False
+                return outcome
+        except _AWAY as exc:
+            if is_committing:
+                raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {exc}") from exc
+            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+        except asyncpg.PostgresError as exc:
+            if isinstance(exc, _AGAIN):
+                raise
+            raise InvariantBroken(f"PostgreSQL: {exc}") from exc
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        try:
+            async with self._pool.acquire() as connection:
+                return await work(PostgresTx(connection))
+        except _AWAY as exc:
+            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+
+    async def query(self, query: Select[Any]) -> Sequence[Row]:
+        sql, args = compiled(query, _DIALECT)
+        return await self.read(lambda tx: tx.fetch(sql, *args))
+
+    async def close(self) -> None:
+        try:
+            async with asyncio.timeout(5):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+
+async def _roll_back(connection: Connection, transaction: Transaction) -> None:
+    """Undo; a connection that cannot even do that is thrown away, which undoes it too."""
+    try:
+        await transaction.rollback()
+    except (*_AWAY, asyncpg.PostgresError):
+        connection.terminate()

@@ -1,0 +1,108 @@
+"""A PostgreSQL transaction: batches travel as arrays, or by COPY."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
+
+from crawlfleet.store import codec, tables
+from crawlfleet.store.tx import Row
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+
+_AMONG = re.compile(r"AMONG\(\$(\d+)\)")
+_LOCKS = (
+    (re.compile(r"LOCK_ROWS\((\w+)\)"), r"FOR UPDATE OF \1"),
+    (re.compile(r"SHARE_ROWS\((\w+)\)"), r"FOR SHARE OF \1"),
+    (re.compile(r"SHARE_KEYS\((\w+)\)"), r"FOR KEY SHARE OF \1"),
+)
+_DIALECT = postgresql_dialect()  # type: ignore[no-untyped-call]
+_COPY_FROM = 20
+"""Rows from which COPY's extra round trips pay."""
+
+ASSIGN = (
+    "UPDATE live SET status = 2, node = a.node, session = a.session, execution = a.execution, assigned_at = $7, "
+    "deadline_at = a.deadline_at "
+    "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) "
+    "AS a(id, lane, node, session, execution, deadline_at) "
+    "WHERE live.id = a.id AND live.status = 0 AND live.lane = a.lane RETURNING live.id"
+)
+TAKE_HELD = (
+    "DELETE FROM live l USING unnest($2::bigint[], $3::bigint[]) AS h(id, execution) "
+    "WHERE l.id = h.id AND l.execution = h.execution AND l.node = $1 RETURNING "
+    + ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
+)
+
+
+@lru_cache(maxsize=1024)
+def render(sql: str) -> str:
+    """The statement in PostgreSQL's words."""
+    for pattern, words in _LOCKS:
+        sql = pattern.sub(words, sql)
+    return _AMONG.sub(r"= ANY($\1)", sql)
+
+
+@lru_cache(maxsize=256)
+def insert_sql(table: str, columns: tuple[str, ...], *, is_new: bool = False) -> str:
+    conflict = " ON CONFLICT DO NOTHING" if is_new else ""
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {_unnest(table, columns)}{conflict}"
+
+
+@lru_cache(maxsize=256)
+def update_sql(table: str, columns: tuple[str, ...]) -> str:
+    key, *others = columns
+    settings = ", ".join(f"{name} = u.{name}" for name in others)
+    return f"UPDATE {table} SET {settings} FROM {_unnest(table, columns)} WHERE {table}.{key} = u.{key}"
+
+
+def _unnest(table: str, columns: Sequence[str]) -> str:
+    kinds = tables.metadata.tables[table].c
+    arrays = ", ".join(f"${n}::{kinds[name].type.compile(_DIALECT)}[]" for n, name in enumerate(columns, 1))
+    return f"unnest({arrays}) AS u({', '.join(columns)})"
+
+
+class PostgresTx:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
+        return [tuple(record) for record in await self._connection.fetch(render(sql), *args)]
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        tag = await self._connection.execute(render(sql), *args)
+        return int(tag.rpartition(" ")[2])
+
+    async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if len(rows) < _COPY_FROM:
+            await self._connection.execute(insert_sql(table.name, tuple(columns)), *_columns(rows))
+        else:
+            await self._connection.copy_records_to_table(table.name, records=rows, columns=list(columns))
+
+    async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if rows:
+            await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_columns(rows))
+
+    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if rows:
+            await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
+
+    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        return [record[0] for record in await self._connection.fetch(ASSIGN, *_columns(rows), now)]
+
+    async def take_held(self, node: int, tasks: Sequence[int], executions: Sequence[int]) -> Sequence[Row]:
+        records = await self._connection.fetch(TAKE_HELD, node, tasks, executions)
+        return [tuple(record) for record in records]
+
+
+def _columns(rows: Sequence[Row]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]

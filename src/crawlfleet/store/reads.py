@@ -1,0 +1,139 @@
+"""What people look at: built with SQLAlchemy Core, once for both databases.
+
+A task is in `live` or in `done`; the page is walked by id, newest first, from whichever table the filter makes small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Select, and_, case, func, literal, or_, select
+
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.model.status import FINAL_STATUSES, Recall, TaskStatus
+from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
+from crawlfleet.ports.store import TaskFilter
+from crawlfleet.store import codec
+from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.tables import dead_letter, dependency, done, execution, lane, live, task
+
+_FINAL = frozenset(FINAL_STATUSES)
+
+
+class ReadTables:
+    _engine: QueryEngine
+
+    async def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, TaskRecord]:
+        if not ids:
+            return {}
+        rows = await self._engine.query(_records().where(task.c.id.in_(list(ids))))
+        return {row[0]: _record(row) for row in rows}
+
+    async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
+        query = _filtered(_records(where.statuses), where)
+        if before is not None:
+            query = query.where(task.c.id < before)
+        rows = await self._engine.query(query.order_by(task.c.id.desc()).limit(limit))
+        return [_record(row) for row in rows]
+
+    async def executions(self, task: TaskId) -> list[ExecutionRecord]:
+        columns = [execution.c[name] for name in codec.EXECUTION_COLUMNS]
+        ended = await self._engine.query(select(*columns).where(execution.c.task == task).order_by(execution.c.id))
+        records = [codec.execution_record(row) for row in ended]
+        running = await self._engine.query(_live_executions().where(live.c.id == task))
+        return records + [_live_record(row) for row in running]
+
+    async def execution(self, execution_id: ExecutionId) -> ExecutionRecord | None:
+        columns = [execution.c[name] for name in codec.EXECUTION_COLUMNS]
+        rows = await self._engine.query(select(*columns).where(execution.c.id == execution_id))
+        return codec.execution_record(rows[0]) if rows else None
+
+    async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
+        query = (
+            select(dependency.c.parent, live.c.status)
+            .select_from(dependency.outerjoin(live, live.c.id == dependency.c.parent))
+            .where(dependency.c.child == task)
+        )
+        rows = await self._engine.query(query)
+        return {parent: None if status is None else codec.STATUSES[status] for parent, status in rows}
+
+    async def dead_letters(
+        self, limit: int, before: TaskId | None = None, cause: str | None = None, project: str | None = None
+    ) -> list[DeadLetter]:
+        query = select(dead_letter)
+        if before is not None:
+            query = query.where(dead_letter.c.task < before)
+        if cause is not None:
+            query = query.where(dead_letter.c.cause == cause)
+        if project is not None:
+            query = query.where(dead_letter.c.project == project)
+        rows = await self._engine.query(query.order_by(dead_letter.c.task.desc()).limit(limit))
+        return [DeadLetter(*(*row[:5], codec.failure(row[5], row[6], row[7]), row[8])) for row in rows]
+
+    async def dead_letter_groups(self, project: str | None = None) -> list[DeadLetterGroup]:
+        letters = dead_letter.c
+        query = select(letters.cause, func.count(), func.max(letters.buried_at), func.max(letters.task))
+        if project is not None:
+            query = query.where(letters.project == project)
+        rows = await self._engine.query(query.group_by(letters.cause).order_by(func.count().desc(), letters.cause))
+        return [DeadLetterGroup(*row) for row in rows]
+
+
+def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
+    both = task.outerjoin(live, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
+    # With a status asked for, an inner join lets the database walk the smaller table.
+    if statuses and not _FINAL.intersection(statuses):
+        both = live.join(task, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
+    elif statuses and _FINAL.issuperset(statuses):
+        both = done.join(task, done.c.id == task.c.id).outerjoin(live, live.c.id == task.c.id)
+
+    def either(name: str) -> Any:
+        return func.coalesce(live.c[name], done.c[name])
+
+    stands_in = lane.c.id == either("lane")
+    return select(
+        task.c.id, task.c.project, task.c.workflow, task.c.name, lane.c.task_type, lane.c.queue, lane.c.priority,
+        task.c.created_at, task.c.parameters, task.c.spec, either("status"), either("round"), either("retries"),
+        either("losses"), either("deaths"), func.coalesce(live.c.waits, 0), live.c.due_at, either("timeout_s"),
+        func.coalesce(live.c.recall, 0), either("node"), either("execution"), either("assigned_at"),
+        either("started_at"), done.c.ended_at, done.c.reason, either("lane"),
+    ).select_from(both.join(lane, stands_in))  # fmt: skip
+
+
+def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
+    if where.statuses:
+        wanted = [int(status) for status in where.statuses]
+        query = query.where(or_(live.c.status.in_(wanted), done.c.status.in_(wanted)))
+    if where.project is not None:
+        query = query.where(task.c.project == where.project)
+    if where.workflow is not None:
+        query = query.where(task.c.workflow == where.workflow)
+    if where.task_type is not None:
+        query = query.where(lane.c.task_type == where.task_type)
+    if where.queue is not None:
+        query = query.where(lane.c.queue == where.queue)
+    if where.node is not None:
+        query = query.where(or_(live.c.node == where.node, done.c.node == where.node))
+    if where.name_prefix is not None:
+        query = query.where(task.c.name.startswith(where.name_prefix, autoescape=True))
+    return query
+
+
+def _record(row: Sequence[Any]) -> TaskRecord:
+    (head, (parameters, spec, status), middle, recall, (node, run), rest) = (
+        row[:8], row[8:11], row[11:18], row[18], row[19:21], row[21:],
+    )  # fmt: skip
+    body = (bytes(parameters), None if spec is None else bytes(spec), codec.STATUSES[status])
+    return TaskRecord(*(*head, *body, *middle, Recall(recall), node or None, run or None, *rest))
+
+
+def _live_executions() -> Select[Any]:
+    held = and_(live.c.node != literal(0), live.c.node.is_not(None))
+    names = ("execution", "id", "round", "retries", "node", "session", "assigned_at", "started_at")
+    return select(*(live.c[name] for name in names), case((held, 1), else_=0)).where(held)
+
+
+def _live_record(row: Sequence[Any]) -> ExecutionRecord:
+    return ExecutionRecord(*(*row[:6], None, row[6], row[7], None, None, None, None))

@@ -1,0 +1,95 @@
+"""A SQLite transaction. Its coroutines never suspend: see `engine.drive`."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import Table
+
+from crawlfleet.store import codec
+from crawlfleet.store.tx import Row
+
+_AMONG = re.compile(r"AMONG\(\$(\d+)\)")
+_LOCK = re.compile(r" (?:LOCK_ROWS|SHARE_ROWS|SHARE_KEYS)\(\w+\)")
+_ARGUMENT = re.compile(r"\$(\d+)")
+_LIVE = ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
+
+ASSIGN = (
+    "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, deadline_at = ? "
+    "WHERE id = ? AND status = 0 AND lane = ?"
+)
+ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
+HELD = f"SELECT {_LIVE} FROM live l WHERE l.id IN (SELECT value FROM json_each(?))"
+DELETE = "DELETE FROM live WHERE id = ?"
+
+_NODE = codec.LIVE_COLUMNS.index("node")
+_EXECUTION = codec.LIVE_COLUMNS.index("execution")
+_to_json = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=1024)
+def render(sql: str) -> str:
+    """The statement in SQLite's words."""
+    sql = _LOCK.sub("", sql)
+    sql = _AMONG.sub(r"IN (SELECT value FROM json_each(?\1))", sql)
+    return _ARGUMENT.sub(r"?\1", sql)
+
+
+@lru_cache(maxsize=256)
+def insert_sql(table: str, columns: tuple[str, ...], *, is_new: bool = False) -> str:
+    verb = "INSERT OR IGNORE" if is_new else "INSERT"
+    return f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+@lru_cache(maxsize=256)
+def update_sql(table: str, columns: tuple[str, ...]) -> str:
+    key, *others = columns
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?{n}' for n, name in enumerate(others, 2))} WHERE {key} = ?1"
+
+
+class SqliteTx:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
+        return self._connection.execute(render(sql), [_bound(arg) for arg in args]).fetchall()
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        return self._connection.execute(render(sql), [_bound(arg) for arg in args]).rowcount
+
+    async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._connection.executemany(insert_sql(table.name, tuple(columns)), rows)
+
+    async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._connection.executemany(insert_sql(table.name, tuple(columns), is_new=True), rows)
+
+    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._connection.executemany(update_sql(table.name, tuple(columns)), rows)
+
+    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        changed = self._connection.executemany(
+            ASSIGN,
+            [(node, session, run, now, deadline, task, lane) for task, lane, node, session, run, deadline in rows],
+        ).rowcount
+        tasks = [row[0] for row in rows]
+        if changed == len(rows):
+            return tasks
+        # Some were not pending any more: the fence each moved row now carries tells which moved.
+        found = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
+        return [task for task, _, _, _, run, _ in rows if found.get(task) == run]
+
+    async def take_held(self, node: int, tasks: Sequence[int], executions: Sequence[int]) -> Sequence[Row]:
+        wanted = set(executions)
+        rows = self._connection.execute(HELD, [_to_json(tasks).decode()]).fetchall()
+        held = [row for row in rows if row[_NODE] == node and row[_EXECUTION] in wanted]
+        self._connection.executemany(DELETE, [(row[0],) for row in held])
+        return held
+
+
+def _bound(arg: Any) -> Any:
+    return _to_json(arg).decode() if isinstance(arg, list) else arg

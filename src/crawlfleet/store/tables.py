@@ -1,0 +1,254 @@
+"""The tables: one description for both databases.
+
+    task        what was submitted; written once
+    live        the narrow hot row of a task that is not final; touched by primary key, deleted when final
+    done        the final row, until a person's retry moves it back
+    execution   one row per execution that ended
+
+Everything the hot path touches is `live` and appends; history is never read by it. The partial indexes of `live` are
+what the loops ask for: ready by lane, held by node, due by time.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text, text
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
+
+# SQLite makes a key of exactly this type its row id, which appends instead of searching.
+RowId = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _big(name: str, **options: object) -> Column[int]:
+    return Column(name, BigInteger, **{"nullable": False, **options})  # type: ignore[arg-type]
+
+
+def _small(name: str, **options: object) -> Column[int]:
+    return Column(name, SmallInteger, **{"nullable": False, **options})  # type: ignore[arg-type]
+
+
+def _text(name: str, **options: object) -> Column[str]:
+    return Column(name, Text, **{"nullable": False, **options})  # type: ignore[arg-type]
+
+
+def _id(name: str = "id", kind: TypeEngine[int] = RowId) -> Column[int]:
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _at(name: str) -> Column[int]:
+    """An instant, or NULL."""
+    return Column(name, BigInteger, nullable=True)
+
+
+task = Table(
+    "task", metadata,
+    _id(),
+    _text("project"),
+    _text("workflow", nullable=True),
+    _text("name", nullable=True),
+    _big("created_at"),
+    Column("parameters", LargeBinary, nullable=False),
+    Column("spec", LargeBinary, nullable=True),
+    Index(None, "project", "id"),
+    Index("ix_task_workflow", "workflow", "id", sqlite_where=text("workflow IS NOT NULL"),
+          postgresql_where=text("workflow IS NOT NULL")),
+)  # fmt: skip
+
+live = Table(
+    "live", metadata,
+    _id(),
+    _small("status"),
+    _big("lane"),
+    _small("round"),
+    _small("retries"),
+    Column("losses", Integer, nullable=False),
+    _small("deaths"),
+    Column("waits", Integer, nullable=False),
+    _at("due_at"),
+    Column("timeout_s", Integer, nullable=False),
+    _small("recall"),
+    _big("node"),
+    _big("session"),
+    _big("execution"),
+    _at("assigned_at"),
+    _at("started_at"),
+    _at("deadline_at"),
+    Index("ix_live_ready", "lane", "id", sqlite_where=text("status = 0"), postgresql_where=text("status = 0")),
+    Index("ix_live_held", "node", "id", sqlite_where=text("node <> 0"), postgresql_where=text("node <> 0")),
+    Index("ix_live_due", "due_at", sqlite_where=text("due_at IS NOT NULL AND waits = 0"),
+          postgresql_where=text("due_at IS NOT NULL AND waits = 0")),
+)  # fmt: skip
+
+done = Table(
+    "done", metadata,
+    _id(),
+    _small("status"),
+    _big("lane"),
+    _small("round"),
+    _small("retries"),
+    Column("losses", Integer, nullable=False),
+    _small("deaths"),
+    Column("timeout_s", Integer, nullable=False),
+    _big("node"),
+    _big("execution"),
+    _at("assigned_at"),
+    _at("started_at"),
+    _big("ended_at"),
+    _text("reason", nullable=True),
+    # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
+    Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
+)  # fmt: skip
+
+execution = Table(
+    "execution", metadata,
+    _id(),
+    _big("task"),
+    _small("round"),
+    _small("retry"),
+    _big("node"),
+    _big("session"),
+    _small("status"),
+    _big("assigned_at"),
+    _at("started_at"),
+    _big("ended_at"),
+    _small("error", nullable=True),
+    _text("message", nullable=True),
+    _small("is_permanent"),
+    Column("result", LargeBinary, nullable=True),
+    Column("metrics", LargeBinary, nullable=True),
+    Index(None, "task"),
+)  # fmt: skip
+
+dependency = Table(
+    "dependency", metadata,
+    _id("parent", BigInteger()),
+    _id("child", BigInteger()),
+    Index(None, "child"),
+)  # fmt: skip
+
+dead_letter = Table(
+    "dead_letter", metadata,
+    _id("task"),
+    _small("round"),
+    _text("project"),
+    _text("task_type"),
+    _text("cause"),
+    _small("error", nullable=True),
+    _text("message", nullable=True),
+    _small("is_permanent"),
+    _big("buried_at"),
+    Index(None, "cause", "task"),
+)  # fmt: skip
+
+idempotency = Table(
+    "idempotency", metadata,
+    Column("key", Text, primary_key=True),
+    Column("body_hash", LargeBinary, nullable=False),
+    Column("answer", LargeBinary, nullable=True),
+    _big("expires_at"),
+    Index(None, "expires_at"),
+)  # fmt: skip
+
+lane = Table(
+    "lane", metadata,
+    _id(),
+    _text("queue"),
+    _text("project"),
+    _small("priority"),
+    _big("requirement_id"),
+    _text("task_type"),
+    Column("requirement", LargeBinary, nullable=False),
+)  # fmt: skip
+
+queue = Table("queue", metadata, Column("name", Text, primary_key=True), _small("is_paused"), _big("changed_at"))
+
+cluster = Table(
+    "cluster", metadata,
+    Column("name", Text, primary_key=True),
+    _small("status"),
+    _text("description"),
+    _text("project", nullable=True),
+    _big("changed_at"),
+)  # fmt: skip
+
+node = Table(
+    "node", metadata,
+    _id(),
+    _text("join_key", unique=True),
+    _text("device_id", nullable=True, unique=True),
+    _text("secret_hash", nullable=True),
+    Column("description", LargeBinary, nullable=False),
+    _small("status"),
+    _small("health"),
+    Column("health_details", LargeBinary, nullable=False),
+    _at("health_at"),
+    Column("slots_wanted", Integer, nullable=True),
+    _at("drain_by"),
+    _big("created_at"),
+    _at("removed_at"),
+)  # fmt: skip
+
+lease = Table(
+    "lease", metadata,
+    _id("node"),
+    _big("session"),
+    _small("is_open"),
+    _big("renewals"),
+    _big("number"),
+    Column("lease_ms", Integer, nullable=False),
+    _at("renewed_at"),
+    Column("measurement", LargeBinary, nullable=True),
+)  # fmt: skip
+
+heartbeat = Table(
+    "heartbeat", metadata,
+    _id("node", BigInteger()),
+    _id("at", BigInteger()),
+    Column("measurement", LargeBinary, nullable=False),
+    Index(None, "at"),
+)  # fmt: skip
+
+# The term is the key: on PostgreSQL a batch of the leader share-locks the key, which a beat does not touch and a
+# successor's new term does.
+leader = Table("leader", metadata, _id("term"), _text("holder"), _big("beats"), _big("since_at"))
+
+master = Table(
+    "master", metadata, Column("boot", RowId, primary_key=True, autoincrement=True), _text("name"), _big("started_at")
+)
+
+outbox = Table(
+    "outbox", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _big("at"),
+    Column("body", LargeBinary, nullable=False),
+)  # fmt: skip
+
+event_log = Table(
+    "event_log", metadata,
+    _id("first"),
+    Column("count", Integer, nullable=False),
+    _big("at"),
+    Column("body", LargeBinary, nullable=False),
+)  # fmt: skip
+
+counter = Table(
+    "counter", metadata,
+    Column("project", Text, primary_key=True),
+    Column("status", SmallInteger, primary_key=True, autoincrement=False),
+    _big("n"),
+)  # fmt: skip
+
+counter_delta = Table(
+    "counter_delta", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _text("project"),
+    _small("status"),
+    _big("n"),
+)  # fmt: skip
+
+__all__ = [
+    "cluster", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log", "execution",
+    "heartbeat", "idempotency", "lane", "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue",
+    "task",
+]  # fmt: skip

@@ -1,0 +1,228 @@
+"""Live tasks: the verbs of the hot path, and the reads that deliver work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.execution import Outcome
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import NodeStatus, TaskStatus
+from crawlfleet.model.step import Decide
+from crawlfleet.model.task import FinalTask, LiveTask
+from crawlfleet.ports.store import Applied, Assignment, Delivery
+from crawlfleet.store import codec, tables
+from crawlfleet.store.journal import Journal
+from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.transitions import DONE_COLUMNS, LIVE_LIST, UNKNOWN_TASK, Transition
+from crawlfleet.store.tx import Engine, Tx
+
+OPEN_SESSIONS = (
+    "SELECT l.node, l.session FROM lease l JOIN node n ON n.id = l.node "
+    f"WHERE l.node AMONG($1) AND l.is_open = 1 AND n.status = {int(NodeStatus.ONLINE)} "
+    "ORDER BY l.node SHARE_ROWS(l)"
+)
+LIVE_AMONG = f"SELECT {LIVE_LIST} FROM live l WHERE l.id AMONG($1)"
+HELD_BY = f"SELECT {LIVE_LIST} FROM live l WHERE l.node AMONG($1) AND l.node <> 0"
+DELIVERIES = (
+    "SELECT t.id, n.task_type, t.parameters FROM task t JOIN live l ON l.id = t.id JOIN lane n ON n.id = l.lane "
+    "WHERE t.id AMONG($1)"
+)
+LOCK_FINAL = f"SELECT {', '.join(DONE_COLUMNS)} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
+DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
+DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
+_NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")
+_NOT_READY = Refusal(Code.NOT_READY, "is no longer pending")
+_ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
+
+
+class TaskTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def change(self, tasks: Sequence[TaskId], decide: Decide, now: Instant, term: int | None = None) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            transition = Transition(tx, self._lanes, now)
+            await transition.change(tasks, decide)
+            return await transition.write()
+
+        return await self._engine.write(work, term) if tasks else Applied()
+
+    async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await _assign(tx, self._lanes, batch, now)
+
+        return await self._engine.write(work, term) if batch else Applied()
+
+    async def complete(self, node: NodeId, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await _complete(tx, self._lanes, node, outcomes, now)
+
+        return await self._engine.write(work) if outcomes else Applied()
+
+    async def reopen(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await _reopen(tx, self._lanes, tasks, now)
+
+        return await self._engine.write(work) if tasks else Applied()
+
+    async def drop(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await _drop(tx, self._lanes, tasks, now)
+
+        return await self._engine.write(work) if tasks else Applied()
+
+    async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]:
+        rows = await self._engine.read(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
+        return {row[0]: codec.live_task(row) for row in rows}
+
+    async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
+        held: dict[NodeId, list[LiveTask]] = {node: [] for node in nodes}
+        for row in await self._engine.read(lambda tx: tx.fetch(HELD_BY, list(nodes))):
+            task = codec.live_task(row)
+            held[task.node].append(task)
+        return held
+
+    async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
+        rows = await self._engine.read(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
+        return {row[0]: Delivery(row[0], row[1], bytes(row[2])) for row in rows}
+
+
+async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Instant) -> Applied:
+    applied = Applied()
+    nodes = sorted({assignment.node for assignment in batch})
+    is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, nodes)}
+    rows = []
+    for item in batch:
+        if (item.node, item.session) in is_open:
+            rows.append((item.task, item.lane, item.node, item.session, item.execution, item.deadline_at))
+        else:
+            applied.refused[item.task] = _NODE_NOT_READY
+    moved = set(await tx.assign(rows, now)) if rows else set()
+    if len(moved) != len(rows):
+        applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in moved)
+        rows = [row for row in rows if row[0] in moved]
+    if not rows:
+        return applied
+    await lanes.load(tx, (row[1] for row in rows))
+    journal = Journal()
+    for lane, count in Counter(row[1] for row in rows).items():
+        journal.moved(lanes[lane].project, _PENDING, _ASSIGNED, count)
+    tasks, _, holders, _, executions, _ = zip(*rows, strict=True)
+    journal.tell(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": holders}))
+    await journal.write(tx, now)
+    applied.after = dict.fromkeys(tasks, _ASSIGNED)
+    applied.told = set(holders)
+    return applied
+
+
+async def _complete(tx: Tx, lanes: LaneBook, node: NodeId, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+    told = {outcome.execution: outcome for outcome in outcomes}
+    taken = await tx.take_held(node, [outcome.task for outcome in told.values()], list(told))
+    transition = Transition(tx, lanes, now)
+    applied, journal = transition.applied, transition.journal
+    await lanes.load(tx, {row[2] for row in taken})
+    executions, finals = [], []
+    for row in taken:
+        (task, _, lane, round_, retries, losses, deaths, _, _, timeout_s, _, _, session, execution, assigned_at,
+         started_at, _) = row  # fmt: skip
+        outcome = told[execution]
+        if started_at is None:
+            started_at = outcome.started_at
+        executions.append((
+            execution, task, round_, retries, node, session, 1, assigned_at, started_at, now, None, None, 0,
+            outcome.result, outcome.metrics,
+        ))  # fmt: skip
+        finals.append((
+            task, 10, lane, round_, retries, losses, deaths, timeout_s, node, execution, assigned_at, started_at, now,
+            None,
+        ))  # fmt: skip
+    for (lane, have), count in Counter((row[2], row[1]) for row in taken).items():
+        journal.moved(lanes[lane].project, codec.STATUSES[have], _COMPLETED, count)
+    if taken:
+        await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, executions)
+        await tx.insert(tables.done, DONE_COLUMNS, finals)
+        tasks = [row[0] for row in taken]
+        each = {"task": tasks, "execution": [row[0] for row in executions], "node": [node] * len(tasks)}
+        journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
+        applied.after = dict.fromkeys(tasks, _COMPLETED)
+        applied.freed = [(node, task) for task in tasks]
+        await transition.release_children(applied.after)
+    if len(taken) != len(outcomes):
+        await _explain_stale(tx, node, outcomes, applied)
+    return await transition.write()
+
+
+async def _explain_stale(tx: Tx, node: NodeId, outcomes: Sequence[Outcome], applied: Applied) -> None:
+    missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in applied.after}
+    held = {row[0]: codec.live_task(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
+    final = {row[0] for row in await tx.fetch("SELECT id FROM done WHERE id AMONG($1)", list(missing))}
+    for task, outcome in missing.items():
+        if task in held and held[task].execution == outcome.execution and held[task].node != node:
+            applied.refused[task] = Refusal(Code.WRONG_NODE, "the execution belongs to another node")
+        elif task in held or task in final:
+            applied.refused[task] = Refusal(Code.STALE_EXECUTION, "not the live execution of the task")
+        else:
+            applied.refused[task] = UNKNOWN_TASK
+
+
+async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    applied, journal = Applied(), Journal()
+    finals = [FinalTask._make(row) for row in await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks)))]
+    await lanes.load(tx, (final.lane for final in finals))
+    rows = []
+    for final in finals:
+        rows.append((
+            final.id, int(_PENDING), final.lane, final.round + 1, 0, 0, 0, 0, None, final.timeout_s, 0, 0, 0, 0, None,
+            None, None,
+        ))  # fmt: skip
+        journal.moved(lanes[final.lane].project, codec.STATUSES[final.status], _PENDING)
+        applied.after[final.id] = _PENDING
+        applied.ready.setdefault(final.lane, []).append(final.id)
+    await _refuse_others(tx, tasks, applied)
+    if rows:
+        ids = list(applied.after)
+        await tx.execute(DELETE_FINAL, ids)
+        await tx.execute(DELETE_DEAD_LETTERS, ids)
+        await tx.insert(tables.live, codec.LIVE_COLUMNS, rows)
+        journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [row[3] for row in rows]}))
+    await journal.write(tx, now)
+    return applied
+
+
+async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    applied, journal = Applied(), Journal()
+    finals = [FinalTask._make(row) for row in await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks)))]
+    await lanes.load(tx, (final.lane for final in finals))
+    for final in finals:
+        status = codec.STATUSES[final.status]
+        journal.moved(lanes[final.lane].project, status, None)
+        applied.after[final.id] = status
+    await _refuse_others(tx, tasks, applied)
+    if finals:
+        ids = list(applied.after)
+        await forget(tx, ids)
+        journal.tell(EventBatch(Kind.TASK_DROPPED, {"task": ids}))
+    await journal.write(tx, now)
+    return applied
+
+
+async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
+    """Delete every trace of final tasks."""
+    ids = list(finals)
+    await tx.execute(DELETE_FINAL, ids)
+    await tx.execute(DELETE_DEAD_LETTERS, ids)
+    await tx.execute("DELETE FROM execution WHERE task AMONG($1)", ids)
+    await tx.execute("DELETE FROM task WHERE id AMONG($1)", ids)
+
+
+async def _refuse_others(tx: Tx, tasks: Sequence[TaskId], applied: Applied) -> None:
+    missing = [task for task in tasks if task not in applied.after]
+    if missing:
+        live = {row[0] for row in await tx.fetch("SELECT id FROM live WHERE id AMONG($1)", missing)}
+        for task in missing:
+            is_live = task in live
+            applied.refused[task] = Refusal(Code.NOT_FINAL, "has not ended") if is_live else UNKNOWN_TASK

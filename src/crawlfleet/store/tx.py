@@ -1,0 +1,62 @@
+"""What the aggregates need of a database: a transaction that works on batches.
+
+The aggregates are written once, as coroutines over `Tx`. On PostgreSQL they await the server; on SQLite nothing ever
+suspends, and the writer thread drives the same coroutine straight through (see `sqlite/engine.py`).
+
+Statements use a few words that each dialect writes its own way:
+    AMONG($n)           the value is in the list passed as argument n
+    LOCK_ROWS(t)        nobody else may change the rows of t that were read (SQLite: the transaction owns the file)
+    SHARE_ROWS(t)       nobody may change them, others may share them
+    SHARE_KEYS(t)       nobody may delete them or change their keys
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Table
+
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+
+class Tx(Protocol):
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Row]: ...
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        """How many rows were touched."""
+        ...
+
+    async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None: ...
+
+    async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Insert what is not there yet, by primary key."""
+        ...
+
+    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Set `columns[1:]` of the rows whose key `columns[0]` is the first value of each row."""
+        ...
+
+    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        """Hot. (task, lane, node, session, execution, deadline_at): pending -> assigned; the tasks that moved."""
+        ...
+
+    async def take_held(self, node: int, tasks: Sequence[int], executions: Sequence[int]) -> Sequence[Row]:
+        """Hot. Remove live rows held by `node` under exactly these executions; the rows, as LiveTask columns."""
+        ...
+
+
+class Engine(Protocol):
+    async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        """One transaction, committed to disk before this returns; of the given term, or NotLeader is raised."""
+        ...
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """Reads; each statement sees one snapshot."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+LEADER_CHECK = "SELECT term FROM leader WHERE term = $1 SHARE_KEYS(leader)"

@@ -1,0 +1,87 @@
+"""Counters by deltas, and retention."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from crawlfleet.model.ids import EPOCH_MS
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.store import codec, tables
+from crawlfleet.store.journal import Journal
+from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.tasks import forget
+from crawlfleet.store.tx import Engine, Tx
+
+_DELTAS = "SELECT id, project, status, n FROM counter_delta ORDER BY id LIMIT 10000"
+_TOTALS = (
+    "SELECT status, SUM(n) FROM (SELECT project, status, n FROM counter UNION ALL "
+    "SELECT project, status, n FROM counter_delta) AS c {where} GROUP BY status"
+)
+_COUNTED = (
+    "SELECT status, COUNT(*) FROM (SELECT id, status FROM live UNION ALL SELECT id, status FROM done) AS s "
+    "{where} GROUP BY status"
+)
+# Ids begin with their time, so the key itself finds old tasks; what ended late is passed over and found another day.
+_OLD_TASKS = "SELECT id, status, lane FROM done WHERE id < $1 AND ended_at < $2 ORDER BY id LIMIT $3"
+_TIME_SHIFT = 22
+
+
+class UpkeepTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def fold_counters(self, term: int) -> int:
+        async def work(tx: Tx) -> int:
+            rows = await tx.fetch(_DELTAS)
+            if not rows:
+                return 0
+            sums: Counter[tuple[str, int]] = Counter()
+            for _, project, status, n in rows:
+                sums[project, status] += n
+            await tx.execute("DELETE FROM counter_delta WHERE id AMONG($1)", [row[0] for row in rows])
+            keys = sorted(sums)
+            await tx.insert_new(tables.counter, ("project", "status", "n"), [(*key, 0) for key in keys])
+            for project, status in keys:
+                sql = "UPDATE counter SET n = n + $3 WHERE project = $1 AND status = $2"
+                await tx.execute(sql, project, status, sums[project, status])
+            return len(rows)
+
+        return await self._engine.write(work, term)
+
+    async def totals(self, project: str | None = None) -> dict[TaskStatus, int]:
+        return await self._by_status(_TOTALS, "WHERE project = $1", project)
+
+    async def count_rows(self, project: str | None = None) -> dict[TaskStatus, int]:
+        where = "WHERE EXISTS (SELECT 1 FROM task t WHERE t.id = s.id AND t.project = $1)"
+        return await self._by_status(_COUNTED, where, project)
+
+    async def _by_status(self, sql: str, where: str, project: str | None) -> dict[TaskStatus, int]:
+        text = sql.format(where=where if project is not None else "")
+        args = () if project is None else (project,)
+        rows = await self._engine.read(lambda tx: tx.fetch(text, *args))
+        return {codec.STATUSES[status]: int(n) for status, n in rows if n}
+
+    async def prune(self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int) -> int:
+        async def work(tx: Tx) -> int:
+            before = now - keep_tasks_ms
+            oldest_id = max(0, before - EPOCH_MS) << _TIME_SHIFT
+            rows = await tx.fetch(_OLD_TASKS, oldest_id, before, limit)
+            gone = len(rows)
+            if rows:
+                await self._lanes.load(tx, {row[2] for row in rows})
+                journal = Journal()
+                for (lane, status), count in Counter((row[2], row[1]) for row in rows).items():
+                    journal.moved(self._lanes[lane].project, codec.STATUSES[status], None, count)
+                await forget(tx, [row[0] for row in rows])
+                await journal.write(tx, now)
+            old_events = now - keep_events_ms
+            # The newest row stays whatever its age: the next number is counted from it.
+            gone += await tx.execute(
+                "DELETE FROM event_log WHERE at < $1 AND first < (SELECT MAX(first) FROM event_log)", old_events
+            )
+            gone += await tx.execute("DELETE FROM heartbeat WHERE at < $1", old_events)
+            gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
+            return gone
+
+        return await self._engine.write(work, term)

@@ -1,0 +1,202 @@
+"""The body of a submitted task, and how a batch of them is read.
+
+Types, bounds and unknown fields are checked by the decoder; what a decoder cannot see (depth, NUL, numbers that no
+database holds) is looked for in the raw bytes, which costs nothing when there is nothing to find.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from crawlfleet.model import limits
+from crawlfleet.model.answers import Code, Refusal
+
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.LABEL_CHARS)]
+Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+
+
+class RetryBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    max_retries: Annotated[int, msgspec.Meta(ge=0, le=limits.RETRIES_MAX)] = 3
+    base_delay_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 2.0
+    max_delay_s: Annotated[float, msgspec.Meta(ge=0, le=7 * 86_400)] = 300.0
+
+
+class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    task_type: Label
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+    project_id: Name | None = None
+    workflow_id: Name | None = None
+    name: Name | None = None
+    cluster: Label | None = None
+    priority: Annotated[int, msgspec.Meta(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)] = limits.PRIORITY_DEFAULT
+    min_resources: dict[Label, Amount] = {}
+    capabilities: dict[Label, bool | float | Label | list[Label]] = {}
+    node_type: Label | None = None
+    schedule_strategy: Label | None = None
+    target_region: Label | None = None
+    require_region: bool = False
+    content_features: dict[Label, Any] = {}
+    categories: Annotated[list[Label], msgspec.Meta(max_length=limits.LABELS)] = []
+    queue: Label = "default"
+    depends_on: Annotated[list[Label], msgspec.Meta(max_length=limits.PARENTS)] = []
+    run_at: str | None = None
+    timeout_s: Annotated[int, msgspec.Meta(ge=1, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
+    retry: RetryBody = RetryBody()
+
+
+class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What the store keeps of a body beside its columns; absent when everything has its default."""
+
+    cluster: str | None = None
+    min_resources: dict[str, float] = {}
+    capabilities: dict[str, Any] = {}
+    node_type: str | None = None
+    schedule_strategy: str | None = None
+    target_region: str | None = None
+    require_region: bool = False
+    content_features: dict[str, Any] = {}
+    categories: list[str] = []
+    depends_on: list[str] = []
+    retry: RetryBody = RetryBody()
+
+
+_BATCH = msgspec.json.Decoder(list[TaskBody])
+_ONE = msgspec.json.Decoder(TaskBody)
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_PATH = re.compile(r" - at `\$\.?(.*?)`$")
+_UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`")
+_MISSING_FIELD = re.compile(r"missing required field `(.*?)`")
+_LONG_DIGITS = re.compile(rb"[0-9]{18,}|[eE]\+?[0-9]{3,}")
+_DEPTH_MESSAGE = f"nested deeper than {limits.JSON_DEPTH} levels"
+
+
+def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
+    """The tasks of a JSON array, each read or refused. Raises msgspec.DecodeError when it is no array at all."""
+    try:
+        tasks: Sequence[TaskBody | Refusal] = _BATCH.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        tasks = [read_task(raw) for raw in _decode_array(body)]
+    return [examined(task) if isinstance(task, TaskBody) else task for task in tasks]
+
+
+def read_task(raw: bytes | msgspec.Raw) -> TaskBody | Refusal:
+    try:
+        return examined(_ONE.decode(raw))
+    except RecursionError:
+        return Refusal(Code.INVALID_INPUT, _DEPTH_MESSAGE)
+    except UnicodeDecodeError:
+        return Refusal(Code.INVALID_INPUT, "not valid UTF-8")
+    except msgspec.MsgspecError as exc:
+        return refusal_of(exc)
+
+
+def task_body(fields: Mapping[str, Any]) -> TaskBody | Refusal:
+    """A task from Python values, under the same rules as one from the wire."""
+    try:
+        return read_task(msgspec.json.encode(fields))
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError, OverflowError) as exc:
+        return Refusal(Code.INVALID_INPUT, f"cannot be written as JSON: {exc}")
+
+
+def examined(task: TaskBody) -> TaskBody | Refusal:
+    """The task, or why its contents cannot be kept."""
+    raw = bytes(task.parameters)
+    if len(raw) > limits.PARAMETERS_BYTES:
+        detail = f"{len(raw)} bytes; at most {limits.PARAMETERS_BYTES} are taken"
+        return Refusal(Code.TOO_LARGE, detail, "parameters")
+    if raw[:1] != b"{":
+        return Refusal(Code.INVALID_INPUT, "must be an object", "parameters")
+    if _is_suspicious(raw) and (refusal := _walk_refusal(raw, "parameters")):
+        return refusal
+    if task.content_features:
+        features = msgspec.json.encode(task.content_features)
+        if len(features) > limits.METRICS_BYTES:
+            return Refusal(Code.TOO_LARGE, f"at most {limits.METRICS_BYTES} bytes are taken", "content_features")
+        if _is_suspicious(features) and (refusal := _walk_refusal(features, "content_features")):
+            return refusal
+    return _text_refusal(task) or task
+
+
+def refusal_of(exc: msgspec.MsgspecError) -> Refusal:
+    """The decoder's complaint, with the field as people write it."""
+    text = str(exc)
+    field = found.group(1) if (found := _PATH.search(text)) else None
+    detail = _PATH.sub("", text)
+    if named := _UNKNOWN_FIELD.search(text) or _MISSING_FIELD.search(text):
+        field = f"{field}.{named.group(1)}" if field else named.group(1)
+    return Refusal(Code.INVALID_INPUT, detail, field)
+
+
+def _decode_array(body: bytes) -> list[msgspec.Raw]:
+    try:
+        return _RAWS.decode(body)
+    except (RecursionError, UnicodeDecodeError) as exc:
+        raise msgspec.DecodeError(_DEPTH_MESSAGE if isinstance(exc, RecursionError) else "not valid UTF-8") from exc
+
+
+def _is_suspicious(raw: bytes) -> bool:
+    return (
+        raw.count(b"{") + raw.count(b"[") > limits.JSON_DEPTH
+        or b"\\u0000" in raw
+        or b"\\ud" in raw.lower()
+        or _LONG_DIGITS.search(raw) is not None
+        or not raw.isascii()
+    )
+
+
+def _walk_refusal(raw: bytes, field: str) -> Refusal | None:
+    try:
+        value = msgspec.json.decode(raw)
+    except RecursionError:
+        return Refusal(Code.INVALID_INPUT, _DEPTH_MESSAGE, field)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        return Refusal(Code.INVALID_INPUT, str(exc), field)
+    stack: list[tuple[Any, str, int]] = [(value, field, 1)]
+    while stack:
+        value, path, depth = stack.pop()
+        if complaint := _complaint(value, depth):
+            return Refusal(Code.INVALID_INPUT, complaint, path)
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if complaint := _complaint(key, depth):
+                    return Refusal(Code.INVALID_INPUT, f"a key {complaint}", path)
+                stack.append((inner, f"{path}.{key}", depth + 1))
+        elif isinstance(value, list):
+            stack.extend((inner, f"{path}[{position}]", depth + 1) for position, inner in enumerate(value))
+    return None
+
+
+def _complaint(value: Any, depth: int) -> str | None:
+    if depth > limits.JSON_DEPTH:
+        return _DEPTH_MESSAGE
+    if isinstance(value, str):
+        return unstorable(value)
+    if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:
+        return f"has an integer of more than {limits.INTEGER_BITS} bits"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "has a number that is not finite"
+    return None
+
+
+def unstorable(text: str) -> str | None:
+    """Why no database can keep this text."""
+    if "\x00" in text:
+        return "has a NUL character"
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        return "has an unpaired surrogate"
+    return None
+
+
+def _text_refusal(task: TaskBody) -> Refusal | None:
+    for field in ("task_type", "project_id", "workflow_id", "name", "cluster", "queue", "node_type",
+                  "schedule_strategy", "target_region"):  # fmt: skip
+        value: str | None = getattr(task, field)
+        if value is not None and (complaint := unstorable(value)):
+            return Refusal(Code.INVALID_INPUT, complaint, field)
+    return None
