@@ -37,6 +37,8 @@ class End(IntEnum):
 class Outcome(NamedTuple):
     """What a node says of an execution that is over. Spans are the node's, instants the master's."""
 
+    node: NodeId
+    """Who says it."""
     task: TaskId
     execution: ExecutionId
     end: End

@@ -84,7 +84,6 @@ class Assignment(NamedTuple):
     execution: ExecutionId
     node: NodeId
     session: int
-    deadline_at: Instant
 
 
 @dataclass(slots=True)
@@ -125,7 +124,7 @@ class TaskStore(Protocol):
         """pending -> assigned, for tasks still pending and nodes whose session is open and takes work."""
         ...
 
-    async def complete(self, node: NodeId, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+    async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
         """The hot path of a finished execution that needs no decision: held -> completed, fenced by execution."""
         ...
 
@@ -256,8 +255,15 @@ class NodeStore(Protocol):
         self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant
     ) -> None: ...
 
-    async def unregister(self, node: NodeId, decide: Decide, now: Instant) -> Applied:
-        """Remove a node: secret revoked, work taken back, history kept. Raises NotFound."""
+    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
+        """Keep a sample of measurements for history."""
+        ...
+
+    async def unregister(self, node: NodeId, now: Instant) -> None:
+        """Remove a node: secret revoked, history kept. Raises NotFound.
+
+        An open session is renewed no more: what it holds is free when its lease has ended, not before.
+        """
         ...
 
     async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:

@@ -6,12 +6,14 @@ speaks for an execution that is not the live one, or for another node's, changes
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from random import Random
+from typing import NamedTuple
 
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import End, Failure, Outcome
-from crawlfleet.model.ids import ExecutionId, NodeId, execution_text
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text
 from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
@@ -26,8 +28,14 @@ DEADLINE_GRACE_S = 10.0
 START_GRACE_S = 60.0
 
 
-def deadline_at(timeout_s: int, now: Instant, *, is_started: bool) -> Instant:
-    return now + ms(timeout_s + DEADLINE_GRACE_S + (0.0 if is_started else START_GRACE_S))
+class Start(NamedTuple):
+    node: NodeId
+    execution: ExecutionId
+    started_at: Instant
+
+
+def deadline_at(timeout_s: int, started_at: Instant) -> Instant:
+    return started_at + ms(timeout_s + DEADLINE_GRACE_S)
 
 
 def is_alone(row: LiveTask) -> bool:
@@ -96,15 +104,22 @@ def parent_completed(now: Instant, parents: int) -> Decide:
     return decide
 
 
-def reprioritize(lane: LaneId) -> Decide:
+def reprioritize(lanes: Mapping[LaneId, LaneId]) -> Decide:
+    """Move to the lane of the new priority, by the lane it stands in."""
+
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
-        return Step(row._replace(lane=lane), Kind.TASK_REPRIORITIZED)
+        if row.lane not in lanes:
+            return Refusal(Code.NOT_READY, "its priority was changed by somebody else meanwhile")
+        return Step(row._replace(lane=lanes[row.lane]), Kind.TASK_REPRIORITIZED)
 
     return decide
 
 
-def start(node: NodeId, execution: ExecutionId, started_at: Instant) -> Decide:
+def start(starts: Mapping[TaskId, Start]) -> Decide:
+    """assigned -> processing."""
+
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        node, execution, started_at = starts[row.id]
         if refusal := _fenced(row, node, execution):
             return refusal
         if row.status is TaskStatus.PROCESSING:
@@ -112,18 +127,20 @@ def start(node: NodeId, execution: ExecutionId, started_at: Instant) -> Decide:
         after = row._replace(
             status=TaskStatus.PROCESSING,
             started_at=started_at,
-            deadline_at=deadline_at(row.timeout_s, started_at, is_started=True),
+            deadline_at=deadline_at(row.timeout_s, started_at),
         )
         return Step(after, Kind.TASK_STARTED)
 
     return decide
 
 
-def finish(node: NodeId, outcome: Outcome, now: Instant, rng: Random) -> Decide:
-    """What an outcome told by `node` makes of its task."""
+def finish(outcomes: Mapping[TaskId, Sequence[Outcome]], now: Instant, rng: Random) -> Decide:
+    """What the outcomes told by nodes make of their tasks. Of several for one task the live execution's counts."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
-        if refusal := _fenced(row, node, outcome.execution):
+        told = outcomes[row.id]
+        outcome = next((said for said in told if said.execution == row.execution), told[0])
+        if refusal := _fenced(row, outcome.node, outcome.execution):
             return refusal
         step = _ended(row, policy, outcome, now, rng)
         started_at = row.started_at if row.started_at is not None else outcome.started_at

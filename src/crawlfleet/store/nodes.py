@@ -144,19 +144,14 @@ class NodeTables:
         columns = ("node", "at", "measurement")
         await self._engine.write(lambda tx: tx.insert_new(tables.heartbeat, columns, rows), term)
 
-    async def unregister(self, node: NodeId, decide: Decide, now: Instant) -> Applied:
-        async def work(tx: Tx) -> Applied:
+    async def unregister(self, node: NodeId, now: Instant) -> None:
+        async def work(tx: Tx) -> None:
             await _described(tx, node)
-            await tx.fetch(_LOCK_LEASE, node)
-            transition = Transition(tx, self._lanes, now)
-            await transition.change_held(node, decide)
-            await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
             sql = "UPDATE node SET status = $2, removed_at = $3, secret_hash = NULL, device_id = NULL WHERE id = $1"
             await tx.execute(sql, node, int(NodeStatus.OFFLINE), now)
-            transition.journal.tell(EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node}))
-            return await transition.write()
+            await write_events(tx, [EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node})], now)
 
-        return await self._engine.write(work)
+        await self._engine.write(work)
 
     async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
         if ids is None:
@@ -210,7 +205,7 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
             answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
             continue
         node, session, is_open, number, count, status, slots, drain_by, removed_at = row
-        is_ours = bool(is_open) and session == renewal.session
+        is_ours = bool(is_open) and session == renewal.session and removed_at is None
         is_newest = is_ours and renewal.number > number
         came_online = is_newest and status in _WAKING
         if is_newest:

@@ -57,9 +57,9 @@ class TaskTables:
 
         return await self._engine.write(work, term) if batch else Applied()
 
-    async def complete(self, node: NodeId, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+    async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
         async def work(tx: Tx) -> Applied:
-            return await _complete(tx, self._lanes, node, outcomes, now)
+            return await _complete(tx, self._lanes, outcomes, now)
 
         return await self._engine.write(work) if outcomes else Applied()
 
@@ -98,7 +98,7 @@ async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Ins
     rows = []
     for item in batch:
         if (item.node, item.session) in is_open:
-            rows.append((item.task, item.lane, item.node, item.session, item.execution, item.deadline_at))
+            rows.append((item.task, item.lane, item.node, item.session, item.execution))
         else:
             applied.refused[item.task] = _NODE_NOT_READY
     moved = set(await tx.assign(rows, now)) if rows else set()
@@ -111,7 +111,7 @@ async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Ins
     journal = Journal()
     for lane, count in Counter(row[1] for row in rows).items():
         journal.moved(lanes[lane].project, _PENDING, _ASSIGNED, count)
-    tasks, _, holders, _, executions, _ = zip(*rows, strict=True)
+    tasks, _, holders, _, executions = zip(*rows, strict=True)
     journal.tell(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": holders}))
     await journal.write(tx, now)
     applied.after = dict.fromkeys(tasks, _ASSIGNED)
@@ -119,15 +119,15 @@ async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Ins
     return applied
 
 
-async def _complete(tx: Tx, lanes: LaneBook, node: NodeId, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
     told = {outcome.execution: outcome for outcome in outcomes}
-    taken = await tx.take_held(node, [outcome.task for outcome in told.values()], list(told))
+    taken = await tx.take_held([(said.task, said.execution, said.node) for said in told.values()])
     transition = Transition(tx, lanes, now)
     applied, journal = transition.applied, transition.journal
     await lanes.load(tx, {row[2] for row in taken})
     executions, finals = [], []
     for row in taken:
-        (task, _, lane, round_, retries, losses, deaths, _, _, timeout_s, _, _, session, execution, assigned_at,
+        (task, _, lane, round_, retries, losses, deaths, _, _, timeout_s, _, node, session, execution, assigned_at,
          started_at, _) = row  # fmt: skip
         outcome = told[execution]
         if started_at is None:
@@ -146,22 +146,22 @@ async def _complete(tx: Tx, lanes: LaneBook, node: NodeId, outcomes: Sequence[Ou
         await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, executions)
         await tx.insert(tables.done, DONE_COLUMNS, finals)
         tasks = [row[0] for row in taken]
-        each = {"task": tasks, "execution": [row[0] for row in executions], "node": [node] * len(tasks)}
+        each = {"task": tasks, "execution": [row[0] for row in executions], "node": [row[4] for row in executions]}
         journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
         applied.after = dict.fromkeys(tasks, _COMPLETED)
-        applied.freed = [(node, task) for task in tasks]
+        applied.freed = [(row[4], row[1]) for row in executions]
         await transition.release_children(applied.after)
     if len(taken) != len(outcomes):
-        await _explain_stale(tx, node, outcomes, applied)
+        await _explain_stale(tx, outcomes, applied)
     return await transition.write()
 
 
-async def _explain_stale(tx: Tx, node: NodeId, outcomes: Sequence[Outcome], applied: Applied) -> None:
+async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], applied: Applied) -> None:
     missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in applied.after}
     held = {row[0]: codec.live_task(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
     final = {row[0] for row in await tx.fetch("SELECT id FROM done WHERE id AMONG($1)", list(missing))}
     for task, outcome in missing.items():
-        if task in held and held[task].execution == outcome.execution and held[task].node != node:
+        if task in held and held[task].execution == outcome.execution and held[task].node != outcome.node:
             applied.refused[task] = Refusal(Code.WRONG_NODE, "the execution belongs to another node")
         elif task in held or task in final:
             applied.refused[task] = Refusal(Code.STALE_EXECUTION, "not the live execution of the task")

@@ -17,6 +17,9 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Table
 
+from crawlfleet.model.instants import ms
+from crawlfleet.scheduling import life
+
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
@@ -39,11 +42,11 @@ class Tx(Protocol):
         ...
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
-        """Hot. (task, lane, node, session, execution, deadline_at): pending -> assigned; the tasks that moved."""
+        """Hot. (task, lane, node, session, execution): pending -> assigned; the tasks that moved."""
         ...
 
-    async def take_held(self, node: int, tasks: Sequence[int], executions: Sequence[int]) -> Sequence[Row]:
-        """Hot. Remove live rows held by `node` under exactly these executions; the rows, as LiveTask columns."""
+    async def take_held(self, holds: Sequence[Row]) -> Sequence[Row]:
+        """Hot. (task, execution, node): remove the live rows held just so; the rows, as LiveTask columns."""
         ...
 
 
@@ -58,5 +61,8 @@ class Engine(Protocol):
 
     async def close(self) -> None: ...
 
+
+START_GRACE_MS = ms(life.START_GRACE_S + life.DEADLINE_GRACE_S)
+"""Until an execution has started, its hard deadline allows for the way to its node."""
 
 LEADER_CHECK = "SELECT term FROM leader WHERE term = $1 SHARE_KEYS(leader)"

@@ -11,11 +11,10 @@ from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
 
 from crawlfleet.store import codec, tables
-from crawlfleet.store.tx import Row
+from crawlfleet.store.tx import START_GRACE_MS, Row
 
 if TYPE_CHECKING:
     import asyncpg
-
     from asyncpg.pool import PoolConnectionProxy
 
     Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
@@ -31,15 +30,15 @@ _COPY_FROM = 20
 """Rows from which COPY's extra round trips pay."""
 
 ASSIGN = (
-    "UPDATE live SET status = 2, node = a.node, session = a.session, execution = a.execution, assigned_at = $7, "
-    "deadline_at = a.deadline_at "
-    "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) "
-    "AS a(id, lane, node, session, execution, deadline_at) "
+    "UPDATE live SET status = 2, node = a.node, session = a.session, execution = a.execution, assigned_at = $6, "
+    "deadline_at = $7 + timeout_s * 1000::bigint "
+    "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
+    "AS a(id, lane, node, session, execution) "
     "WHERE live.id = a.id AND live.status = 0 AND live.lane = a.lane RETURNING live.id"
 )
 TAKE_HELD = (
-    "DELETE FROM live l USING unnest($2::bigint[], $3::bigint[]) AS h(id, execution) "
-    "WHERE l.id = h.id AND l.execution = h.execution AND l.node = $1 RETURNING "
+    "DELETE FROM live l USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS h(id, execution, node) "
+    "WHERE l.id = h.id AND l.execution = h.execution AND l.node = h.node RETURNING "
     + ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
 )
 
@@ -97,10 +96,10 @@ class PostgresTx:
             await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
-        return [record[0] for record in await self._connection.fetch(ASSIGN, *_columns(rows), now)]
+        return [record[0] for record in await self._connection.fetch(ASSIGN, *_columns(rows), now, now + START_GRACE_MS)]
 
-    async def take_held(self, node: int, tasks: Sequence[int], executions: Sequence[int]) -> Sequence[Row]:
-        records = await self._connection.fetch(TAKE_HELD, node, tasks, executions)
+    async def take_held(self, holds: Sequence[Row]) -> Sequence[Row]:
+        records = await self._connection.fetch(TAKE_HELD, *_columns(holds))
         return [tuple(record) for record in records]
 
 

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Table
 
 from crawlfleet.store import codec
-from crawlfleet.store.tx import Row
+from crawlfleet.store.tx import START_GRACE_MS, Row
 
 _AMONG = re.compile(r"AMONG\(\$(\d+)\)")
 _LOCK = re.compile(r" (?:LOCK_ROWS|SHARE_ROWS|SHARE_KEYS)\(\w+\)")
@@ -20,7 +20,7 @@ _ARGUMENT = re.compile(r"\$(\d+)")
 _LIVE = ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
 
 ASSIGN = (
-    "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, deadline_at = ? "
+    "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, deadline_at = ? + timeout_s * 1000 "
     "WHERE id = ? AND status = 0 AND lane = ?"
 )
 ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
@@ -74,19 +74,19 @@ class SqliteTx:
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
         changed = self._connection.executemany(
             ASSIGN,
-            [(node, session, run, now, deadline, task, lane) for task, lane, node, session, run, deadline in rows],
+            [(node, session, run, now, now + START_GRACE_MS, task, lane) for task, lane, node, session, run in rows],
         ).rowcount
         tasks = [row[0] for row in rows]
         if changed == len(rows):
             return tasks
         # Some were not pending any more: the fence each moved row now carries tells which moved.
         found = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
-        return [task for task, _, _, _, run, _ in rows if found.get(task) == run]
+        return [task for task, _, _, _, run in rows if found.get(task) == run]
 
-    async def take_held(self, node: int, tasks: Sequence[int], executions: Sequence[int]) -> Sequence[Row]:
-        wanted = set(executions)
-        rows = self._connection.execute(HELD, [_to_json(tasks).decode()]).fetchall()
-        held = [row for row in rows if row[_NODE] == node and row[_EXECUTION] in wanted]
+    async def take_held(self, holds: Sequence[Row]) -> Sequence[Row]:
+        wanted = set(holds)
+        rows = self._connection.execute(HELD, [_to_json([hold[0] for hold in holds]).decode()]).fetchall()
+        held = [row for row in rows if (row[0], row[_EXECUTION], row[_NODE]) in wanted]
         self._connection.executemany(DELETE, [(row[0],) for row in held])
         return held
 
