@@ -6,7 +6,7 @@ speaks for an execution that is not the live one, or for another node's, changes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
@@ -134,12 +134,11 @@ def start(starts: Mapping[TaskId, Start]) -> Decide:
     return decide
 
 
-def finish(outcomes: Mapping[TaskId, Sequence[Outcome]], now: Instant, rng: Random) -> Decide:
-    """What the outcomes told by nodes make of their tasks. Of several for one task the live execution's counts."""
+def finish(outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random) -> Decide:
+    """What the outcomes told by nodes make of their tasks."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
-        told = outcomes[row.id]
-        outcome = next((said for said in told if said.execution == row.execution), told[0])
+        outcome = outcomes[row.id]
         if refusal := _fenced(row, outcome.node, outcome.execution):
             return refusal
         step = _ended(row, policy, outcome, now, rng)

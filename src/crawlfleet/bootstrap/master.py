@@ -1,0 +1,108 @@
+"""A master: the services and the loops over a store and a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from crawlfleet.control.assign import AssignByHand
+from crawlfleet.control.cancel import Cancel
+from crawlfleet.control.dead_letters import DeadLetters
+from crawlfleet.control.drain import Drain
+from crawlfleet.control.finish import Finish
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.loops.dispatcher import Dispatcher
+from crawlfleet.control.loops.leader import Leader
+from crawlfleet.control.loops.loop import Loop
+from crawlfleet.control.loops.node_watcher import NodeWatcher
+from crawlfleet.control.loops.pruner import Pruner, Retention
+from crawlfleet.control.loops.reaper import Reaper
+from crawlfleet.control.loops.reconciler import Reconciler
+from crawlfleet.control.loops.relay import Relay
+from crawlfleet.control.loops.stager import Stager
+from crawlfleet.control.loops.tallier import Tallier
+from crawlfleet.control.open_session import OpenSession
+from crawlfleet.control.pause import Pause
+from crawlfleet.control.register import Register
+from crawlfleet.control.reprioritize import Reprioritize
+from crawlfleet.control.retry import Retry
+from crawlfleet.control.submit import Submit
+from crawlfleet.control.sync import Sync
+from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.control.unregister import Unregister
+from crawlfleet.control.why import Why
+from crawlfleet.model.ids import IdFactory
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock, SystemClock
+from crawlfleet.ports.store import Store
+
+
+class Master:
+    def __init__(
+        self, *, name: str, boot: int, store: Store, broker: Broker, clock: Clock, rng: Random,
+        schemas: Mapping[str, Mapping[str, Any]], retention: Retention | None = None, window: int = 2_000,
+        make_secret: Callable[[], str] = lambda: secrets.token_hex(32),
+    ) -> None:  # fmt: skip
+        self.name = f"{name}#{boot}"
+        """Of this start: a successor under the same name is somebody else."""
+        self.store = store
+        self.broker = broker
+        self.lead = lead = Lead()
+        self.ledger = ledger = Ledger()
+        ids = IdFactory(boot, clock.now)
+        self.task_types = TaskTypes(schemas)
+
+        self.submit = Submit(store=store, broker=broker, id_factory=ids, clock=clock, task_types=self.task_types)
+        self.cancel = Cancel(store=store, broker=broker, clock=clock)
+        self.retry = Retry(store=store, broker=broker, clock=clock)
+        self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
+        self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids)
+        self.pause = Pause(store=store, broker=broker, clock=clock)
+        self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
+        self.why = Why(store=store, clock=clock)
+        self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
+        self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish)
+        self.open_session = OpenSession(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish)
+        self.register = Register(store=store, id_factory=ids, clock=clock, make_secret=make_secret)
+        self.drain = Drain(store=store, broker=broker, clock=clock)
+        self.unregister = Unregister(store=store, broker=broker, clock=clock)
+
+        self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
+        self.dispatcher = Dispatcher(
+            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng, window=window
+        )
+        self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
+        self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)
+        self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
+        self.tallier = Tallier(store=store, clock=clock, lead=lead)
+        self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
+        self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
+        self.pruner = Pruner(store=store, clock=clock, lead=lead, retention=retention)
+
+    @property
+    def loops(self) -> list[Loop]:
+        return [
+            self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
+            self.reconciler, self.pruner,
+        ]  # fmt: skip
+
+    async def run(self) -> None:
+        """All loops, until cancelled. A loop that ends is a bug and ends the master, loudly."""
+        async with asyncio.TaskGroup() as group:
+            for loop in self.loops:
+                group.create_task(loop.run(), name=f"{self.name}:{loop.name}")
+
+    @classmethod
+    async def start(
+        cls, name: str, store: Store, broker: Broker, schemas: Mapping[str, Mapping[str, Any]],
+        clock: Clock | None = None, rng: Random | None = None,
+    ) -> Master:  # fmt: skip
+        clock = clock or SystemClock()
+        boot = await store.register_master(name, clock.now())
+        return cls(
+            name=name, boot=boot, store=store, broker=broker, clock=clock, rng=rng or Random(), schemas=schemas
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What to do: services, one file per verb; `loops/` one file each. They know ports, never backends."""

@@ -1,0 +1,47 @@
+"""Assign a pending task to a node by hand: the filters still hold, only the choice is a person's."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from crawlfleet.control.hints import tell
+from crawlfleet.control.node_states import node_states
+from crawlfleet.errors import NotFound
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import Assignment, NodeStore, ReadyTasks, TaskStore
+from crawlfleet.scheduling.explain import phrase
+from crawlfleet.scheduling.filters import Ask, first_refusal
+
+
+class _Tasks(TaskStore, ReadyTasks, NodeStore, Protocol):
+    pass
+
+
+class AssignByHand:
+    def __init__(self, *, store: _Tasks, broker: Broker, clock: Clock, id_factory: IdFactory) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._ids = id_factory
+
+    async def assign(self, task: TaskId, node: NodeId) -> Refusal | None:
+        """None when it was assigned. Raises NotFound for a node or a task that is not there."""
+        states = {state.node.id: state for state in await node_states(self._store)}
+        if node not in states:
+            raise NotFound(f"no node {node_text(node)}")
+        row = (await self._store.live([task])).get(task)
+        if row is None or row.status is not TaskStatus.PENDING:
+            return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
+        (lane,) = await self._store.lanes([row.lane])
+        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project)):
+            return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
+        batch = [Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)]
+        applied = await self._store.assign(batch, None, self._clock.now())
+        if not applied.refused:
+            await self._broker.ready.discard([(row.lane, task)])
+        await tell(self._broker, applied)
+        return applied.refused.get(task)

@@ -1,0 +1,25 @@
+"""Cancel tasks: final at once while no node has them, asked of their nodes otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.control.hints import tell
+from crawlfleet.model.ids import TaskId
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import Applied, TaskStore
+from crawlfleet.scheduling import life
+
+
+class Cancel:
+    def __init__(self, *, store: TaskStore, broker: Broker, clock: Clock) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+
+    async def cancel(self, tasks: Sequence[TaskId], reason: str = "cancelled by request") -> Applied:
+        """`after` says `cancelled` for what is final, `assigned` or `processing` for what a node was asked to stop."""
+        applied = await self._store.change(tasks, life.cancel(reason), self._clock.now())
+        await tell(self._broker, applied)
+        return applied

@@ -1,0 +1,109 @@
+"""Take the outcomes nodes report: one transaction for many nodes.
+
+What completed needs no decision and goes the short way; the rest is decided by `scheduling.life` on the locked row.
+An outcome is acknowledged whether it was taken or found stale: either way the node is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from crawlfleet.control.gather import Gatherer
+from crawlfleet.control.hints import tell
+from crawlfleet.model import limits
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import ErrorClass, TaskStatus
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import TaskStore
+from crawlfleet.scheduling import life
+from crawlfleet.wire.sync import OutcomeBody
+from crawlfleet.wire.tasks import unstorable
+
+_GATHER_MOST = 4_000
+_TOO_LARGE = b'{"truncated":true}'
+
+Answer = TaskStatus | Refusal
+"""What became of the task, or why the outcome was not taken."""
+
+
+class Finish:
+    def __init__(self, *, store: TaskStore, broker: Broker, clock: Clock, rng: Random) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._rng = rng
+        self._gatherer: Gatherer[Outcome, Answer] = Gatherer(self._flush, most=_GATHER_MOST)
+
+    async def finish(self, node: NodeId, bodies: Sequence[OutcomeBody]) -> Sequence[Answer]:
+        """One answer per outcome, in order."""
+        now = self._clock.now()
+        outcomes = [_outcome(node, body, now) for body in bodies]
+        taken = iter(await self._gatherer.put([outcome for outcome in outcomes if isinstance(outcome, Outcome)]))
+        return [next(taken) if isinstance(outcome, Outcome) else outcome for outcome in outcomes]
+
+    async def finish_outcomes(self, outcomes: Sequence[Outcome]) -> Sequence[Answer]:
+        return await self._gatherer.put(outcomes)
+
+    async def _flush(self, outcomes: list[Outcome]) -> Sequence[Answer]:
+        answers: dict[int, Answer] = {}
+        left = list(enumerate(outcomes))
+        while left:
+            # One outcome per task at a time: of several, each gets the answer that is its own.
+            layer: dict[TaskId, tuple[int, Outcome]] = {}
+            for position, outcome in left:
+                layer.setdefault(outcome.task, (position, outcome))
+            now_known = await self._apply([outcome for _, outcome in layer.values()])
+            answers.update((position, now_known.get(task, _STALE)) for task, (position, _) in layer.items())
+            left = [entry for entry in left if entry[0] not in answers]
+        return [answers[position] for position in range(len(outcomes))]
+
+    async def _apply(self, outcomes: Sequence[Outcome]) -> dict[TaskId, Answer]:
+        now = self._clock.now()
+        plain = [outcome for outcome in outcomes if outcome.end is End.COMPLETED]
+        answers: dict[TaskId, Answer] = {}
+        if plain:
+            applied = await self._store.complete(plain, now)
+            answers.update(applied.refused)
+            answers.update(applied.after)
+            await tell(self._broker, applied)
+        told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
+        if told:
+            applied = await self._store.change(list(told), life.finish(told, now, self._rng), now)
+            answers.update(applied.refused)
+            answers.update(applied.after)
+            await tell(self._broker, applied)
+        return answers
+
+
+_STALE = Refusal(Code.STALE_EXECUTION, "not the live execution of the task")
+
+
+def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal:
+    try:
+        end = End(body.end)
+        error = ErrorClass(body.error) if body.error else None
+    except ValueError as exc:
+        return Refusal(Code.INVALID_INPUT, str(exc), "outcomes")
+    failure = None
+    if error is not None:
+        message = body.message[: limits.MESSAGE_CHARS]
+        failure = Failure(error, message if not unstorable(message) else ascii(message), body.is_permanent)
+    # A span from the future is a confused node: its word on when it started is worth nothing, its outcome is.
+    ago = body.started_ms_ago
+    started_at = now - ago if ago is not None and ago >= 0 else None
+    result = _capped(body.result, limits.RESULT_BYTES)
+    return Outcome(
+        node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at
+    )
+
+
+def _capped(raw: object, most: int) -> bytes | None:
+    if raw is None:
+        return None
+    value = bytes(raw)  # type: ignore[call-overload]
+    return value if len(value) <= most else _TOO_LARGE

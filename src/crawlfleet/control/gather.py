@@ -1,0 +1,82 @@
+"""Many concurrent calls, one batch.
+
+Idle, a call goes at once. While one is in flight, what arrives is gathered into the next. So a lone request waits for
+nobody, and a thousand share a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from crawlfleet.errors import InvariantBroken, Unavailable, UsageError
+
+ItemT = TypeVar("ItemT")
+AnswerT = TypeVar("AnswerT")
+
+
+class Gatherer(Generic[ItemT, AnswerT]):
+    def __init__(self, flush: Callable[[list[ItemT]], Awaitable[Sequence[AnswerT]]], *, most: int) -> None:
+        self._flush = flush
+        self._most = most
+        self._calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]] = []
+        self._drainer: asyncio.Task[None] | None = None
+
+    async def put(self, items: Sequence[ItemT]) -> Sequence[AnswerT]:
+        """One answer per item, in order."""
+        if not items:
+            return []
+        future: asyncio.Future[Sequence[AnswerT]] = asyncio.get_running_loop().create_future()
+        self._calls.append((items, future))
+        if self._drainer is None:
+            self._drainer = asyncio.create_task(self._drain(), name="gatherer")
+        # Shielded: a caller that goes away must not take its neighbours' batch with it.
+        return await asyncio.shield(future)
+
+    async def _drain(self) -> None:
+        try:
+            while self._calls:
+                await self._send(self._next_calls())
+        finally:
+            self._drainer = None
+
+    def _next_calls(self) -> list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]]:
+        size = 0
+        for count, (items, _) in enumerate(self._calls):
+            size += len(items)
+            if count and size > self._most:
+                calls, self._calls = self._calls[:count], self._calls[count:]
+                return calls
+        calls, self._calls = self._calls, []
+        return calls
+
+    async def _send(self, calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]]) -> None:
+        try:
+            answers = await self._flush([item for items, _ in calls for item in items])
+        except (Unavailable, UsageError) as exc:
+            _fail(calls, exc)
+        except Exception as exc:
+            # Something in the batch could not be written: each call for itself, so that only the guilty one fails.
+            if len(calls) == 1:
+                _fail(calls, exc)
+            else:
+                for call in calls:
+                    await self._send([call])
+        except BaseException:
+            _fail(calls, InvariantBroken("stopped while gathering"))
+            raise
+        else:
+            position = 0
+            for items, future in calls:
+                if not future.done():
+                    future.set_result(answers[position : position + len(items)])
+                position += len(items)
+
+
+def _fail(calls: Sequence[tuple[object, asyncio.Future[Sequence[AnswerT]]]], exc: BaseException) -> None:
+    for _, future in calls:
+        if not future.done():
+            future.set_exception(exc)
+            # Nobody may be left to hear it: a caller that was cancelled is no error of ours.
+            future.exception()

@@ -1,0 +1,28 @@
+"""Tell the broker what a transition did. Hints only: whatever is lost here, a poll of the store finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.requirement import LaneId
+from crawlfleet.ports.broker import LEADER, Broker, node_topic
+from crawlfleet.ports.store import Applied
+
+
+async def tell(broker: Broker, applied: Applied) -> None:
+    if applied.ready:
+        await broker.ready.offer(applied.ready)
+    if applied.freed:
+        await broker.freed.post(applied.freed)
+    topics = [node_topic(node) for node in applied.told]
+    if applied.ready or applied.freed:
+        topics.append(LEADER)
+    if topics:
+        await broker.signals.wake(topics)
+
+
+async def tell_ready(broker: Broker, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+    if ready:
+        await broker.ready.offer(ready)
+        await broker.signals.wake([LEADER])

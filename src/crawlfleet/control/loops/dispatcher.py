@@ -1,0 +1,251 @@
+"""Places ready tasks on nodes, whole batches at a time.
+
+A pass: take what became free, look at the windows of the ready lanes in order, place class by class, commit the batch
+`pending -> assigned` under the term, and tell the nodes of what the store confirmed. Nothing is delivered before that.
+
+What it knows (the ledger, the node list, the windows) is a cache. A lost hint costs at most the second until the next
+look at the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.node_states import node_state
+from crawlfleet.errors import NotLeader, OutcomeUnknown, Unavailable
+from crawlfleet.model.answers import Code
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import IdFactory, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import Cluster, Node
+from crawlfleet.model.requirement import Lane, LaneId, Requirement
+from crawlfleet.ports.broker import LEADER, Broker, Window, node_topic
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import Applied, Assignment, EventStore, NodeStore, ReadyTasks, TaskStore
+from crawlfleet.scheduling.explain import explain_placement
+from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.order import Ageing, LaneHeap, LaneView
+from crawlfleet.scheduling.placement import Cursors, Placer
+
+BATCH = 1_000
+QUANTUM = 128
+"""How many of one lane go before the next lane of the same rank has its turn."""
+REFILL_BELOW = 500
+LOOK_S = 1.0
+"""How old the view of nodes, queues and lanes may be."""
+
+
+class _Store(TaskStore, ReadyTasks, NodeStore, EventStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchReport:
+    placed: int = 0
+    refused: int = 0
+    has_more: bool = False
+
+    def __bool__(self) -> bool:
+        return self.has_more
+
+
+class Dispatcher(LeaderLoop):
+    name = "dispatcher"
+    pause_s = LOOK_S
+
+    def __init__(
+        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, id_factory: IdFactory,
+        rng: Random, ageing: Ageing | None = None, strategy: str = "least_loaded", window: int = 2_000,
+    ) -> None:  # fmt: skip
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._ledger = ledger
+        self._ids = id_factory
+        self._rng = rng
+        self._ageing = ageing or Ageing()
+        self._strategy = strategy
+        self._window = window
+        self._cursors: Cursors = {}
+        self._term: int | None = None
+        self._generation = ""
+        self._nodes: Sequence[Node] = ()
+        self._clusters: Mapping[str, Cluster] = {}
+        self._paused: set[str] = set()
+        self._looked_at = float("-inf")
+        self._blocked: set[Requirement] = set()
+
+    async def wait(self, pause_s: float) -> None:
+        if pause_s > 0:
+            await self._broker.signals.wait(LEADER, pause_s)
+        else:
+            await super().wait(0)
+
+    async def run_term(self, term: int, now: Instant) -> DispatchReport:
+        if term != self._term:
+            await self._take_over(term)
+        self._ledger.release(await self._broker.freed.take_all())
+        is_looking = self._clock.monotonic() - self._looked_at >= LOOK_S
+        if is_looking:
+            await self._look()
+        windows = await self._broker.ready.windows()
+        lanes = {lane.id: lane for lane in await self._store.lanes([window.lane for window in windows])}
+        states = [node_state(node, self._clusters, self._ledger) for node in self._nodes]
+        placer = Placer(states, rng=self._rng, default_strategy=self._strategy, cursors=self._cursors)
+        chosen, is_full = self._choose(windows, lanes, placer, now)
+        report = await self._commit(chosen, lanes, term, now)
+        await self._refill(windows)
+        if is_looking:
+            waiting = [lanes[window.lane] for window in windows if window.size and window.lane not in chosen]
+            await self._tell_blocked(waiting, states, term, now)
+        if report.placed:
+            log.debug("tasks_placed", count=report.placed, refused=report.refused)
+        return DispatchReport(report.placed, report.refused, has_more=is_full and report.placed > 0)
+
+    async def _take_over(self, term: int) -> None:
+        """Everything remembered is of another term: begin from the store."""
+        self._ledger.clear()
+        await self._broker.freed.take_all()
+        nodes = await self._store.nodes()
+        held = await self._store.held([node.id for node in nodes])
+        rows = [row for tasks in held.values() for row in tasks]
+        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
+        at = self._clock.monotonic()
+        for row in rows:
+            self._ledger.hold(row.node, row.id, lanes[row.lane].requirement, at)
+        await self._broker.ready.clear()
+        await self._look()
+        self._term = term
+
+    async def _look(self) -> None:
+        """What hints may have missed: nodes, paused queues, lanes that have work and no window."""
+        generation = await self._broker.generation()
+        if generation != self._generation:
+            self._generation = generation
+            await self._broker.ready.clear()
+        self._nodes = await self._store.nodes()
+        self._clusters = {cluster.name: cluster for cluster in await self._store.clusters()}
+        self._paused = await self._store.paused_queues()
+        shown = {window.lane for window in await self._broker.ready.windows()}
+        for lane in await self._store.ready_lanes():
+            if lane not in shown:
+                await self._refill_lane(lane)
+        self._looked_at = self._clock.monotonic()
+
+    def _choose(
+        self, windows: Sequence[Window], lanes: Mapping[LaneId, Lane], placer: Placer, now: Instant
+    ) -> tuple[dict[LaneId, list[NodeState]], bool]:
+        """A node for each task to come from each lane, in the order of the lanes; whether the batch was full."""
+        heap = LaneHeap(now, self._ageing, (
+            LaneView(window.lane, lanes[window.lane].priority, window.head, window.size)
+            for window in windows
+            if window.size and lanes[window.lane].queue not in self._paused
+        ))  # fmt: skip
+        chosen: dict[LaneId, list[NodeState]] = {}
+        room = BATCH
+        while len(heap) and room:
+            view = heap.pop()
+            lane = lanes[view.lane]
+            nodes = placer.place(lane.requirement, lane.project, min(QUANTUM, view.size, room))
+            if nodes:
+                chosen.setdefault(view.lane, []).extend(nodes)
+                room -= len(nodes)
+                heap.push(view._replace(size=view.size - len(nodes)))
+        for name in placer.unknown_strategies:
+            log.warning("unknown_strategy", strategy=name, used=self._strategy)
+        return chosen, room == 0
+
+    async def _commit(
+        self, chosen: Mapping[LaneId, list[NodeState]], lanes: Mapping[LaneId, Lane], term: int, now: Instant
+    ) -> DispatchReport:
+        if not chosen:
+            return DispatchReport()
+        taken = await self._broker.ready.take({lane: len(nodes) for lane, nodes in chosen.items()})
+        pairs = [
+            (lane, task, node)
+            for lane, tasks in taken.items()
+            for task, node in zip(tasks, chosen[lane], strict=False)
+        ]  # fmt: skip
+        batch = [
+            Assignment(task, lane, execution, node.node.id, node.node.session)
+            for (lane, task, node), execution in zip(pairs, self._ids.take(len(pairs)), strict=True)
+        ]
+        try:
+            applied = await self._assigned(batch, term, now)
+        except (Unavailable, NotLeader):
+            await self._broker.ready.offer(_by_lane(batch))
+            raise
+        at = self._clock.monotonic()
+        for item in batch:
+            if item.task not in applied.refused:
+                self._ledger.hold(item.node, item.task, lanes[item.lane].requirement, at)
+        await self._broker.signals.wake([node_topic(node) for node in applied.told])
+        await self._give_back(batch, applied)
+        return DispatchReport(len(batch) - len(applied.refused), len(applied.refused))
+
+    async def _assigned(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
+        try:
+            return await self._store.assign(batch, term, now)
+        except OutcomeUnknown:
+            # It may have been committed: what carries our execution was, the rest was not.
+            live = await self._store.live([item.task for item in batch])
+            applied = Applied()
+            for item in batch:
+                row = live.get(item.task)
+                if row is not None and row.execution == item.execution:
+                    applied.after[item.task] = row.status
+                    applied.told.add(item.node)
+            if not applied.after:
+                raise
+            return applied
+
+    async def _give_back(self, batch: Sequence[Assignment], applied: Applied) -> None:
+        """Tasks whose node went away are ready for another; tasks that changed are somebody else's business."""
+        unready = [
+            item for item in batch
+            if (refusal := applied.refused.get(item.task)) is not None and refusal.code is Code.NODE_NOT_READY
+        ]  # fmt: skip
+        if unready:
+            self._looked_at = float("-inf")
+            await self._broker.ready.offer(_by_lane(unready))
+
+    async def _refill(self, windows: Sequence[Window]) -> None:
+        for window in windows:
+            if window.is_deep and window.size < REFILL_BELOW:
+                await self._refill_lane(window.lane)
+
+    async def _refill_lane(self, lane: LaneId) -> None:
+        heads = await self._store.ready_heads(lane, self._window)
+        await self._broker.ready.refill(lane, heads, is_deep=len(heads) == self._window)
+
+    async def _tell_blocked(
+        self, waiting: Sequence[Lane], states: Sequence[NodeState], term: int, now: Instant
+    ) -> None:
+        """One event when a class of tasks finds no node that could ever take it, not one per task or pass."""
+        blocked: set[Requirement] = set()
+        told = []
+        for lane in waiting:
+            if lane.requirement in blocked:
+                continue
+            found = explain_placement(lane.requirement, lane.project, states)
+            if not found.able and not found.full:
+                blocked.add(lane.requirement)
+                if lane.requirement not in self._blocked:
+                    shared = {"task_type": lane.requirement.task_type, "project": lane.project, "why": found.sentence}
+                    told.append(EventBatch(Kind.NODE_UNAVAILABLE, shared=shared))
+        self._blocked = blocked
+        if told:
+            await self._store.record(told, now, term)
+
+
+def _by_lane(batch: Sequence[Assignment]) -> dict[LaneId, list[TaskId]]:
+    lanes: dict[LaneId, list[TaskId]] = {}
+    for item in batch:
+        lanes.setdefault(item.lane, []).append(item.task)
+    return lanes

@@ -1,0 +1,84 @@
+"""Elects the leader and keeps it.
+
+The leader raises a counter every second. A challenger that has seen the same counter for three seconds, by its own
+monotonic clock, takes the next term. A leader that could not raise it for as long steps down by itself; should it be
+frozen instead, every write it tries after waking fails by its term.
+"""
+
+from __future__ import annotations
+
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.loops.loop import Loop, log
+from crawlfleet.errors import Unavailable
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import LeaderRow, Leadership
+
+SILENCE_S = 3.0
+
+
+class Leader(Loop):
+    name = "leader"
+    pause_s = 1.0
+
+    def __init__(self, *, store: Leadership, clock: Clock, lead: Lead, holder: str) -> None:
+        super().__init__(clock)
+        self._store = store
+        self._lead = lead
+        self._holder = holder
+        self._seen: LeaderRow | None = None
+        self._seen_at = 0.0
+        self._beat_at = 0.0
+
+    async def run_once(self, now: Instant) -> object:
+        term = self._lead.term
+        if term is not None:
+            await self._keep(term)
+        else:
+            await self._watch(now)
+        return None
+
+    async def resign(self) -> None:
+        """Hand over at once: the next challenger need not wait."""
+        term = self._lead.term
+        self._lead.lost()
+        if term is not None:
+            await self._store.resign(term)
+
+    async def _keep(self, term: int) -> None:
+        at = self._clock.monotonic()
+        try:
+            is_ours = await self._store.beat(term)
+        except Unavailable:
+            if self._clock.monotonic() - self._beat_at >= SILENCE_S:
+                self._step_down(term, "the store did not take a beat")
+            raise
+        if is_ours:
+            self._beat_at = at
+        else:
+            self._step_down(term, "another master leads")
+
+    def _step_down(self, term: int, reason: str) -> None:
+        log.warning("stepped_down", term=term, holder=self._holder, reason=reason)
+        self._lead.lost(term)
+        self._seen = None
+
+    async def _watch(self, now: Instant) -> None:
+        row = await self._store.leader()
+        at = self._clock.monotonic()
+        if row.holder == self._holder:
+            # Our campaign was committed though its answer was lost.
+            self._win(row.term)
+            return
+        if row != self._seen:
+            self._seen, self._seen_at = row, at
+        if not row.holder or at - self._seen_at >= SILENCE_S:
+            term = await self._store.campaign(self._holder, row, now)
+            if term is not None:
+                self._win(term)
+
+    def _win(self, term: int) -> None:
+        log.info("leads", term=term, holder=self._holder)
+        self._beat_at = self._clock.monotonic()
+        self._seen = None
+        self._lead.won(term)

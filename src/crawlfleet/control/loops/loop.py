@@ -1,0 +1,93 @@
+"""A loop: passes with pauses between them, that outlives every error and says what happened.
+
+Tests and people wait for `passes`, a count that rises, instead of sleeping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import structlog
+
+from crawlfleet.control.lead import Lead
+from crawlfleet.errors import CrawlfleetError, NotLeader, Unavailable
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.clock import Clock
+
+log = structlog.get_logger()
+
+
+class Loop(ABC):
+    name: ClassVar[str]
+    pause_s: ClassVar[float] = 1.0
+    away_pause_s: ClassVar[float] = 0.5
+    """Before the next try when the store did not answer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._passed = asyncio.Condition()
+        self.passes = 0
+
+    @abstractmethod
+    async def run_once(self, now: Instant) -> object:
+        """One pass. What it returns says what it did: a true value asks for another pass at once."""
+
+    async def run(self) -> None:
+        while True:
+            pause_s = self.pause_s
+            try:
+                if await self.run_once(self._clock.now()):
+                    pause_s = 0.0
+            except Unavailable as exc:
+                log.warning("loop_store_away", loop=self.name, error=str(exc))
+                pause_s = self.away_pause_s
+            except CrawlfleetError as exc:
+                self.refused(exc)
+            except Exception:
+                # A bug in one pass must not end the loop that everybody's tasks depend on: it is told, and tried again.
+                log.exception("loop_failed", loop=self.name)
+            await self._note_pass()
+            await self.wait(pause_s)
+
+    def refused(self, exc: CrawlfleetError) -> None:
+        log.error("loop_refused", loop=self.name, error=str(exc))
+
+    async def wait(self, pause_s: float) -> None:
+        await asyncio.sleep(pause_s)
+
+    async def wait_for_passes(self, count: int = 1) -> None:
+        """Until `count` more passes that begin after now have ended."""
+        async with self._passed:
+            # The pass under way may have begun before whatever the caller wants seen.
+            target = self.passes + count + 1
+            await self._passed.wait_for(lambda: self.passes >= target)
+
+    async def _note_pass(self) -> None:
+        async with self._passed:
+            self.passes += 1
+            self._passed.notify_all()
+
+
+class LeaderLoop(Loop):
+    """A loop of the leader: its writes carry the term, and it rests while somebody else leads."""
+
+    def __init__(self, clock: Clock, lead: Lead) -> None:
+        super().__init__(clock)
+        self.lead = lead
+
+    async def run_once(self, now: Instant) -> object:
+        term = self.lead.term
+        return None if term is None else await self.run_term(term, now)
+
+    @abstractmethod
+    async def run_term(self, term: int, now: Instant) -> object:
+        """One pass under `term`."""
+
+    def refused(self, exc: CrawlfleetError) -> None:
+        if isinstance(exc, NotLeader):
+            log.warning("term_over", loop=self.name, term=exc.term)
+            self.lead.lost(exc.term)
+        else:
+            super().refused(exc)

@@ -1,0 +1,89 @@
+"""Ends what is over: sessions whose lease ran out, executions past their hard deadline.
+
+Both are judged by this leader's own monotonic clock. The wall clock only helps to find candidates for a deadline, so
+that one that jumps ends nobody's work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from crawlfleet.control.hints import tell
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import NodeStatus
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import LeaseRow, NodeStore, ReadyTasks, TaskStore
+from crawlfleet.scheduling import life
+from crawlfleet.scheduling.lease import LeaseBook
+
+OVERDUE_BATCH = 500
+
+
+class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ReapReport:
+    sessions: int
+    overdue: int
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Reaper(LeaderLoop):
+    name = "reaper"
+    pause_s = 1.0
+
+    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, rng: Random) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._ledger = ledger
+        self._rng = rng
+        self._term: int | None = None
+        self._book: LeaseBook[LeaseRow] = LeaseBook()
+
+    async def run_term(self, term: int, now: Instant) -> ReapReport:
+        if term != self._term:
+            # A new leader has watched nobody yet: every node gets a fresh lease before it is judged.
+            self._book, self._term = LeaseBook(), term
+        self._book.observe(await self._store.leases(), self._clock.monotonic())
+        sessions = 0
+        for lease in self._book.expired(self._clock.monotonic()):
+            sessions += await self._reap(lease, term, now)
+        return ReapReport(sessions, await self._recall_overdue(term, now))
+
+    async def _reap(self, lease: LeaseRow, term: int, now: Instant) -> bool:
+        decide = life.lose(f"{node_text(lease.node)} lost its lease", now, self._rng)
+        applied = await self._store.end_session(
+            lease.node, lease.session, NodeStatus.UNRESPONSIVE, decide, now, renewals=lease.renewals, term=term
+        )
+        self._book.forget(lease.node)
+        if applied is None:
+            return False
+        log.warning("lease_ended", node=node_text(lease.node), session=lease.session, tasks=len(applied.after))
+        await tell(self._broker, applied)
+        return True
+
+    async def _recall_overdue(self, term: int, now: Instant) -> int:
+        candidates = await self._store.overdue(now, OVERDUE_BATCH)
+        if not candidates:
+            return 0
+        at = self._clock.monotonic()
+        tasks = [
+            row.id
+            for row in (await self._store.live(candidates)).values()
+            if self._ledger.held_for_s(row.node, row.id, at) >= row.timeout_s + life.DEADLINE_GRACE_S
+        ]
+        applied = await self._store.change(tasks, life.overdue(now), now, term)
+        await tell(self._broker, applied)
+        return len(applied.after)

@@ -1,0 +1,65 @@
+"""Compares what the leader remembers with what the store says, mends it, and tells when it had drifted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.broker import LEADER, Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import NodeStore, ReadyTasks, TaskStore
+
+
+class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    missing: int = 0
+    """Held by the store, unknown to the ledger."""
+    surplus: int = 0
+    """Held by the ledger only: slots that looked taken and were free."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Reconciler(LeaderLoop):
+    name = "reconciler"
+    pause_s = 5.0
+
+    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._ledger = ledger
+        self.drifted = Drift()
+        """The sum since this master began to lead."""
+
+    async def run_term(self, term: int, now: Instant) -> Drift:
+        before = self._ledger.pairs()
+        nodes = await self._store.nodes()
+        held = await self._store.held([node.id for node in nodes])
+        rows = {(node, row.id): row for node, tasks in held.items() for row in tasks}
+        after = self._ledger.pairs()
+        # What changed while we looked is work in progress; drift is what both looks agree on.
+        surplus = (before & after) - rows.keys()
+        missing = rows.keys() - before - after
+        if not surplus and not missing:
+            return Drift()
+        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({rows[pair].lane for pair in missing}))}
+        for node, task in missing:
+            requirement = lanes[rows[node, task].lane].requirement
+            self._ledger.hold(node, task, requirement, self._clock.monotonic())
+        self._ledger.release(surplus)
+        drift = Drift(len(missing), len(surplus))
+        self.drifted = Drift(self.drifted.missing + drift.missing, self.drifted.surplus + drift.surplus)
+        log.warning("ledger_drifted", missing=drift.missing, surplus=drift.surplus)
+        if surplus:
+            await self._broker.signals.wake([LEADER])
+        return drift

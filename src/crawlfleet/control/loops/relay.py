@@ -1,0 +1,29 @@
+"""Numbers committed events and passes them on to whoever listens."""
+
+from __future__ import annotations
+
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.loops.loop import LeaderLoop
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import EventStore
+
+ROWS = 200
+
+
+class Relay(LeaderLoop):
+    name = "relay"
+    pause_s = 0.25
+
+    def __init__(self, *, store: EventStore, broker: Broker, clock: Clock, lead: Lead) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+
+    async def run_term(self, term: int, now: Instant) -> bool:
+        """Whether there may be more."""
+        events = await self._store.relay(term, ROWS)
+        if events:
+            await self._broker.events.publish(events)
+        return bool(events)

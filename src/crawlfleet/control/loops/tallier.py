@@ -1,0 +1,22 @@
+"""Folds counter deltas into the counters, so that totals stay exact and cheap to read."""
+
+from __future__ import annotations
+
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.loops.loop import LeaderLoop
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import Upkeep
+
+
+class Tallier(LeaderLoop):
+    name = "tallier"
+    pause_s = 1.0
+
+    def __init__(self, *, store: Upkeep, clock: Clock, lead: Lead) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+
+    async def run_term(self, term: int, now: Instant) -> object:
+        await self._store.fold_counters(term)
+        return None

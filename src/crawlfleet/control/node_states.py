@@ -1,0 +1,39 @@
+"""Nodes as placement sees them, from the store: for whoever asks outside the leader's pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.model.node import Cluster, Node
+from crawlfleet.model.status import ClusterStatus
+from crawlfleet.ports.store import NodeStore, ReadyTasks, TaskStore
+from crawlfleet.scheduling.filters import NodeState
+
+
+class _Nodes(TaskStore, ReadyTasks, NodeStore, Protocol):
+    pass
+
+
+def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger) -> NodeState:
+    cluster = clusters.get(node.description.cluster)
+    return NodeState(
+        node=node,
+        cluster_status=cluster.status if cluster else ClusterStatus.ACTIVE,
+        cluster_project=cluster.project if cluster else None,
+        held=len(ledger.held(node.id)),
+        reserved=ledger.reserved(node.id),
+    )
+
+
+async def node_states(store: _Nodes) -> list[NodeState]:
+    nodes = await store.nodes()
+    clusters = {cluster.name: cluster for cluster in await store.clusters()}
+    held = await store.held([node.id for node in nodes])
+    rows = [row for tasks in held.values() for row in tasks]
+    lanes = {lane.id: lane for lane in await store.lanes(sorted({row.lane for row in rows}))}
+    ledger = Ledger()
+    for row in rows:
+        ledger.hold(row.node, row.id, lanes[row.lane].requirement, at=0.0)
+    return [node_state(node, clusters, ledger) for node in nodes]

@@ -1,0 +1,56 @@
+"""A node opens a session: outcomes it saved are taken first, then what its last session still held is free."""
+
+from __future__ import annotations
+
+from random import Random
+
+from crawlfleet.control.finish import Finish
+from crawlfleet.control.hints import tell
+from crawlfleet.control.register import is_secret
+from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
+from crawlfleet.model import limits
+from crawlfleet.model.ids import node_text
+from crawlfleet.ports.broker import LEADER, Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import NodeStore
+from crawlfleet.scheduling import life
+from crawlfleet.wire.sync import PROTOCOL_VERSION, OpenDown, OpenUp
+
+SYNC_MS = 3_000
+
+
+class OpenSession:
+    def __init__(self, *, store: NodeStore, broker: Broker, clock: Clock, rng: Random, finish: Finish) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._rng = rng
+        self._finish = finish
+
+    async def open(self, up: OpenUp) -> OpenDown:
+        kept_hash = await self._store.secret_hash(up.node)
+        if kept_hash is None:
+            raise NotFound(f"no node {node_text(up.node)}")
+        if not is_secret(up.secret, kept_hash):
+            raise NotAllowed("not this node's secret")
+        _check(up)
+        await self._finish.finish(up.node, up.outcomes)
+        now = self._clock.now()
+        decide = life.lose("its node began a new session", now, self._rng)
+        session, applied = await self._store.open_session(up.node, up.slots, up.task_types, decide, now)
+        await tell(self._broker, applied)
+        await self._broker.signals.wake([LEADER])
+        (node,) = await self._store.nodes([up.node])
+        return OpenDown(
+            session=session, lease_ms=node.description.lease_ms, sync_ms=SYNC_MS,
+            acknowledged=[outcome.execution for outcome in up.outcomes],
+        )  # fmt: skip
+
+
+def _check(up: OpenUp) -> None:
+    if up.version != PROTOCOL_VERSION:
+        raise InvalidInput(f"this master speaks version {PROTOCOL_VERSION}", field="version")
+    if not 0 <= up.slots <= limits.SLOTS_MAX:
+        raise InvalidInput(f"0 to {limits.SLOTS_MAX}", field="slots")
+    if len(up.outcomes) > limits.OUTCOMES_PER_SYNC:
+        raise InvalidInput(f"at most {limits.OUTCOMES_PER_SYNC}", field="outcomes")

@@ -1,0 +1,153 @@
+"""Submit tasks: checked, stored, answered, hinted, in that order. Answered means stored."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from crawlfleet.control.gather import Gatherer
+from crawlfleet.control.hints import tell_ready
+from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import ids, instants, limits
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import (
+    Lane,
+    LaneId,
+    Requirement,
+    bucketed,
+    canonical_capabilities,
+    canonical_resources,
+)
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import Claim, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.wire.tasks import SpecBody, TaskBody, unstorable
+
+_GATHER_MOST = 4_000
+_LANES_KEPT = 10_000
+_encode = msgspec.json.Encoder().encode
+_PLAIN_FIELDS = SpecBody.__struct_fields__
+_PLAIN = TaskBody(task_type="-")
+
+
+class Submit:
+    def __init__(
+        self, *, store: TaskStore, broker: Broker, id_factory: IdFactory, clock: Clock, task_types: TaskTypes
+    ) -> None:
+        self._store = store
+        self._broker = broker
+        self._ids = id_factory
+        self._clock = clock
+        self._types = task_types
+        self._lanes: dict[Hashable, Lane] = {}
+        self._new_lanes: dict[LaneId, Lane] = {}
+        self._gatherer: Gatherer[Submission, SubmissionAnswer] = Gatherer(self._flush, most=_GATHER_MOST)
+
+    async def submit(
+        self, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool = False, scope: str = "", key: str | None = None
+    ) -> SubmissionAnswer:
+        """One answer per body, in order. With a `key`, doing it again gives the first answer again."""
+        if not 0 < len(bodies) <= limits.BATCH_TASKS:
+            raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
+        now = self._clock.now()
+        items = [
+            body if isinstance(body, Refusal) else self._new_task(body, task, now)
+            for body, task in zip(bodies, self._ids.take(len(bodies)), strict=True)
+        ]
+        if is_atomic and any(isinstance(item, Refusal) for item in items):
+            spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
+            return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
+        await self._ensure_lanes()
+        claim = _claim(bodies, is_atomic, scope, key, now) if key is not None else None
+        (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim)])
+        return answer
+
+    async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
+        added = await self._store.add(submissions, self._clock.now())
+        await tell_ready(self._broker, added.ready)
+        return added.answers
+
+    def _new_task(self, body: TaskBody, task: int, now: Instant) -> NewTask | Refusal:
+        parameters = bytes(body.parameters)
+        if refusal := self._types.refusal(body.task_type, parameters):
+            return refusal
+        due_at: Instant | None = None
+        parents: tuple[int, ...] = ()
+        try:
+            if body.run_at is not None:
+                due_at = _run_at(body.run_at)
+            if body.depends_on:
+                parents = _parents(body.depends_on)
+        except InvalidInput as exc:
+            return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
+        lane = self._lane(body)
+        return NewTask(
+            task, lane.id, lane.project, body.workflow_id, body.name, body.task_type, body.queue, body.priority, now,
+            due_at, body.timeout_s, parameters, _spec(body), parents,
+        )  # fmt: skip
+
+    def _lane(self, body: TaskBody) -> Lane:
+        is_plain = not body.min_resources and not body.capabilities
+        asked: Hashable = () if is_plain else (_frozen(body.min_resources), _frozen(body.capabilities))
+        key = (
+            body.queue, body.project_id, body.priority, body.task_type, body.cluster, body.node_type,
+            body.schedule_strategy, body.target_region, body.require_region, asked,
+        )  # fmt: skip
+        lane = self._lanes.get(key)
+        if lane is None:
+            requirement = Requirement(
+                body.task_type, body.cluster, body.node_type, body.schedule_strategy, body.target_region,
+                body.require_region, canonical_capabilities(body.capabilities),
+                bucketed(canonical_resources(body.min_resources)),
+            )  # fmt: skip
+            lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
+            if len(self._lanes) >= _LANES_KEPT:
+                self._lanes.clear()
+            self._lanes[key] = lane
+            self._new_lanes[lane.id] = lane
+        return lane
+
+    async def _ensure_lanes(self) -> None:
+        if self._new_lanes:
+            # They stay new until the store has them: whoever submits meanwhile must not run ahead of their rows.
+            lanes = list(self._new_lanes.values())
+            await self._store.ensure_lanes(lanes)
+            for lane in lanes:
+                self._new_lanes.pop(lane.id, None)
+
+
+def _run_at(text: str) -> Instant:
+    try:
+        return instants.from_text(text)
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput(str(exc), field="run_at") from exc
+
+
+def _parents(texts: Sequence[str]) -> tuple[int, ...]:
+    return tuple(ids.parse(text, "task", field=f"depends_on[{at}]") for at, text in enumerate(texts))
+
+
+def _spec(body: TaskBody) -> bytes | None:
+    for name in _PLAIN_FIELDS:
+        if getattr(body, name) != getattr(_PLAIN, name):
+            return _encode(SpecBody(**{field: getattr(body, field) for field in _PLAIN_FIELDS}))
+    return None
+
+
+def _frozen(asked: Mapping[str, object]) -> Hashable:
+    return tuple(sorted((name, tuple(value) if isinstance(value, list) else value) for name, value in asked.items()))
+
+
+def _claim(bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant) -> Claim:
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+        raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
+    said = blake2b(digest_size=16)
+    said.update(b"atomic" if is_atomic else b"each")
+    for body in bodies:
+        said.update(_encode(body) if isinstance(body, TaskBody) else repr(body).encode())
+    return Claim(scope, key, said.digest(), now + limits.IDEMPOTENCY_KEEP_MS)

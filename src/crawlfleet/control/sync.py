@@ -1,0 +1,186 @@
+"""The one call every node makes.
+
+    1. outcomes and starts are taken, and the lease is renewed, each in one commit for many nodes
+    2. what the store gives this session is compared with what the node holds: what it lacks is delivered (again),
+       what it should not have is told to stop, what is recalled is asked for
+    3. with nothing to say, the call is parked until something comes up for the node, for at most two seconds
+
+Nothing here remembers what was delivered: a lost answer is made good by the next comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from crawlfleet.control.finish import Finish
+from crawlfleet.control.gather import Gatherer
+from crawlfleet.control.hints import tell
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import Measurement
+from crawlfleet.model.status import NodeStatus, Recall
+from crawlfleet.model.task import LiveTask
+from crawlfleet.ports.broker import LEADER, Broker, node_topic
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import NodeStore, Renewal, Renewed, TaskStore
+from crawlfleet.scheduling import life
+from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, RecallBody, StartBody, SyncDown, SyncUp, SyncVerdict
+
+PARK_S = 2.0
+_GATHER_NODES = 1_000
+_encode = msgspec.json.Encoder().encode
+
+
+class _Leases(TaskStore, NodeStore, Protocol):
+    pass
+
+
+class Sync:
+    def __init__(self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._rng = rng
+        self._finish = finish
+        self._newest: dict[NodeId, tuple[int, int]] = {}
+        self._renewals: Gatherer[Renewal, Renewed] = Gatherer(self._renew, most=_GATHER_NODES)
+        self._holds: Gatherer[NodeId, list[LiveTask]] = Gatherer(self._held, most=_GATHER_NODES)
+        self._starts: Gatherer[tuple[NodeId, StartBody], None] = Gatherer(self._start, most=4_000)
+
+    async def sync(self, up: SyncUp) -> SyncDown:
+        _check(up)
+        await self._supersede(up)
+        await self._finish.finish(up.node, up.outcomes)
+        await self._starts.put([(up.node, start) for start in up.started])
+        (renewed,) = await self._renewals.put([
+            Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)))
+        ])  # fmt: skip
+        acknowledged = [outcome.execution for outcome in up.outcomes]
+        if verdict := _verdict(renewed):
+            return SyncDown(verdict, acknowledged=acknowledged)
+        await self._broker.board.put(up.node, _measurement(up.measurement))
+        if renewed.came_online:
+            await self._broker.signals.wake([LEADER])
+        if up.is_leaving:
+            return await self._leave(up, acknowledged)
+        down = await self._compare(up, renewed, acknowledged)
+        if not _says_something(down, up) and up.wait_ms > 0:
+            down = await self._park(up, down)
+        return down
+
+    async def _supersede(self, up: SyncUp) -> None:
+        """An older call of this node that is still parked here goes home empty."""
+        parked = self._newest.get(up.node)
+        if parked is None or parked < (up.session, up.number):
+            self._newest[up.node] = (up.session, up.number)
+            if parked is not None:
+                await self._broker.signals.wake([node_topic(up.node)])
+
+    async def _park(self, up: SyncUp, down: SyncDown) -> SyncDown:
+        await self._broker.signals.wait(node_topic(up.node), min(up.wait_ms / 1000, PARK_S))
+        if self._newest.get(up.node) != (up.session, up.number):
+            return SyncDown(SyncVerdict.STALE_NUMBER)
+        (node,) = await self._store.nodes([up.node]) or (None,)
+        if node is None or node.removed_at is not None:
+            return SyncDown(SyncVerdict.REMOVED)
+        if not node.is_session_open or node.session != up.session:
+            return SyncDown(SyncVerdict.SESSION_ENDED)
+        # The lease is not renewed by waiting: the node counts from when it sent this call.
+        now_known = Renewed(up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False)
+        return await self._compare(up, now_known, down.acknowledged)
+
+    async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
+        (rows,) = await self._holds.put([up.node])
+        ours = {row.execution: row for row in rows if row.session == up.session}
+        on_node = set(up.held)
+        recalls = [
+            RecallBody(row.id, row.execution, int(row.recall))
+            for row in ours.values()
+            if row.recall is not Recall.NONE
+        ]  # fmt: skip
+        lacking = [row for row in ours.values() if row.execution not in on_node and row.recall is Recall.NONE]
+        now = self._clock.now()
+        return SyncDown(
+            SyncVerdict.OK,
+            assignments=await self._assignments(lacking),
+            recalls=recalls,
+            stops=[execution for execution in up.held if execution not in ours],
+            acknowledged=acknowledged,
+            drain_ms=_drain_ms(renewed, now),
+            slots=renewed.slots_wanted,
+        )
+
+    async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
+        if not rows:
+            return []
+        bodies = await self._store.deliveries([row.id for row in rows])
+        return [
+            AssignmentBody(
+                row.id, row.execution, bodies[row.id].task_type, msgspec.Raw(bodies[row.id].parameters),
+                row.timeout_s, row.retries, row.round, life.is_alone(row),
+            )
+            for row in rows if row.id in bodies
+        ]  # fmt: skip
+
+    async def _leave(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
+        now = self._clock.now()
+        decide = life.take_back("its node left", now, self._rng)
+        applied = await self._store.end_session(up.node, up.session, NodeStatus.OFFLINE, decide, now)
+        if applied is not None:
+            await tell(self._broker, applied)
+        self._newest.pop(up.node, None)
+        return SyncDown(SyncVerdict.OK, acknowledged=acknowledged)
+
+    async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:
+        return await self._store.renew(renewals, self._clock.now())
+
+    async def _held(self, nodes: list[NodeId]) -> Sequence[list[LiveTask]]:
+        held = await self._store.held(nodes)
+        return [held[node] for node in nodes]
+
+    async def _start(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
+        now = self._clock.now()
+        # Of two for one task only one can be the live execution's; the store refuses the other by its fence.
+        told = {body.task: life.Start(node, body.execution, now - max(0, body.started_ms_ago)) for node, body in starts}
+        await self._store.change(list(told), life.start(told), now)
+        return [None] * len(starts)
+
+
+def _check(up: SyncUp) -> None:
+    if len(up.outcomes) > limits.OUTCOMES_PER_SYNC:
+        raise InvalidInput(f"at most {limits.OUTCOMES_PER_SYNC}", field="outcomes")
+    if len(up.held) > 2 * limits.SLOTS_MAX:
+        raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="held")
+
+
+def _verdict(renewed: Renewed) -> SyncVerdict | None:
+    if renewed.is_removed:
+        return SyncVerdict.REMOVED
+    if not renewed.is_open:
+        return SyncVerdict.SESSION_ENDED
+    return None if renewed.is_newest else SyncVerdict.STALE_NUMBER
+
+
+def _says_something(down: SyncDown, up: SyncUp) -> bool:
+    wants_drain = (down.drain_ms is not None) != up.is_draining
+    wants_slots = down.slots is not None and down.slots != up.slots
+    return bool(down.assignments or down.recalls or down.stops or down.acknowledged) or wants_drain or wants_slots
+
+
+def _drain_ms(renewed: Renewed, now: Instant) -> int | None:
+    if renewed.status is not NodeStatus.MAINTENANCE:
+        return None
+    return max(0, renewed.drain_by - now) if renewed.drain_by is not None else 0
+
+
+def _measurement(body: MeasurementBody) -> Measurement:
+    return Measurement(
+        body.cpu, body.memory, body.disk, body.load, body.network_in_bps, body.network_out_bps, body.gpu,
+        body.running, body.error_rate, body.start_latency_s,
+    )  # fmt: skip

@@ -1,0 +1,19 @@
+"""Remove a node: its secret is revoked at once, its work is free when its lease has ended, its history stays."""
+
+from __future__ import annotations
+
+from crawlfleet.model.ids import NodeId
+from crawlfleet.ports.broker import Broker, node_topic
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import NodeStore
+
+
+class Unregister:
+    def __init__(self, *, store: NodeStore, broker: Broker, clock: Clock) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+
+    async def unregister(self, node: NodeId) -> None:
+        await self._store.unregister(node, self._clock.now())
+        await self._broker.signals.wake([node_topic(node)])

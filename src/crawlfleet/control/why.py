@@ -1,0 +1,36 @@
+"""Why a task is where it is: one sentence and its data, computed on demand from the store, by any master."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from crawlfleet.control.node_states import node_states
+from crawlfleet.errors import NotFound
+from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.store import NodeStore, Reads, ReadyTasks, TaskStore
+from crawlfleet.scheduling import explain
+
+
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
+    pass
+
+
+class Why:
+    def __init__(self, *, store: _All, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def why(self, task: TaskId) -> explain.Why:
+        record = (await self._store.tasks([task])).get(task)
+        if record is None:
+            raise NotFound(f"no task {task_text(task)}")
+        (lane,) = await self._store.lanes([record.lane])
+        return explain.why(
+            record,
+            lane,
+            is_queue_paused=lane.queue in await self._store.paused_queues(),
+            parents=await self._store.parents(task),
+            nodes=await node_states(self._store),
+            now=self._clock.now(),
+        )
