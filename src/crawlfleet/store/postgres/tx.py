@@ -96,7 +96,8 @@ class PostgresTx:
             await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
-        return [record[0] for record in await self._connection.fetch(ASSIGN, *_columns(rows), now, now + START_GRACE_MS)]
+        records = await self._connection.fetch(ASSIGN, *_columns(rows), now, now + START_GRACE_MS)
+        return [record[0] for record in records]
 
     async def take_held(self, holds: Sequence[Row]) -> Sequence[Row]:
         records = await self._connection.fetch(TAKE_HELD, *_columns(holds))

@@ -20,8 +20,8 @@ _ARGUMENT = re.compile(r"\$(\d+)")
 _LIVE = ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
 
 ASSIGN = (
-    "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, deadline_at = ? + timeout_s * 1000 "
-    "WHERE id = ? AND status = 0 AND lane = ?"
+    "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, "
+    "deadline_at = ? + timeout_s * 1000 WHERE id = ? AND status = 0 AND lane = ?"
 )
 ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
 HELD = f"SELECT {_LIVE} FROM live l WHERE l.id IN (SELECT value FROM json_each(?))"

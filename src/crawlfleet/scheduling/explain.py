@@ -1,0 +1,213 @@
+"""Why a task is not running: one sentence for a person, and the same as data.
+
+Made on demand from a snapshot of durable state, by the same filters that placement uses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from crawlfleet.model.ids import NodeId, TaskId, execution_text, node_text, task_text
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.status import Recall, TaskStatus
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.scheduling.filters import Ask, NodeState, first_refusal, is_full_word
+
+_NAMED_PARENTS = 3
+
+_PHRASES = {
+    "wrong_task_type": "wrong task type",
+    "wrong_cluster": "in another cluster",
+    "cluster_reserved": "reserved for another project",
+    "wrong_node_type": "wrong node type",
+    "lacks": "no {}",
+    "too_little": "too little {}",
+    "too_small": "too small ({})",
+    "wrong_region": "in another region",
+    "cluster_inactive": "in an inactive cluster",
+    "cluster_maintenance": "in a cluster in maintenance",
+    "node_pending": "not yet synced",
+    "node_maintenance": "in maintenance",
+    "node_offline": "offline",
+    "node_unresponsive": "unresponsive",
+    "no_session": "without a session",
+    "unhealthy": "unhealthy",
+    "pull_only": "only pulling",
+    "no_slot": "full",
+    "no_room": "no {} left",
+    "memory_exhausted": "nearly out of memory",
+}
+
+_RECALLS = {
+    Recall.NONE: "",
+    Recall.CANCEL: "it was cancelled",
+    Recall.DEADLINE: "its time is over",
+    Recall.PREEMPT: "its place is needed for more important work",
+    Recall.MOVE: "it is moved to another node",
+}
+
+_FINAL = {
+    TaskStatus.COMPLETED: "it is completed",
+    TaskStatus.FAILED: "it has failed",
+    TaskStatus.TIMEOUT: "it took too long",
+    TaskStatus.CANCELLED: "it was cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    sentence: str
+    nodes: int
+    able: int
+    """Nodes that could take one such task now."""
+    full: int
+    """Nodes that would do but have no room now."""
+    refusals: Mapping[str, int]
+    """Nodes by refusal word, most first."""
+
+    def as_data(self) -> dict[str, Any]:
+        return {"nodes": self.nodes, "able": self.able, "full": self.full, "refusals": dict(self.refusals)}
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    sentence: str
+    data: dict[str, Any]
+    """`status` and `cause` always, then what the cause is about. Fit for JSON."""
+
+
+def explain_placement(
+    requirement: Requirement, project: str, nodes: Sequence[NodeState], overcommit: float = 1.0
+) -> Explanation:
+    ask = Ask(requirement, project, overcommit)
+    found = Counter(first_refusal(state, ask) for state in nodes)
+    able = found.pop(None, 0)
+    refusals = {str(word): count for word, count in sorted(found.items(), key=lambda item: (-item[1], str(item[0])))}
+    full = sum(count for word, count in refusals.items() if is_full_word(word))
+    total = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    if not nodes:
+        sentence = "no node has joined"
+    elif able:
+        sentence = f"{able} of {total} could take it now: it is placed when its turn comes"
+    else:
+        sentence = f"0 of {total}: " + ", ".join(f"{count} {phrase(word)}" for word, count in refusals.items())
+    return Explanation(sentence, len(nodes), able, full, refusals)
+
+
+def phrase(refusal: str) -> str:
+    """A refusal word as people read it, after a number of nodes."""
+    word, _, subject = refusal.partition(":")
+    return _PHRASES.get(word, word).format(subject)
+
+
+def why(
+    task: TaskRecord,
+    lane: Lane,
+    *,
+    is_queue_paused: bool,
+    parents: Mapping[TaskId, TaskStatus | None],
+    nodes: Sequence[NodeState],
+    now: Instant,
+    overcommit: float = 1.0,
+) -> Why:
+    """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known."""
+    match task.status:
+        case TaskStatus.WAITING:
+            return _why_waiting(task, parents, now)
+        case TaskStatus.RETRYING:
+            failures = task.retries + task.deaths
+            sentence = f"failed {_times(failures)}{_colon(task.reason)}; is tried again {_when(task.due_at, now)}"
+            return _why(task, "retry", sentence, retry_at=_text(task.due_at), failures=failures, reason=task.reason)
+        case TaskStatus.PENDING if is_queue_paused:
+            return _why(task, "queue_paused", f"the queue {lane.queue} is paused", queue=lane.queue)
+        case TaskStatus.PENDING:
+            found = explain_placement(lane.requirement, task.project, nodes, overcommit)
+            return _why(task, "turn" if found.able else "no_node", found.sentence, placement=found.as_data())
+        case TaskStatus.ASSIGNED | TaskStatus.PROCESSING:
+            return _why_held(task, nodes, now)
+        case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.TIMEOUT | TaskStatus.CANCELLED:
+            sentence = f"{_FINAL[task.status]}{_colon(task.reason)}"
+            return _why(task, "final", sentence, ended_at=_text(task.ended_at), reason=task.reason)
+        case _:
+            assert_never(task.status)
+
+
+def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], now: Instant) -> Why:
+    if not task.waits and not parents:
+        return _why(task, "time", f"starts {_when(task.due_at, now)}", due_at=_text(task.due_at))
+    count = max(task.waits, len(parents))
+    named = [f"{task_text(parent)} ({_status(status)})" for parent, status in sorted(parents.items())[:_NAMED_PARENTS]]
+    if named and count > len(named):
+        named.append(f"{count - len(named)} more")
+    sentence = f"waits for {count} task{'' if count == 1 else 's'} to complete"
+    if named:
+        sentence += ": " + ", ".join(named)
+    if task.due_at is not None and task.due_at > now:
+        sentence += f"; starts {_when(task.due_at, now)} at the earliest"
+    shown = {task_text(parent): _status(status) for parent, status in sorted(parents.items())}
+    return _why(task, "parents", sentence, waits=count, parents=shown, due_at=_text(task.due_at))
+
+
+def _why_held(task: TaskRecord, nodes: Sequence[NodeState], now: Instant) -> Why:
+    name = _node_name(task.node, nodes)
+    is_started = task.status is TaskStatus.PROCESSING
+    since = task.started_at if is_started else task.assigned_at
+    data: dict[str, Any] = {
+        "node": None if task.node is None else node_text(task.node),
+        "execution": None if task.execution is None else execution_text(task.execution),
+        "since": _text(since),
+    }
+    if task.recall is not Recall.NONE:
+        sentence = f"{name} was told to stop it because {_RECALLS[task.recall]}; waits until it has, or its lease ends"
+        return _why(task, "recalled", sentence, recall=task.recall.word, **data)
+    lasted = "" if since is None else f" for {_span(now - since)}"
+    if is_started:
+        return _why(task, "processing", f"runs on {name}{lasted}", **data)
+    return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet", **data)
+
+
+def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Why:
+    return Why(sentence, {"status": task.status.word, "cause": cause, **data})
+
+
+def _node_name(node: NodeId | None, nodes: Sequence[NodeState]) -> str:
+    if node is None:
+        return "its node"
+    return next((f"node {state.node.description.name}" for state in nodes if state.node.id == node), node_text(node))
+
+
+def _status(status: TaskStatus | None) -> str:
+    return "unknown" if status is None else status.word
+
+
+def _colon(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _text(at: Instant | None) -> str | None:
+    return None if at is None else to_text(at)
+
+
+def _when(at: Instant | None, now: Instant) -> str:
+    if at is None or at <= now:
+        return "as soon as it is staged"
+    return f"at {to_text(at)}, in {_span(at - now)}"
+
+
+def _span(span_ms: int) -> str:
+    """Two figures are enough to know how long."""
+    seconds = max(0, span_ms) // 1000
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {seconds % 60} s" if minutes else f"{seconds} s"

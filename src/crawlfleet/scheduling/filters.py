@@ -1,0 +1,188 @@
+"""What keeps a task off a node. Each filter is a function of one node and one ask: a stable refusal word, or None.
+
+Three kinds, in the order in which they are named to people: what the class of tasks asks and the node is not
+(`CLASS_FILTERS`), what keeps any task off the node (`NODE_FILTERS`), and what is only full just now (`FULL_FILTERS`).
+A word may end in `:` and the capability or resource it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crawlfleet.model.node import Measurement, Node
+from crawlfleet.model.requirement import Capability, Requirement
+from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
+
+MEMORY_EXHAUSTED = 0.95
+"""Share of a node's memory in use at which it takes nothing more, whatever was reserved."""
+
+# Sums of fractions such as 0.1 are a little off; a whole number of tasks must not fail by that little.
+_ROUNDING = 1e-9
+_NEARLY = 1 - _ROUNDING
+
+
+@dataclass(slots=True, eq=False)
+class NodeState:
+    """A node as one pass sees it: the caller builds it, the placer counts on it."""
+
+    node: Node
+    cluster_status: ClusterStatus = ClusterStatus.ACTIVE
+    cluster_project: str | None = None
+    """The project that the node's cluster is reserved for."""
+    held: int = 0
+    reserved: dict[str, float] = field(default_factory=dict)
+    measurement: Measurement | None = None
+    """The newest one; without it the one in the node's record is taken."""
+    slots: int = field(init=False)
+    declared: dict[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = self.node.slots
+        self.declared = dict(self.node.description.resources)
+        if self.measurement is None:
+            self.measurement = self.node.measurement
+
+
+class Ask(NamedTuple):
+    """What is asked of a node, for any number of tasks of one class and project."""
+
+    requirement: Requirement
+    project: str
+    overcommit: float = 1.0
+    """How often a node's declared resources may be promised. Slots are never promised twice."""
+
+
+Filter = Callable[[NodeState, Ask], str | None]
+
+
+def lacks_task_type(state: NodeState, ask: Ask) -> str | None:
+    return None if ask.requirement.task_type in state.node.description.task_types else "wrong_task_type"
+
+
+def is_other_cluster(state: NodeState, ask: Ask) -> str | None:
+    wanted = ask.requirement.cluster
+    return None if wanted is None or wanted == state.node.description.cluster else "wrong_cluster"
+
+
+def is_reserved(state: NodeState, ask: Ask) -> str | None:
+    return None if state.cluster_project is None or state.cluster_project == ask.project else "cluster_reserved"
+
+
+def is_other_node_type(state: NodeState, ask: Ask) -> str | None:
+    wanted = ask.requirement.node_type
+    return None if wanted is None or wanted == state.node.description.node_type else "wrong_node_type"
+
+
+def lacks_capability(state: NodeState, ask: Ask) -> str | None:
+    if not ask.requirement.capabilities:
+        return None
+    offered = dict(state.node.description.capabilities)
+    for name, wanted in ask.requirement.capabilities:
+        if refusal := _missing(name, wanted, offered.get(name)):
+            return refusal
+    return None
+
+
+def _missing(name: str, wanted: Capability, offered: Capability | None) -> str | None:
+    if not wanted:
+        return None  # zero (or false) and an empty list ask for nothing
+    if not offered:
+        return f"lacks:{name}"
+    if isinstance(wanted, tuple):
+        words = offered if isinstance(offered, tuple) else ()
+        return next((f"lacks:{name}/{word}" for word in wanted if word not in words), None)
+    if isinstance(offered, tuple):
+        return f"lacks:{name}"
+    return None if offered >= wanted else f"too_little:{name}"
+
+
+def is_too_small(state: NodeState, ask: Ask) -> str | None:
+    """Even empty, the node could not hold one such task."""
+    for name, amount in ask.requirement.resources:
+        if state.declared.get(name, 0.0) * ask.overcommit < amount * _NEARLY:
+            return f"too_small:{name}"
+    return None
+
+
+def is_other_region(state: NodeState, ask: Ask) -> str | None:
+    asked = ask.requirement
+    if not asked.require_region or asked.target_region is None:
+        return None
+    return None if asked.target_region == state.node.description.region else "wrong_region"
+
+
+def is_cluster_inactive(state: NodeState, _ask: Ask) -> str | None:
+    return None if state.cluster_status is ClusterStatus.ACTIVE else f"cluster_{state.cluster_status.word}"
+
+
+def is_not_online(state: NodeState, _ask: Ask) -> str | None:
+    return None if state.node.status is NodeStatus.ONLINE else f"node_{state.node.status.word}"
+
+
+def has_no_session(state: NodeState, _ask: Ask) -> str | None:
+    return None if state.node.is_session_open else "no_session"
+
+
+def is_unhealthy(state: NodeState, _ask: Ask) -> str | None:
+    return "unhealthy" if state.node.health is Health.UNHEALTHY else None
+
+
+def is_pull_only(state: NodeState, _ask: Ask) -> str | None:
+    return "pull_only" if state.node.description.is_pull_only else None
+
+
+def has_no_slot(state: NodeState, _ask: Ask) -> str | None:
+    return None if state.held < state.slots else "no_slot"
+
+
+def has_no_room(state: NodeState, ask: Ask) -> str | None:
+    for name, amount in ask.requirement.resources:
+        if amount_left(state, name, ask.overcommit) < amount * _NEARLY:
+            return f"no_room:{name}"
+    return None
+
+
+def is_memory_exhausted(state: NodeState, _ask: Ask) -> str | None:
+    return "memory_exhausted" if state.measurement and state.measurement.memory >= MEMORY_EXHAUSTED else None
+
+
+CLASS_FILTERS: tuple[Filter, ...] = (
+    lacks_task_type,
+    is_other_cluster,
+    is_reserved,
+    is_other_node_type,
+    lacks_capability,
+    is_too_small,
+    is_other_region,
+)
+NODE_FILTERS: tuple[Filter, ...] = (is_cluster_inactive, is_not_online, has_no_session, is_unhealthy, is_pull_only)
+FULL_FILTERS: tuple[Filter, ...] = (has_no_slot, has_no_room, is_memory_exhausted)
+
+_FULL_WORDS = ("no_slot", "no_room", "memory_exhausted")
+
+
+def is_full_word(refusal: str) -> bool:
+    """The node would do, but not now."""
+    return refusal.partition(":")[0] in _FULL_WORDS
+
+
+def first_refusal(state: NodeState, ask: Ask) -> str | None:
+    for filters in (CLASS_FILTERS, NODE_FILTERS, FULL_FILTERS):
+        for refuses in filters:
+            if refusal := refuses(state, ask):
+                return refusal
+    return None
+
+
+def amount_left(state: NodeState, name: str, overcommit: float) -> float:
+    return state.declared.get(name, 0.0) * overcommit - state.reserved.get(name, 0.0)
+
+
+def tasks_fit(state: NodeState, ask: Ask) -> int:
+    """How many tasks of the class the node has slots and resources for."""
+    fit: float = state.slots - state.held
+    for name, amount in ask.requirement.resources:
+        fit = min(fit, amount_left(state, name, ask.overcommit) / amount + _ROUNDING)
+    return max(0, int(fit))

@@ -1,0 +1,116 @@
+"""Leases, judged by monotonic clocks only.
+
+The leader's side: a renewal is a counter that rises. A lease is over when the leader has seen the same counter for the
+whole lease by its own clock. It starts to count when it first sees a counter, which is after the renewal: so it never
+judges too early. A judge that slept has not watched, and does not judge: everybody gets a fresh lease.
+
+The node's side: it counts from the moment it *sent* the last sync that was answered, which is before the renewal, and
+stops its own work a margin before the end. So its work has stopped when the leader gives it to another node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+from crawlfleet.model.ids import NodeId
+
+
+class Lease(Protocol):
+    """An open session as the store has it."""
+
+    @property
+    def node(self) -> NodeId: ...
+
+    @property
+    def session(self) -> int: ...
+
+    @property
+    def renewals(self) -> int: ...
+
+    @property
+    def lease_ms(self) -> int: ...
+
+
+LeaseT = TypeVar("LeaseT", bound=Lease)
+
+
+@dataclass(slots=True)
+class _Watch(Generic[LeaseT]):
+    lease: LeaseT
+    since: float
+
+
+class LeaseBook(Generic[LeaseT]):
+    """What the leader has seen of the leases. Times are its monotonic seconds, read after the rows were."""
+
+    def __init__(self, *, max_gap_s: float = 5.0) -> None:
+        self._max_gap_s = max_gap_s
+        self._watched: dict[NodeId, _Watch[LeaseT]] = {}
+        self._observed_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def observe(self, leases: Iterable[LeaseT], at: float) -> None:
+        """All open sessions as of now; one that is missing is over and forgotten."""
+        if self._has_slept(at):
+            self.fresh_start(at)
+        self._observed_at = at
+        before, self._watched = self._watched, {}
+        for lease in leases:
+            known = before.get(lease.node)
+            if known is not None and (known.lease.session, known.lease.renewals) == (lease.session, lease.renewals):
+                since = known.since
+            else:
+                since = at
+            self._watched[lease.node] = _Watch(lease, since)
+
+    def expired(self, at: float) -> list[LeaseT]:
+        """Leases unchanged for their whole length, oldest first. None from a judge that slept since it last looked."""
+        if self._has_slept(at):
+            return []
+        over = [watch for watch in self._watched.values() if at - watch.since >= watch.lease.lease_ms / 1000]
+        over.sort(key=lambda watch: watch.since)
+        return [watch.lease for watch in over]
+
+    def forget(self, node: NodeId) -> None:
+        """The node's session was ended."""
+        self._watched.pop(node, None)
+
+    def fresh_start(self, at: float) -> None:
+        """Everybody's lease begins now: a new leader, or one that did not watch."""
+        self._observed_at = at
+        for watch in self._watched.values():
+            watch.since = at
+
+    def _has_slept(self, at: float) -> bool:
+        return self._observed_at is not None and at - self._observed_at > self._max_gap_s
+
+
+class LeaseState(StrEnum):
+    """What a node may still do under its lease."""
+
+    HELD = "held"
+    AT_RISK = "at_risk"
+    """Half the time is gone: start nothing new, and try another master."""
+    MUST_STOP = "must_stop"
+    ENDED = "ended"
+
+
+def must_stop_at(sent_at: float, lease_s: float, margin_s: float = 2.0) -> float:
+    """When the node's own work must stop, by its monotonic clock; `sent_at` of the last answered sync."""
+    # A lease shorter than two margins would leave no time for work at all.
+    return sent_at + lease_s - min(margin_s, lease_s / 2)
+
+
+def lease_state(at: float, sent_at: float | None, lease_s: float, margin_s: float = 2.0) -> LeaseState:
+    """`sent_at` is None as long as no sync was answered."""
+    if sent_at is None or at >= sent_at + lease_s:
+        return LeaseState.ENDED
+    stop_at = must_stop_at(sent_at, lease_s, margin_s)
+    if at >= stop_at:
+        return LeaseState.MUST_STOP
+    return LeaseState.AT_RISK if at - sent_at >= stop_at - at else LeaseState.HELD

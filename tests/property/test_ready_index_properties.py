@@ -1,0 +1,260 @@
+"""The ready index against a naive one, and against what it is for: nothing is missed and nothing overtakes."""
+
+import itertools
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from crawlfleet.broker.memory.ready import MemoryReadyIndex
+from crawlfleet.ports.broker import Window
+
+T = TypeVar("T")
+
+WINDOW, TOTAL = 4, 9
+LANES = (1, 2, 3)
+
+lanes = st.sampled_from(LANES)
+some_ids = st.lists(st.integers(1, 40), max_size=14)
+
+
+def now(answer: Coroutine[Any, Any, T]) -> T:
+    """The memory index never waits: no loop is needed to ask it."""
+    try:
+        answer.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    raise AssertionError("it waited")
+
+
+class NaiveLane:
+    def __init__(self) -> None:
+        self.window: list[int] = []
+        self.is_deep = False
+        self.dropped: list[int] = []
+        self.reach: int | None = None
+
+    def add(self, task: int) -> None:
+        if self.is_deep and not any(task <= other for other in self.window):
+            self.drop(task)
+        elif task not in self.window:
+            self.window = sorted([*self.window, task])
+            if len(self.window) > WINDOW:
+                self.drop(self.window.pop())
+
+    def drop(self, task: int) -> None:
+        self.is_deep = True
+        if task in self.dropped or (self.reach is not None and task > self.reach):
+            return
+        self.dropped = sorted([*self.dropped, task])
+        if len(self.dropped) > WINDOW:
+            self.dropped.pop()
+            self.reach = self.dropped[-1]
+
+
+class NaiveIndex:
+    def __init__(self) -> None:
+        self.lanes: dict[int, NaiveLane] = {}
+        self.taken: set[int] = set()
+
+    def offer(self, lane: int, tasks: list[int]) -> None:
+        for task in tasks:
+            self.taken.discard(task)
+        for task in sorted(tasks):
+            self.lanes.setdefault(lane, NaiveLane()).add(task)
+
+    def shrink(self) -> None:
+        while sum(len(lane.window) for lane in self.lanes.values()) > TOTAL:
+            fullest = max(self.lanes.values(), key=lambda lane: len(lane.window))
+            fullest.drop(fullest.window.pop())
+
+    def take(self, lane: int, count: int) -> dict[int, list[int]]:
+        window = self.lanes[lane].window if lane in self.lanes else []
+        taken = [window.pop(0) for _ in range(min(count, len(window)))]
+        self.taken.update(taken)
+        self.tidy()
+        return {lane: taken} if taken else {}
+
+    def refill(self, lane: int, heads: list[int], is_deep: bool) -> None:
+        old = self.lanes.setdefault(lane, NaiveLane())
+        known = sorted({*old.window, *old.dropped, *(task for task in heads if task not in self.taken)})
+        if is_deep and heads:
+            known = [task for task in known if task <= max(heads)]
+        if old.reach is not None:
+            known = [task for task in known if task <= old.reach]
+        new = NaiveLane()
+        new.window = known[:WINDOW]
+        new.is_deep = is_deep or old.reach is not None or len(known) > WINDOW
+        self.lanes[lane] = new
+        self.tidy()
+
+    def discard(self, lane: int, task: int) -> None:
+        if lane in self.lanes:
+            self.lanes[lane].window = [other for other in self.lanes[lane].window if other != task]
+            self.lanes[lane].dropped = [other for other in self.lanes[lane].dropped if other != task]
+        self.tidy()
+
+    def tidy(self) -> None:
+        self.lanes = {name: lane for name, lane in self.lanes.items() if lane.window or lane.is_deep}
+
+    def windows(self) -> list[Window]:
+        return [
+            Window(name, lane.window[0] if lane.window else 0, len(lane.window), lane.is_deep)
+            for name, lane in self.lanes.items()
+        ]
+
+
+class LikeTheNaiveOne(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = MemoryReadyIndex(WINDOW, TOTAL, time=lambda: 0.0)
+        self.naive = NaiveIndex()
+
+    @rule(ready=st.dictionaries(lanes, some_ids))
+    def offer(self, ready: dict[int, list[int]]) -> None:
+        now(self.index.offer(ready))
+        for lane, tasks in ready.items():
+            self.naive.offer(lane, tasks)
+        self.naive.shrink()
+
+    @rule(lane=lanes, count=st.integers(0, 6))
+    def take(self, lane: int, count: int) -> None:
+        assert now(self.index.take({lane: count})) == self.naive.take(lane, count)
+
+    @rule(lane=lanes, heads=some_ids, is_deep=st.booleans())
+    def refill(self, lane: int, heads: list[int], is_deep: bool) -> None:
+        now(self.index.refill(lane, sorted(set(heads)), is_deep))
+        self.naive.refill(lane, heads, is_deep)
+        self.naive.shrink()
+
+    @rule(lane=lanes, task=st.integers(1, 40))
+    def discard(self, lane: int, task: int) -> None:
+        now(self.index.discard([(lane, task)]))
+        self.naive.discard(lane, task)
+
+    @invariant()
+    def windows_are_the_same(self) -> None:
+        assert now(self.index.windows()) == self.naive.windows()
+
+
+class NothingIsMissed(RuleBasedStateMachine):
+    """A store, masters that offer late and in any order, and a leader that reads, places and gives back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self.index = MemoryReadyIndex(WINDOW, TOTAL, time=lambda: self.seconds)
+        self.numbers = itertools.count(1)
+        self.pending: dict[int, set[int]] = {lane: set() for lane in LANES}
+        self.offers: list[tuple[int, int]] = []
+        self.placing: set[tuple[int, int]] = set()
+        self.gone: set[tuple[int, int]] = set()
+        self.read: tuple[int, list[int], bool] | None = None
+
+    def commit(self, lane: int, task: int) -> None:
+        self.pending[lane].add(task)
+        self.offers.append((lane, task))
+
+    @rule(lane=lanes, count=st.integers(1, 12), data=st.data())
+    def submit(self, lane: int, count: int, data: st.DataObject) -> None:
+        made = [next(self.numbers) for _ in range(count)]
+        for task in data.draw(st.permutations(made)):
+            self.commit(lane, task)
+
+    @precondition(lambda self: self.offers)
+    @rule(data=st.data(), count=st.integers(1, 12))
+    def hear_offers(self, data: st.DataObject, count: int) -> None:
+        heard = data.draw(st.permutations(self.offers))[:count]
+        ready: dict[int, list[int]] = {}
+        for lane, task in heard:
+            self.offers.remove((lane, task))
+            ready.setdefault(lane, []).append(task)
+        now(self.index.offer(ready))
+
+    @rule(lane=lanes, count=st.integers(1, 6))
+    def take(self, lane: int, count: int) -> None:
+        for _, tasks in now(self.index.take({lane: count})).items():
+            self.placing.update((lane, task) for task in tasks)
+
+    @precondition(lambda self: self.placing)
+    @rule(data=st.data(), is_assigned=st.booleans())
+    def place(self, data: st.DataObject, is_assigned: bool) -> None:
+        lane, task = data.draw(st.sampled_from(sorted(self.placing)))
+        self.placing.remove((lane, task))
+        if task not in self.pending[lane]:
+            return  # refused by the store: somebody else was faster
+        if is_assigned:
+            self.pending[lane].remove(task)
+            self.gone.add((lane, task))
+        else:
+            self.offers.append((lane, task))
+
+    @precondition(lambda self: self.gone)
+    @rule(data=st.data())
+    def come_back(self, data: st.DataObject) -> None:
+        lane, task = data.draw(st.sampled_from(sorted(self.gone)))
+        self.gone.remove((lane, task))
+        self.commit(lane, task)
+
+    @precondition(lambda self: any(self.pending.values()))
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        lane, task = data.draw(st.sampled_from([(lane, task) for lane in LANES for task in sorted(self.pending[lane])]))
+        self.pending[lane].remove(task)
+        now(self.index.discard([(lane, task)]))
+
+    @rule(lane=lanes)
+    def read_heads(self, lane: int) -> None:
+        heads = sorted(self.pending[lane])
+        self.read = lane, heads[:WINDOW], len(heads) > WINDOW
+
+    @precondition(lambda self: self.read is not None)
+    @rule()
+    def refill(self) -> None:
+        assert self.read is not None
+        now(self.index.refill(*self.read))
+        self.read = None
+
+    @rule()
+    def time_goes_by(self) -> None:
+        self.seconds += 3.0
+
+    @invariant()
+    def windows_are_bounded_and_in_order(self) -> None:
+        windows = now(self.index.windows())
+        assert sum(window.size for window in windows) <= TOTAL
+        for window in windows:
+            shown = self.shown(window.lane)
+            assert shown == sorted(set(shown))
+            assert len(shown) == window.size <= WINDOW
+
+    @invariant()
+    def what_is_ready_is_shown_unless_the_lane_is_deep(self) -> None:
+        deep = {window.lane for window in now(self.index.windows()) if window.is_deep}
+        for lane in LANES:
+            missing = self.available(lane) - set(self.shown(lane))
+            assert lane in deep or not missing
+
+    @invariant()
+    def nothing_is_shown_before_what_is_older(self) -> None:
+        for lane in LANES:
+            shown = self.shown(lane)
+            assert not [task for task in self.available(lane) - set(shown) if shown and task < shown[-1]]
+
+    def available(self, lane: int) -> set[int]:
+        """Pending, offered, and not in the leader's hands."""
+        on_the_way = {*self.offers, *self.placing}
+        return {task for task in self.pending[lane] if (lane, task) not in on_the_way}
+
+    def shown(self, lane: int) -> list[int]:
+        inside = self.index._lanes.get(lane)
+        return list(inside.window) if inside else []
+
+
+TestLikeTheNaiveOne = LikeTheNaiveOne.TestCase
+TestLikeTheNaiveOne.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestNothingIsMissed = NothingIsMissed.TestCase
+TestNothingIsMissed.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
