@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import msgspec
+
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell
 from crawlfleet.model import limits
@@ -102,8 +104,8 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     )
 
 
-def _capped(raw: object, most: int) -> bytes | None:
-    if raw is None:
+def _capped(raw: msgspec.Raw, most: int) -> bytes | None:
+    value = bytes(raw)
+    if value == b"null":
         return None
-    value = bytes(raw)  # type: ignore[call-overload]
     return value if len(value) <= most else _TOO_LARGE

@@ -1,6 +1,7 @@
 """The one call every node makes, and the one it starts with.
 
-Fields travel by position (`array_like`), spans in milliseconds: a node's clock is never compared with a master's.
+JSON, as parameters and results are passed through as they came. Fields travel by position (`array_like`), spans in
+milliseconds: a node's clock is never compared with a master's.
 New fields are appended with a default; a receiver ignores what it does not know.
 """
 
@@ -11,6 +12,8 @@ from enum import IntEnum
 import msgspec
 
 PROTOCOL_VERSION = 1
+NULL = msgspec.Raw(b"null")
+"""No result: a raw value is always there, if only to say that it is not."""
 
 
 class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
@@ -24,8 +27,8 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     """model.status.ErrorClass, 0 for none"""
     message: str = ""
     is_permanent: bool = False
-    result: msgspec.Raw | None = None
-    metrics: msgspec.Raw | None = None
+    result: msgspec.Raw = NULL
+    metrics: msgspec.Raw = NULL
     started_ms_ago: int | None = None
 
 

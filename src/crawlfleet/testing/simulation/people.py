@@ -1,0 +1,168 @@
+"""People and programs of the simulation: they submit, cancel, retry and drain, and try again when nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, TypeVar
+
+from crawlfleet.errors import Unavailable
+from crawlfleet.model.answers import Code
+from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.store import Accepted
+from crawlfleet.testing import history as past
+from crawlfleet.testing.clock import EPOCH
+from crawlfleet.testing.simulation.work import draw_parameters
+from crawlfleet.testing.simulation.world import TASK_TYPE, SimMaster, World
+from crawlfleet.wire.tasks import TaskBody, task_body
+
+T = TypeVar("T")
+PATIENCE_S = 8.0
+TRIES = 40
+
+
+class People:
+    def __init__(self, world: World, tasks: int, busy_s: float) -> None:
+        self._world = world
+        self._rng = world.loop.rng("people")
+        self._tasks = tasks
+        self._busy_s = busy_s
+        self.known: list[TaskId] = []
+
+    async def submit_all(self) -> None:
+        """Every task of the run, in batches, spread over the busy time."""
+        async with asyncio.TaskGroup() as group:
+            left, number = self._tasks, 0
+            while left > 0:
+                size = min(left, self._rng.choice((1, 1, 2, 5, 10, 25)))
+                at = self._rng.uniform(0, self._busy_s)
+                group.create_task(self._submit(f"batch-{number}", size, at, Random(self._rng.random())))
+                left, number = left - size, number + 1
+
+    async def interfere(self) -> None:
+        """Cancels, retries, priorities, pauses of the queue, drains."""
+        end = self._world.loop.time() + self._busy_s
+        while self._world.loop.time() < end:
+            await asyncio.sleep(self._rng.uniform(2, 12))
+            verb = self._rng.choice((self._cancel, self._cancel, self._retry, self._reprioritize, self._drain))
+            await verb()
+
+    async def _submit(self, batch: str, size: int, at: float, rng: Random) -> None:
+        await asyncio.sleep(at)
+        history = self._world.history
+        bodies = [self._body(batch, rng) for _ in range(size)]
+
+        async def send(master: SimMaster) -> Any:
+            history.add(past.SubmitSent(history.now, batch, size))
+            assert master.master is not None
+            return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
+
+        answer = await self._ask(send, rng)
+        if answer is None:
+            return
+        accepted = [item for item in answer.items if isinstance(item, Accepted)]
+        if len(accepted) == size:
+            self.known.extend(item.id for item in accepted)
+            history.add(past.SubmitAnswered(history.now, batch, tuple(item.id for item in accepted)))
+        else:
+            history.add(past.SubmitRefused(history.now, batch, str(answer.items[0])))
+
+    def _body(self, batch: str, rng: Random) -> TaskBody:
+        fields: dict[str, Any] = {
+            "task_type": TASK_TYPE, "parameters": draw_parameters(rng), "workflow_id": batch,
+            "project_id": rng.choice(("a", "b")), "priority": rng.randint(1, 10), "timeout_s": 30,
+            "retry": {"max_retries": rng.randint(0, 4), "base_delay_s": 0.5, "max_delay_s": 5.0},
+        }  # fmt: skip
+        if self.known and rng.random() < 0.12:
+            chosen = rng.sample(self.known, min(len(self.known), rng.randint(1, 3)))
+            fields["depends_on"] = [task_text(task) for task in chosen]
+        if rng.random() < 0.06:
+            fields["run_at"] = to_text(EPOCH + self._world.loop.now_ms + rng.randint(1_000, 40_000))
+        body = task_body(fields)
+        assert isinstance(body, TaskBody), body
+        return body
+
+    async def _cancel(self) -> None:
+        if self.known:
+            task = self._rng.choice(self.known)
+            await self._ask(lambda master: self._cancel_at(master, task), self._rng)
+
+    async def _cancel_at(self, master: SimMaster, task: TaskId) -> bool:
+        assert master.master is not None
+        applied = await master.master.cancel.cancel([task])
+        if task in applied.after:
+            history, round_ = self._world.history, self._world.rounds.get(task, 1)
+            is_final = applied.after[task] is TaskStatus.CANCELLED
+            history.add(past.CancelAnswered(history.now, task, round_, is_final))
+        return True
+
+    async def _retry(self) -> None:
+        failed = [task for task, status in self._world.ended.items() if status is not TaskStatus.COMPLETED]
+        if failed:
+            task = self._rng.choice(sorted(failed))
+            await self._ask(lambda master: self._retry_at(master, task), self._rng)
+
+    async def _retry_at(self, master: SimMaster, task: TaskId) -> bool:
+        assert master.master is not None
+        applied = await master.master.retry.retry([task])
+        if task in applied.after:
+            history = self._world.history
+            history.add(past.RetryAnswered(history.now, task, self._world.rounds[task]))
+        return True
+
+    async def _reprioritize(self) -> None:
+        if self.known:
+            task, priority = self._rng.choice(self.known), self._rng.randint(1, 10)
+
+            async def send(master: SimMaster) -> bool:
+                assert master.master is not None
+                refused = (await master.master.reprioritize.reprioritize([task], priority)).refused
+                assert all(refusal.code in _FAIR_REFUSALS for refusal in refused.values()), refused
+                return True
+
+            await self._ask(send, self._rng)
+
+    async def _drain(self) -> None:
+        node = self._rng.choice(self._world.nodes)
+        if node.id and self._rng.random() < 0.4:
+            within_s = self._rng.uniform(1, 20)
+            if await self._ask(lambda master: _hold(master, node.id, within_s), self._rng):
+                await asyncio.sleep(self._rng.uniform(5, 25))
+                await self._ask(lambda master: _hold(master, node.id, None), self._rng)
+
+    async def _ask(self, send: Callable[[SimMaster], Awaitable[T]], rng: Random) -> T | None:
+        """Ask one master after the other until one answers."""
+        for _ in range(TRIES):
+            masters = self._world.living_masters()
+            if masters:
+                master = rng.choice(masters)
+                assert master.process is not None
+                try:
+                    async with asyncio.timeout(PATIENCE_S):
+                        return await master.process.call(_coroutine(send, master))
+                except (TimeoutError, Unavailable, ConnectionResetError):
+                    pass
+            await asyncio.sleep(rng.uniform(0.2, 2.0))
+        return None
+
+
+_FAIR_REFUSALS = (Code.ALREADY_FINAL, Code.NOT_READY, Code.UNKNOWN_TASK)
+
+
+def _coroutine(send: Callable[[SimMaster], Awaitable[T]], master: SimMaster) -> Callable[[], Any]:
+    async def asked() -> T:
+        return await send(master)
+
+    return asked
+
+
+async def _hold(master: SimMaster, node: int, within_s: float | None) -> bool:
+    assert master.master is not None
+    if within_s is None:
+        await master.master.drain.ready(node)
+    else:
+        await master.master.drain.drain(node, within_s)
+    return True

@@ -1,0 +1,119 @@
+"""One seed: build the world, let it live and break, wait for quiet, and judge."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from crawlfleet.model.ids import TaskId
+from crawlfleet.ports.store import TaskFilter
+from crawlfleet.store.migrate import migrate_sqlite
+from crawlfleet.testing.checker import check
+from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
+from crawlfleet.testing.simulation.faults import Faults
+from crawlfleet.testing.simulation.people import People
+from crawlfleet.testing.simulation.world import World
+from crawlfleet.testing.violations import Violation
+from crawlfleet.testing.virtual_loop import VirtualLoop, VirtualLoopError
+
+Prepare = Callable[[World], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    masters: int = 2
+    nodes: int = 4
+    tasks: int = 200
+    faults: int = 10
+    busy_s: float = 360.0
+    total_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    seed: int
+    violations: list[Violation]
+    error: str | None
+    records: int
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.violations and self.error is None
+
+    def __str__(self) -> str:
+        first = self.error or str(self.violations[0])
+        more = f" (and {len(self.violations) - 1} more)" if len(self.violations) > 1 else ""
+        return f"seed {self.seed}: {first}{more}"
+
+
+def make_template(folder: Path) -> Path:
+    """An empty migrated database, to be copied for every seed."""
+    path = folder / "template.db"
+    migrate_sqlite(path)
+    return path
+
+
+def run_seed(seed: int, template: Path, scale: Scale = Scale(), prepare: Prepare | None = None) -> Verdict:
+    with tempfile.TemporaryDirectory(prefix="crawlfleet-sim-", dir=_fast_folder()) as name:
+        folder = Path(name)
+        shutil.copy(template, folder / "store.db")
+        with VirtualLoop(seed, limit_s=scale.total_s + 300) as loop:
+            world = World(loop, folder, masters=scale.masters, nodes=scale.nodes)
+            if prepare is not None:
+                prepare(world)
+            try:
+                final = loop.run(_live(world, scale))
+            except (VirtualLoopError, AssertionError) as exc:
+                return Verdict(seed, [], f"{type(exc).__name__}: {exc}", len(world.history))
+            return Verdict(seed, check(world.history, final), None, len(world.history))
+
+
+async def _live(world: World, scale: Scale) -> FinalState:
+    people = People(world, scale.tasks, scale.busy_s)
+    faults = Faults(world, scale.faults, scale.busy_s)
+    for master in world.masters:
+        master.start()
+    for node in world.nodes:
+        node.start()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(people.submit_all())
+        group.create_task(people.interfere())
+        group.create_task(faults.run())
+    await asyncio.sleep(max(0.0, scale.total_s - world.loop.time()))
+    return await _final_state(world)
+
+
+async def _final_state(world: World) -> FinalState:
+    records = {record.id: record for record in await world.store.list_tasks(TaskFilter(), 100_000)}
+    letters = {letter.task for letter in await world.store.dead_letters(100_000)}
+    master = next(master.master for master in world.masters if master.master is not None)
+    tasks: dict[TaskId, TaskState] = {}
+    batches: dict[str, list[TaskId]] = {}
+    executions = []
+    for task, record in records.items():
+        spec = msgspec.json.decode(record.spec) if record.spec else {}
+        # Defaults are left out of what is stored.
+        max_retries = spec.get("retry", {}).get("max_retries", 3)
+        why = None if record.status.is_final else (await master.why.why(task)).sentence
+        tasks[task] = TaskState(
+            record.status, record.round, record.retries, record.losses, record.deaths, max_retries, task in letters, why
+        )
+        batches.setdefault(record.workflow or "", []).append(task)
+        executions.extend(await world.store.executions(task))
+    held = await world.store.held([node.id for node in world.nodes])
+    slots = {node.id: HeldSlots(len(held[node.id]), len(node.running)) for node in world.nodes if node.id}
+    return FinalState(
+        at=world.history.now, tasks=tasks, batches=batches, executions=executions,
+        counters=await world.store.totals(), rows=await world.store.count_rows(), slots=slots,
+    )  # fmt: skip
+
+
+def _fast_folder() -> str | None:
+    """Memory where the machine has it: the simulation is about order, not about disks."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

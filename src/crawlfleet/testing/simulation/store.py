@@ -1,0 +1,105 @@
+"""The store as the simulation sees it: every commit is observed, and each master's calls can fail on the way.
+
+A call takes a little time before it is served and a little before it is answered, so that the steps of different
+masters interleave. Between the two lies the commit: failing before it is `StoreUnavailable`, after it
+`OutcomeUnknown`, and a crash may hit either side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from crawlfleet.errors import OutcomeUnknown, StoreUnavailable
+from crawlfleet.model.event import EventBatch
+from crawlfleet.store import codec
+from crawlfleet.store.sqlite.engine import InlineEngine
+from crawlfleet.store.store import SqlStore
+from crawlfleet.store.tx import Tx
+from crawlfleet.testing.processes import crash
+
+T = TypeVar("T")
+_READS = frozenset({
+    "leader", "live", "held", "deliveries", "ready_lanes", "ready_heads", "lanes", "due", "overdue", "paused_queues",
+    "secret_hash", "leases", "nodes", "clusters", "events_after", "last_event", "totals", "count_rows", "tasks",
+    "list_tasks", "executions", "execution", "parents", "dead_letters", "dead_letter_groups",
+})  # fmt: skip
+
+
+class ObservedEngine(InlineEngine):
+    """Tells what each transaction wrote to the outbox, the moment it is committed."""
+
+    def __init__(self, path: Path, on_events: Callable[[list[EventBatch]], None]) -> None:
+        super().__init__(path, synchronous="OFF")
+        self._on_events = on_events
+        self._last_id = 0
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        result = await super().write(work, term)
+        newest = self._connection.execute("SELECT MAX(id) FROM outbox").fetchone()[0] or 0
+        if newest > self._last_id:
+            sql = "SELECT body FROM outbox WHERE id > ? ORDER BY id"
+            for (body,) in self._connection.execute(sql, (self._last_id,)).fetchall():
+                self._on_events(codec.decode_events(body))
+        # The relay empties the outbox, and SQLite then counts from the start again.
+        self._last_id = newest
+        return result
+
+
+@dataclass(slots=True)
+class StoreFaults:
+    """What may happen to the calls of one master."""
+
+    unavailable: float = 0.0
+    unanswered: float = 0.0
+    """Committed, but the caller is told that nobody knows."""
+    crash_in: int | None = None
+    """Crash at the so-many-th call from now: before its commit if even, after it if odd."""
+
+
+class FaultyStore:
+    """One master's way to the shared store."""
+
+    def __init__(self, store: SqlStore, rng: Random, on_crash: Callable[[], None]) -> None:
+        self._store = store
+        self._rng = rng
+        self._on_crash = on_crash
+        self.faults = StoreFaults()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if not iscoroutinefunction(method):
+            return method
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await self._call(name, method, *args, **kwargs)
+
+        # Looked up once per master: the wrapper then stands in for the method.
+        setattr(self, name, call)
+        return call
+
+    async def _call(self, name: str, method: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        rng, faults = self._rng, self.faults
+        await asyncio.sleep(rng.random() * 0.002)
+        if faults.unavailable and rng.random() < faults.unavailable:
+            raise StoreUnavailable("simulated: the store is away")
+        await self._count_down(parity=0)
+        result = await method(*args, **kwargs)
+        await self._count_down(parity=1)
+        if name not in _READS and faults.unanswered and rng.random() < faults.unanswered:
+            raise OutcomeUnknown("simulated: committed, not answered")
+        await asyncio.sleep(rng.random() * 0.001)
+        return result
+
+    async def _count_down(self, parity: int) -> None:
+        if self.faults.crash_in is None:
+            return
+        self.faults.crash_in -= 1
+        if self.faults.crash_in <= 0 and self.faults.crash_in % 2 == parity:
+            self._on_crash()
+            await crash()

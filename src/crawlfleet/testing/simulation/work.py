@@ -1,0 +1,62 @@
+"""Work for simulated nodes: what a task's parameters say will happen to it."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import msgspec
+
+from crawlfleet.model.execution import End
+from crawlfleet.model.status import ErrorClass
+from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
+
+_RETRYABLE = (ErrorClass.NETWORK, ErrorClass.HTTP, ErrorClass.CRASH, ErrorClass.INTERNAL)
+_PERMANENT = (ErrorClass.INPUT, ErrorClass.POLICY)
+
+
+def draw_parameters(rng: Random) -> dict[str, Any]:
+    """Mostly short and well-behaved, as work is."""
+    parameters: dict[str, Any] = {"ms": int(rng.choice((50, 300, 1_000, 4_000, 12_000)) * rng.uniform(0.5, 1.5))}
+    chance = rng.random()
+    if chance < 0.12:
+        parameters |= {"fails": rng.randint(1, 5), "class": int(rng.choice(_RETRYABLE))}
+    elif chance < 0.15:
+        parameters |= {"fails": 99, "class": int(rng.choice(_PERMANENT))}
+    elif chance < 0.18:
+        parameters |= {"ms": 90_000}
+    elif chance < 0.22:
+        parameters |= {"dies_ms": 3_000}
+    elif chance < 0.24:
+        parameters |= {"poison": True}
+    return parameters
+
+
+class SimExecutor:
+    async def run(self, assignment: AssignmentBody) -> OutcomeBody:
+        said = msgspec.json.decode(assignment.parameters)
+        try:
+            await asyncio.sleep(said["ms"] / 1000)
+        finally:
+            if "dies_ms" in said:
+                await _die_slowly(said["dies_ms"] / 1000)
+        if said.get("poison"):
+            end = End.DIED_ALONE if assignment.is_alone else End.PROCESS_LOST
+            return OutcomeBody(assignment.task, assignment.execution, int(end), int(ErrorClass.CRASH), "killed itself")
+        if assignment.retry < said.get("fails", 0):
+            return OutcomeBody(
+                assignment.task, assignment.execution, int(End.FAILED), said["class"], f"failed {assignment.retry}"
+            )
+        result = msgspec.Raw(msgspec.json.encode({"success": True, "retry": assignment.retry}))
+        return OutcomeBody(assignment.task, assignment.execution, int(End.COMPLETED), result=result)
+
+
+async def _die_slowly(seconds: float) -> None:
+    """A process that takes its time to go, whatever it is told."""
+    end = asyncio.get_running_loop().time() + seconds
+    while (left := end - asyncio.get_running_loop().time()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            continue
