@@ -48,7 +48,7 @@ class Sync:
         self._clock = clock
         self._rng = rng
         self._finish = finish
-        self._newest: dict[NodeId, tuple[int, int]] = {}
+        self._parked: dict[NodeId, SyncUp] = {}
         self._renewals: Gatherer[Renewal, Renewed] = Gatherer(self._renew, most=_GATHER_NODES)
         self._holds: Gatherer[NodeId, list[LiveTask]] = Gatherer(self._held, most=_GATHER_NODES)
         self._starts: Gatherer[tuple[NodeId, StartBody], None] = Gatherer(self._start, most=4_000)
@@ -76,16 +76,23 @@ class Sync:
 
     async def _supersede(self, up: SyncUp) -> None:
         """An older call of this node that is still parked here goes home empty."""
-        parked = self._newest.get(up.node)
-        if parked is None or parked < (up.session, up.number):
-            self._newest[up.node] = (up.session, up.number)
-            if parked is not None:
-                await self._broker.signals.wake([node_topic(up.node)])
+        parked = self._parked.get(up.node)
+        if parked is not None and (parked.session, parked.number) < (up.session, up.number):
+            del self._parked[up.node]
+            await self._broker.signals.wake([node_topic(up.node)])
 
     async def _park(self, up: SyncUp, down: SyncDown) -> SyncDown:
-        await self._broker.signals.wait(node_topic(up.node), min(up.wait_ms / 1000, PARK_S))
-        if self._newest.get(up.node) != (up.session, up.number):
-            return SyncDown(SyncVerdict.STALE_NUMBER)
+        self._parked[up.node] = up
+        try:
+            is_woken = await self._broker.signals.wait(node_topic(up.node), min(up.wait_ms / 1000, PARK_S))
+            if self._parked.get(up.node) is not up:
+                return SyncDown(SyncVerdict.STALE_NUMBER)
+            if not is_woken:
+                # Should the hint have been lost, the node's next call is already on its way and looks again.
+                return down
+        finally:
+            if self._parked.get(up.node) is up:
+                del self._parked[up.node]
         (node,) = await self._store.nodes([up.node]) or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
@@ -134,7 +141,6 @@ class Sync:
         applied = await self._store.end_session(up.node, up.session, NodeStatus.OFFLINE, decide, now)
         if applied is not None:
             await tell(self._broker, applied)
-        self._newest.pop(up.node, None)
         return SyncDown(SyncVerdict.OK, acknowledged=acknowledged)
 
     async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:

@@ -6,13 +6,16 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.store import TaskFilter
+from crawlfleet.store import codec
 from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
@@ -22,7 +25,8 @@ from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Violation
 from crawlfleet.testing.virtual_loop import VirtualLoop, VirtualLoopError
 
-Prepare = Callable[[World], None]
+Break = Callable[[World], AbstractContextManager[None]]
+"""How a deliberately broken variant is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +63,15 @@ def make_template(folder: Path) -> Path:
     return path
 
 
-def run_seed(seed: int, template: Path, scale: Scale = Scale(), prepare: Prepare | None = None) -> Verdict:
+def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | None = None) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="crawlfleet-sim-", dir=_fast_folder()) as name:
         folder = Path(name)
         shutil.copy(template, folder / "store.db")
         with VirtualLoop(seed, limit_s=scale.total_s + 300) as loop:
             world = World(loop, folder, masters=scale.masters, nodes=scale.nodes)
-            if prepare is not None:
-                prepare(world)
             try:
-                final = loop.run(_live(world, scale))
+                with broken(world) if broken is not None else nullcontext():
+                    final = loop.run(_live(world, scale))
             except (VirtualLoopError, AssertionError) as exc:
                 return Verdict(seed, [], f"{type(exc).__name__}: {exc}", len(world.history))
             return Verdict(seed, check(world.history, final), None, len(world.history))
@@ -95,7 +98,6 @@ async def _final_state(world: World) -> FinalState:
     master = next(master.master for master in world.masters if master.master is not None)
     tasks: dict[TaskId, TaskState] = {}
     batches: dict[str, list[TaskId]] = {}
-    executions = []
     for task, record in records.items():
         spec = msgspec.json.decode(record.spec) if record.spec else {}
         # Defaults are left out of what is stored.
@@ -105,13 +107,25 @@ async def _final_state(world: World) -> FinalState:
             record.status, record.round, record.retries, record.losses, record.deaths, max_retries, task in letters, why
         )
         batches.setdefault(record.workflow or "", []).append(task)
-        executions.extend(await world.store.executions(task))
     held = await world.store.held([node.id for node in world.nodes])
     slots = {node.id: HeldSlots(len(held[node.id]), len(node.running)) for node in world.nodes if node.id}
     return FinalState(
-        at=world.history.now, tasks=tasks, batches=batches, executions=executions,
+        at=world.history.now, tasks=tasks, batches=batches, executions=await _executions(world),
         counters=await world.store.totals(), rows=await world.store.count_rows(), slots=slots,
     )  # fmt: skip
+
+
+async def _executions(world: World) -> list[ExecutionRecord]:
+    sql = f"SELECT {', '.join(codec.EXECUTION_COLUMNS)} FROM execution ORDER BY id"
+    ended = [codec.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
+    held = await world.store.held([node.id for node in world.nodes])
+    return ended + [
+        ExecutionRecord(
+            row.execution, row.id, row.round, row.retries, row.node, row.session, None, row.assigned_at or 0,
+            row.started_at, None, None, None, None,
+        )
+        for rows in held.values() for row in rows
+    ]  # fmt: skip
 
 
 def _fast_folder() -> str | None:

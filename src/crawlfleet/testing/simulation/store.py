@@ -31,6 +31,10 @@ _READS = frozenset({
 })  # fmt: skip
 
 
+_REMEMBERED = frozenset({"lanes"})
+"""Answered from the store's own memory nearly always: not worth a way there and back."""
+
+
 class ObservedEngine(InlineEngine):
     """Tells what each transaction wrote to the outbox, the moment it is committed."""
 
@@ -73,7 +77,7 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        if not iscoroutinefunction(method):
+        if not iscoroutinefunction(method) or name in _REMEMBERED:
             return method
 
         async def call(*args: Any, **kwargs: Any) -> Any:

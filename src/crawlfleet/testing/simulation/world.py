@@ -12,6 +12,7 @@ from crawlfleet.bootstrap.master import Master
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.execution.agent.agent import Agent, AgentSettings
 from crawlfleet.execution.agent.events import AgentEvent
+from crawlfleet.execution.agent.lease_guard import MARGIN_S
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import NodeDescription
@@ -29,7 +30,7 @@ from crawlfleet.testing.virtual_loop import VirtualLoop
 from crawlfleet.wire.sync import MeasurementBody
 
 TASK_TYPE = "work"
-_PAUSES = {"relay": 1.0, "stager": 0.7, "node_watcher": 10.0, "tallier": 5.0}
+_PAUSES = {"relay": 3.0, "stager": 1.3, "node_watcher": 15.0, "tallier": 10.0}
 _FINAL_KINDS = {
     Kind.TASK_COMPLETED: TaskStatus.COMPLETED, Kind.TASK_FAILED: TaskStatus.FAILED,
     Kind.TASK_TIMEOUT: TaskStatus.TIMEOUT, Kind.TASK_CANCELLED: TaskStatus.CANCELLED,
@@ -49,6 +50,7 @@ class World:
         self.ended: dict[TaskId, TaskStatus] = {}
         self.leader: str | None = None
         self.ignored: list[str] = []
+        self.lease_margin_s = MARGIN_S
         self.masters = [SimMaster(self, number) for number in range(masters)]
         self.nodes = [SimNode(self, f"n{number}") for number in range(nodes)]
 
@@ -173,7 +175,7 @@ class SimNode:
         transports = [SimTransport(self, master, world.weather, Random(rng.random())) for master in world.masters]
         settings = AgentSettings(
             node=self.id, secret=self.secret, outbox_directory=world.folder / self.name, slots=self.slots,
-            task_types=[TASK_TYPE], is_outbox_synced=False,
+            task_types=[TASK_TYPE], is_outbox_synced=False, lease_margin_s=world.lease_margin_s,
         )  # fmt: skip
         self.agent = Agent(
             settings, transports, SimExecutor(), clock=VirtualClock(world.loop), rng=rng, measure=MeasurementBody,

@@ -1,0 +1,44 @@
+"""The parts of the memory broker, together."""
+
+from __future__ import annotations
+
+import random
+
+from crawlfleet.broker.memory.board import MemoryLiveBoard
+from crawlfleet.broker.memory.events import MemoryEventFan
+from crawlfleet.broker.memory.freed import MemoryFreedFeed
+from crawlfleet.broker.memory.ready import MemoryReadyIndex
+from crawlfleet.broker.memory.signals import MemorySignals
+
+_GENERATION_BITS = 64
+
+
+class MemoryBroker:
+    """For one master; in the simulation several share the object, as they would share a server."""
+
+    def __init__(self, window: int = 2_000, total: int = 200_000, rng: random.Random | None = None) -> None:
+        self._rng = rng or random.Random()
+        self.ready = MemoryReadyIndex(window, total)
+        self.signals = MemorySignals()
+        self.freed = MemoryFreedFeed()
+        self.events = MemoryEventFan()
+        self.board = MemoryLiveBoard()
+        self._generation = self._new_generation()
+
+    async def generation(self) -> str:
+        return self._generation
+
+    async def empty(self) -> None:
+        """For tests: forget everything at once, as a server does that is flushed. Who waits goes on waiting."""
+        self.ready.forget()
+        self.signals.forget()
+        self.freed.forget()
+        self.events.forget()
+        self.board.forget()
+        self._generation = self._new_generation()
+
+    async def close(self) -> None:
+        """Nothing: one master that stops must not take the hints of the others with it."""
+
+    def _new_generation(self) -> str:
+        return f"{self._rng.getrandbits(_GENERATION_BITS):016x}"

@@ -1,0 +1,239 @@
+"""Windows over the lanes of ready tasks.
+
+What makes it subtle is that three parties meet here without a lock: masters offer ids after their commit, the leader
+takes them, and the leader reads the head of a lane from the store and brings it some time after it has read.
+
+- A window is the oldest part of its lane without a gap. So a deep window takes no id beyond its last one, even when
+  it has room: older ones that were dropped before would be overtaken.
+- What is dropped between the leader's reading and its `refill` is not in what it read. Such ids are remembered in
+  `beyond`; a refill that found the end of the lane adds them, and one that cannot know all of them stays deep.
+- What was taken between the reading and the `refill`, or is being placed and still pending in the store, would come
+  back with the refill. It is remembered for some seconds, and not longer: an id that is ready again though its offer
+  was lost must not be hidden for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.requirement import LaneId
+from crawlfleet.ports.broker import Window
+
+TAKEN_KEPT_S = 5.0
+_TAKEN_KEPT = 100_000
+_FEW = 8
+"""So many ids are inserted one by one; more are merged."""
+
+
+class MemoryReadyIndex:
+    def __init__(self, window: int, total: int, time: Callable[[], float] | None = None) -> None:
+        self._window = window
+        self._total = total
+        self._size = 0
+        self._lanes: dict[LaneId, _Lane] = {}
+        self._taken = _Taken(time or _loop_time)
+
+    async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+        for lane_id, tasks in ready.items():
+            if not tasks:
+                continue
+            self._taken.forget(tasks)
+            lane = self._lane(lane_id)
+            before = len(lane.window)
+            lane.add(sorted(tasks), self._window)
+            self._size += len(lane.window) - before
+        self._shrink()
+
+    async def windows(self) -> list[Window]:
+        return [
+            Window(lane_id, lane.window[0] if lane.window else 0, len(lane.window), lane.is_deep)
+            for lane_id, lane in self._lanes.items()
+        ]
+
+    async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
+        taken: dict[LaneId, list[TaskId]] = {}
+        for lane_id, want in wants.items():
+            lane = self._lanes.get(lane_id)
+            if lane is None or want <= 0 or not lane.window:
+                continue
+            oldest = lane.window[:want]
+            del lane.window[:want]
+            self._size -= len(oldest)
+            self._taken.note(oldest)
+            taken[lane_id] = oldest
+            self._drop_if_idle(lane_id, lane)
+        return taken
+
+    async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
+        filled = self._lane(lane)
+        before = len(filled.window)
+        filled.fill(heads, self._taken, is_deep, self._window)
+        self._size += len(filled.window) - before
+        self._drop_if_idle(lane, filled)
+        self._shrink()
+
+    async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
+        for lane_id, task in tasks:
+            lane = self._lanes.get(lane_id)
+            if lane is None:
+                continue
+            self._size -= lane.discard(task)
+            self._drop_if_idle(lane_id, lane)
+
+    async def clear(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._lanes.clear()
+        self._taken.clear()
+        self._size = 0
+
+    def _lane(self, lane_id: LaneId) -> _Lane:
+        lane = self._lanes.get(lane_id)
+        if lane is None:
+            lane = self._lanes[lane_id] = _Lane()
+        return lane
+
+    def _drop_if_idle(self, lane_id: LaneId, lane: _Lane) -> None:
+        if not lane.window and not lane.is_deep:
+            del self._lanes[lane_id]
+
+    def _shrink(self) -> None:
+        """Keep the bound over all lanes: the fullest give up their newest, down to one level."""
+        excess = self._size - self._total
+        if excess <= 0:
+            return
+        sizes = sorted((len(lane.window) for lane in self._lanes.values()), reverse=True)
+        level, spare = _water_level(sizes, excess)
+        fullest = [lane for lane in self._lanes.values() if len(lane.window) > level]
+        for position, lane in enumerate(fullest):
+            keep = level + (position >= len(fullest) - spare)
+            if len(lane.window) > keep:
+                self._size -= len(lane.window) - keep
+                lane.cut(keep, self._window)
+
+
+class _Lane:
+    __slots__ = ("beyond", "is_deep", "reach", "window")
+
+    def __init__(self) -> None:
+        self.window: list[TaskId] = []
+        self.is_deep = False
+        self.beyond: set[TaskId] = set()
+        """Dropped since the last refill, the oldest of them; only while deep."""
+        self.reach: TaskId | None = None
+        """The last one in `beyond` when it could not keep all: later ones are not known."""
+
+    def add(self, tasks: list[TaskId], limit: int) -> None:
+        """Sorted ids, into their places."""
+        window = self.window
+        if self.is_deep:
+            reach = bisect_right(tasks, window[-1]) if window else 0
+            self._note_dropped(tasks[reach:], limit)
+            tasks = tasks[:reach]
+        if not tasks:
+            return
+        if not window or tasks[0] > window[-1]:
+            window.extend(dict.fromkeys(tasks))
+        elif len(tasks) <= _FEW:
+            for task in tasks:
+                place = bisect_left(window, task)
+                if place == len(window) or window[place] != task:
+                    window.insert(place, task)
+        else:
+            window[:] = dict.fromkeys(sorted(window + tasks))
+        if len(window) > limit:
+            self.cut(limit, limit)
+
+    def fill(self, heads: Sequence[TaskId], taken: _Taken, is_deep: bool, limit: int) -> None:
+        window = self.window
+        window[:] = sorted({*window, *taken.without(heads), *self.beyond})
+        ends = [] if self.reach is None else [self.reach]
+        if is_deep and heads:
+            ends.append(max(heads))
+        if ends:
+            # What else the store has after that is not known: keep no gap.
+            del window[bisect_right(window, min(ends)) :]
+        self.is_deep = is_deep or self.reach is not None or len(window) > limit
+        self.beyond, self.reach = set(), None
+        del window[limit:]
+
+    def cut(self, keep: int, limit: int) -> None:
+        self.is_deep = True
+        self._note_dropped(self.window[keep:], limit)
+        del self.window[keep:]
+
+    def discard(self, task: TaskId) -> int:
+        """How many ids the window lost: one or none."""
+        self.beyond.discard(task)
+        place = bisect_left(self.window, task)
+        if place == len(self.window) or self.window[place] != task:
+            return 0
+        del self.window[place]
+        return 1
+
+    def _note_dropped(self, tasks: list[TaskId], limit: int) -> None:
+        if self.reach is not None:
+            tasks = tasks[: bisect_right(tasks, self.reach)]
+        self.beyond.update(tasks)
+        if len(self.beyond) > limit:
+            oldest = sorted(self.beyond)[:limit]
+            self.beyond, self.reach = set(oldest), oldest[-1]
+
+
+class _Taken:
+    """Ids taken in the last seconds: two sets, of which the older is dropped at each turn."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._young: set[TaskId] = set()
+        self._old: set[TaskId] = set()
+        self._turned_at: float | None = None
+
+    def note(self, tasks: list[TaskId]) -> None:
+        self._turn()
+        self._young.update(tasks)
+
+    def forget(self, tasks: Sequence[TaskId]) -> None:
+        if self._young:
+            self._young.difference_update(tasks)
+        if self._old:
+            self._old.difference_update(tasks)
+
+    def without(self, tasks: Sequence[TaskId]) -> list[TaskId]:
+        self._turn()
+        return [task for task in tasks if task not in self._young and task not in self._old]
+
+    def clear(self) -> None:
+        self._young, self._old, self._turned_at = set(), set(), None
+
+    def _turn(self) -> None:
+        now = self._time()
+        if self._turned_at is None:
+            self._turned_at = now
+        age = now - self._turned_at
+        if age < TAKEN_KEPT_S and len(self._young) < _TAKEN_KEPT:
+            return
+        self._old = self._young if age < 2 * TAKEN_KEPT_S else set()
+        self._young, self._turned_at = set(), now
+
+
+def _water_level(sizes: Sequence[int], excess: int) -> tuple[int, int]:
+    """The level that the fullest lanes come down to, and how many of them may keep one more than that."""
+    freed = 0
+    for count, size in enumerate(sizes, start=1):
+        below = sizes[count] if count < len(sizes) else 0
+        step = count * (size - below)
+        if freed + step >= excess:
+            down, rest = divmod(excess - freed, count)
+            level = size - down - (rest > 0)
+            return level, count - rest if rest else 0
+        freed += step
+    return 0, 0
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

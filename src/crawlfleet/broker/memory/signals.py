@@ -1,0 +1,71 @@
+"""Wake-ups between the tasks of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+_KEPT = 10_000
+
+
+class MemorySignals:
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._kept: dict[str, None] = {}
+        self._may_keep = kept
+
+    async def wake(self, topics: Sequence[str]) -> None:
+        for topic in topics:
+            woken = False
+            for waiter in self._waiting.pop(topic, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
+                    woken = True
+            if not woken:
+                self._keep(topic)
+
+    async def wait(self, topic: str, timeout_s: float) -> bool:
+        if topic in self._kept:
+            del self._kept[topic]
+            return True
+        if timeout_s <= 0:
+            return False
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(topic, []).append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            return _was_woken(waiter)
+        except asyncio.CancelledError:
+            # The signal reached somebody who no longer listens: it belongs to the next who asks.
+            if _was_woken(waiter):
+                self._keep(topic)
+            raise
+        finally:
+            self._forget_waiter(topic, waiter)
+        return True
+
+    def forget(self) -> None:
+        self._kept.clear()
+
+    def topics(self) -> set[str]:
+        """Topics that take room, for tests."""
+        return self._waiting.keys() | self._kept.keys()
+
+    def _keep(self, topic: str) -> None:
+        self._kept[topic] = None
+        if len(self._kept) > self._may_keep:
+            del self._kept[next(iter(self._kept))]
+
+    def _forget_waiter(self, topic: str, waiter: asyncio.Future[None]) -> None:
+        waiters = self._waiting.get(topic)
+        if waiters is None or waiter not in waiters:
+            return
+        waiters.remove(waiter)
+        if not waiters:
+            del self._waiting[topic]
+
+
+def _was_woken(waiter: asyncio.Future[None]) -> bool:
+    return waiter.done() and not waiter.cancelled()

@@ -1,0 +1,203 @@
+"""Outcomes on the node's disk until a master has acknowledged them: the one thing that outlives an agent's process.
+
+An append-only file of frames:
+
+    4 bytes  length of the record, little endian
+    4 bytes  CRC-32 of the length and the record
+    n bytes  the record, JSON: an outcome added, or executions acknowledged
+
+Additions are synced before `add` returns; acknowledgements are not, since a lost one only means that the outcome is
+sent again and found stale. Whatever follows the first frame that is not whole was never promised to anybody, and is
+cut when the file is opened. The record is JSON because a result is JSON that is passed on without being read.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from io import FileIO
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+import msgspec
+
+from crawlfleet.errors import InvariantBroken
+from crawlfleet.wire.sync import OutcomeBody
+
+FILE_NAME = "outcomes-1.log"
+COMPACT_BYTES = 1 << 20
+_HEAD = Struct("<II")
+_LENGTH = Struct("<I")
+
+
+class Ended(NamedTuple):
+    """An outcome, and when the execution started by the monotonic clock: spans are counted at each send."""
+
+    outcome: OutcomeBody
+    started_at: float | None = None
+
+
+class _Added(msgspec.Struct, array_like=True, frozen=True, tag="added"):
+    outcome: OutcomeBody
+
+
+class _Acknowledged(msgspec.Struct, array_like=True, frozen=True, tag="acknowledged"):
+    executions: list[int]
+
+
+_DECODER = msgspec.json.Decoder(_Added | _Acknowledged)
+
+
+class Outbox:
+    def __init__(self, directory: Path, *, is_synced: bool = True, compact_bytes: int = COMPACT_BYTES) -> None:
+        self._path = directory / FILE_NAME
+        self._is_synced = is_synced
+        self._compact_bytes = compact_bytes
+        self._pending: dict[int, Ended] = {}
+        self._frame_bytes: dict[int, int] = {}
+        self._is_damaged = False
+        directory.mkdir(parents=True, exist_ok=True)
+        self._size = self._replay()
+        self._file: FileIO | None = None
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def __contains__(self, execution: int) -> bool:
+        return execution in self._pending
+
+    def pending(self) -> list[Ended]:
+        """What no master has acknowledged, oldest first."""
+        return list(self._pending.values())
+
+    def add(self, ended: Sequence[Ended]) -> None:
+        """All on disk when this returns. An execution that is already here keeps its first outcome.
+
+        Raises OSError when the disk does not take them; none of them is here then.
+        """
+        new: dict[int, Ended] = {}
+        for outcome, started_at in ended:
+            if outcome.execution not in self._pending:
+                stored = msgspec.structs.replace(outcome, started_ms_ago=None)
+                new.setdefault(outcome.execution, Ended(stored, started_at))
+        if not new:
+            return
+        frames = {execution: _frame(_Added(one.outcome)) for execution, one in new.items()}
+        self._append(b"".join(frames.values()), is_synced=self._is_synced)
+        self._pending.update(new)
+        self._frame_bytes.update((execution, len(frame)) for execution, frame in frames.items())
+
+    def drop(self, executions: Iterable[int]) -> list[int]:
+        """Forget acknowledged outcomes; those that were here."""
+        known = [execution for execution in dict.fromkeys(executions) if execution in self._pending]
+        if not known:
+            return []
+        for execution in known:
+            del self._pending[execution], self._frame_bytes[execution]
+        try:
+            self._append(_frame(_Acknowledged(known)), is_synced=False)
+            if self._size > self._compact_bytes and 2 * sum(self._frame_bytes.values()) < self._size:
+                self._rewrite()
+        except OSError:
+            # Nothing is lost by it: after a restart these are sent once more. The next write mends the file.
+            self._is_damaged = True
+        return known
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _append(self, frames: bytes, *, is_synced: bool) -> None:
+        if self._is_damaged:
+            self._rewrite()
+        try:
+            file = self._opened()
+            _write_all(file, frames)
+            if is_synced:
+                os.fsync(file.fileno())
+        except OSError:
+            # A half-written frame would hide what follows it, and after a failed sync the kernel may have dropped
+            # pages that it calls clean: only a new file is sure.
+            self._is_damaged = True
+            raise
+        self._size += len(frames)
+
+    def _rewrite(self) -> None:
+        fresh = self._path.with_suffix(".new")
+        frames = {execution: _frame(_Added(one.outcome)) for execution, one in self._pending.items()}
+        with FileIO(fresh, "w") as file:
+            _write_all(file, b"".join(frames.values()))
+            if self._is_synced:
+                os.fsync(file.fileno())
+        fresh.replace(self._path)
+        self._sync_directory()
+        self.close()
+        self._size = sum(map(len, frames.values()))
+        self._is_damaged = False
+
+    def _replay(self) -> int:
+        """Reads the file; how many of its bytes are whole frames."""
+        data = self._path.read_bytes() if self._path.exists() else b""
+        position = 0
+        while (end := _frame_end(data, position)) is not None:
+            try:
+                record = _DECODER.decode(data[position + _HEAD.size : end])
+            except msgspec.MsgspecError as exc:
+                raise InvariantBroken(f"{self._path}: cannot read the whole record at byte {position}") from exc
+            if isinstance(record, _Added):
+                self._pending.setdefault(record.outcome.execution, Ended(record.outcome))
+                self._frame_bytes.setdefault(record.outcome.execution, end - position)
+            else:
+                for execution in record.executions:
+                    self._pending.pop(execution, None)
+                    self._frame_bytes.pop(execution, None)
+            position = end
+        if position < len(data):
+            os.truncate(self._path, position)
+        return position
+
+    def _opened(self) -> FileIO:
+        if self._file is None:
+            self._file = FileIO(self._path, "a")
+            self._sync_directory()
+        return self._file
+
+    def _sync_directory(self) -> None:
+        if not self._is_synced:
+            return
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _frame(record: _Added | _Acknowledged) -> bytes:
+    body = msgspec.json.encode(record)
+    return _HEAD.pack(len(body), _checksum(body)) + body
+
+
+def _checksum(body: bytes) -> int:
+    # The length is part of it: a tail of zeros must not read as empty records.
+    return zlib.crc32(body, zlib.crc32(_LENGTH.pack(len(body))))
+
+
+def _frame_end(data: bytes, position: int) -> int | None:
+    """Where the frame at `position` ends; None when it is not whole."""
+    start = position + _HEAD.size
+    if start > len(data):
+        return None
+    length, checksum = _HEAD.unpack_from(data, position)
+    end = start + length
+    if end > len(data) or _checksum(data[start:end]) != checksum:
+        return None
+    return int(end)
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]

@@ -1,0 +1,120 @@
+"""Opening a session: the saved outcomes go up first, and nothing of an older session is held any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound
+from crawlfleet.execution.agent.drain import Drain
+from crawlfleet.execution.agent.events import AgentEvent, OnEvent
+from crawlfleet.execution.agent.lease_guard import LeaseGuard
+from crawlfleet.execution.agent.masters import Masters
+from crawlfleet.execution.agent.outcomes import Outcomes
+from crawlfleet.execution.agent.runner import Runner
+from crawlfleet.execution.agent.slots import Slots
+from crawlfleet.ports.clock import Clock
+from crawlfleet.wire.sync import OpenDown, OpenUp
+
+OPEN_S = 10.0
+"""How long a call may take: it carries all saved outcomes."""
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.1, 3.0
+BETWEEN_SESSIONS_S = 1.0
+"""Two agents under one id end each other's sessions; they must not do it as fast as they can."""
+SYNC_S_MIN, SYNC_S_MAX = 0.2, 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    number: int
+    sync_s: float
+    """A sync at least this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    node: int
+    secret: str
+    task_types: Sequence[str]
+
+
+class NodeRemoved(Exception):
+    """No master knows this node any more, or its secret is revoked."""
+
+
+class LeavingUnopened(Exception):
+    """The agent was asked to leave while it had no session and nothing to report."""
+
+
+class SessionOpener:
+    def __init__(
+        self, credentials: Credentials, masters: Masters, *, runner: Runner, slots: Slots, outcomes: Outcomes,
+        guard: LeaseGuard, drain: Drain, clock: Clock, on_event: OnEvent,
+    ) -> None:  # fmt: skip
+        self._credentials = credentials
+        self._masters = masters
+        self._runner = runner
+        self._slots = slots
+        self._outcomes = outcomes
+        self._guard = guard
+        self._drain = drain
+        self._clock = clock
+        self._on_event = on_event
+        self._not_before = clock.monotonic()
+
+    async def open(self) -> Session:
+        """Tries one master after the other until one opens it. Raises NodeRemoved or LeavingUnopened."""
+        self._guard.end()
+        self._runner.abandon_all()
+        failures = 0
+        while True:
+            await self._pause()
+            place, sent_at = self._masters.current, self._clock.monotonic()
+            self._not_before = sent_at + self._masters.spread(BETWEEN_SESSIONS_S)
+            self._outcomes.save()
+            up = self._up()
+            try:
+                async with asyncio.timeout(OPEN_S):
+                    down = await self._masters[place].open(up)
+            except (NotAllowed, NotFound) as exc:
+                raise NodeRemoved(str(exc)) from exc
+            except (CrawlfleetError, TimeoutError) as exc:
+                failures += 1
+                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": place, "error": repr(exc)})
+                self._masters.move_on(place)
+                backoff_s = self._masters.backoff_s(failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
+                self._not_before = self._clock.monotonic() + backoff_s
+            else:
+                return self._opened(up, down, sent_at)
+
+    async def _pause(self) -> None:
+        """Until the next try is due; a wish to leave is heard meanwhile."""
+        if not self._drain.is_leaving:
+            try:
+                async with asyncio.timeout(max(0.0, self._not_before - self._clock.monotonic())):
+                    await self._drain.leaving.wait()
+            except TimeoutError:
+                return
+        if not len(self._outcomes):
+            raise LeavingUnopened
+        await asyncio.sleep(max(0.0, self._not_before - self._clock.monotonic()))
+
+    def _up(self) -> OpenUp:
+        return OpenUp(
+            node=self._credentials.node,
+            secret=self._credentials.secret,
+            outcomes=self._outcomes.batch(limit_bytes=None).outcomes,
+            slots=self._slots.declared,
+            task_types=list(self._credentials.task_types),
+        )
+
+    def _opened(self, up: OpenUp, down: OpenDown, sent_at: float) -> Session:
+        self._outcomes.drop(down.acknowledged)
+        lease_s = down.lease_ms / 1000
+        self._guard.begin(lease_s, sent_at)
+        self._runner.session = down.session
+        reported = [outcome.execution for outcome in up.outcomes]
+        data: dict[str, object] = {"session": down.session, "lease_s": lease_s, "reported": reported}
+        self._on_event(AgentEvent.SESSION_OPENED, data)
+        return Session(down.session, max(SYNC_S_MIN, min(SYNC_S_MAX, down.sync_ms / 1000)))

@@ -1,0 +1,266 @@
+"""What tests begin with: ids, a clock in the hand, lanes, tasks, ready nodes, and the usual steps of a task's life."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from crawlfleet.model.answers import Refusal
+from crawlfleet.model.event import Event
+from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.ids import ExecutionId, IdFactory, NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
+from crawlfleet.model.step import Decide
+from crawlfleet.model.task import LiveTask, RetryPolicy, TaskRecord
+from crawlfleet.ports.store import (
+    Accepted, Applied, Assignment, Claim, NewNode, NewTask, Renewal, Renewed, Store, Submission, SubmissionAnswer,
+)  # fmt: skip
+from crawlfleet.scheduling import life
+from crawlfleet.store import tables
+from crawlfleet.store.store import SqlStore
+
+START: Instant = 1_767_225_600_000
+"""2026-01-01T00:00:00Z"""
+PROJECT = "shop"
+EVERYTHING = 1_000_000
+"""More than any test makes."""
+
+Dump = Mapping[str, Sequence[tuple[Any, ...]]]
+
+
+class ReadyNode(NamedTuple):
+    """A node that is online, with the session it opened."""
+
+    id: NodeId
+    session: int
+
+
+class Run(NamedTuple):
+    """An execution on a node."""
+
+    task: TaskId
+    execution: ExecutionId
+    node: ReadyNode
+
+
+class Kit:
+    """Speaks to one store. `second` is another connection to the same database, for what others can see."""
+
+    def __init__(self, store: Store, boot: int, lane: Lane, second: SqlStore | None = None, seed: int = 1) -> None:
+        self.store = store
+        self.now = START
+        self.rng = Random(seed)
+        self.lane = lane
+        self.ids = IdFactory(boot, lambda: self.now)
+        self._second = second
+        self._term: int | None = None
+        self._lanes = {lane.id: lane}
+        self._numbers: dict[NodeId, int] = {}
+
+    @classmethod
+    async def open(cls, store: Store, second: SqlStore | None = None, seed: int = 1) -> Kit:
+        lane = Lane.of("default", PROJECT, 5, Requirement("echo"))
+        await store.ensure_lanes([lane])
+        return cls(store, await store.register_master("test", START), lane, second, seed)
+
+    @property
+    def second(self) -> SqlStore:
+        assert self._second is not None, "this kit was opened without a second connection"
+        return self._second
+
+    # -- time and leadership
+
+    def later(self, ms: int = 1_000) -> Instant:
+        self.now += ms
+        return self.now
+
+    async def term(self) -> int:
+        """The term of a leader; there is one from the first call on."""
+        if self._term is None:
+            self._term = await self.store.campaign("test", await self.store.leader(), self.now)
+        assert self._term is not None
+        return self._term
+
+    # -- tasks
+
+    async def known_lane(
+        self, project: str = PROJECT, *, queue: str = "default", priority: int = 5, task_type: str = "echo"
+    ) -> Lane:
+        lane = Lane.of(queue, project, priority, Requirement(task_type))
+        await self.store.ensure_lanes([lane])
+        self._lanes[lane.id] = lane
+        return lane
+
+    def new_task(
+        self, *, lane: Lane | None = None, parents: Iterable[TaskId] = (), due_at: Instant | None = None,
+        retry: RetryPolicy | None = None, workflow: str | None = None, name: str | None = None, timeout_s: int = 60,
+        parameters: bytes = b"{}",
+    ) -> NewTask:  # fmt: skip
+        lane = lane or self.lane
+        spec = None if retry is None else msgspec.json.encode({"retry": retry})
+        return NewTask(
+            self.ids.one(), lane.id, lane.project, workflow, name, lane.requirement.task_type, lane.queue,
+            lane.priority, self.now, due_at, timeout_s, parameters, spec, tuple(parents),
+        )  # fmt: skip
+
+    async def add(
+        self, items: Iterable[NewTask | Refusal], *, is_atomic: bool = False, claim: Claim | None = None
+    ) -> SubmissionAnswer:
+        added = await self.store.add([Submission(list(items), is_atomic, claim)], self.now)
+        return added.answers[0]
+
+    async def submit(self, count: int = 1, **fields: Any) -> list[TaskId]:
+        """The ids of new tasks, all of them accepted."""
+        answer = await self.add(self.new_task(**fields) for _ in range(count))
+        return [accepted(item).id for item in answer.items]
+
+    async def submit_one(self, **fields: Any) -> TaskId:
+        return (await self.submit(**fields))[0]
+
+    async def record(self, task: TaskId) -> TaskRecord:
+        return (await self.second.tasks([task]))[task]
+
+    async def status(self, task: TaskId) -> TaskStatus:
+        return (await self.record(task)).status
+
+    async def live(self, task: TaskId) -> LiveTask:
+        return (await self.second.live([task]))[task]
+
+    # -- nodes
+
+    async def join(self, **fields: Any) -> NodeId:
+        """A node that is known and has never spoken."""
+        node = self.ids.one()
+        description = NodeDescription(**{"name": f"node {node}", "slots": 10, **fields})
+        return await self.store.register(NewNode(node, f"join {node}", "hash", description), self.now)
+
+    async def open_session(self, node: NodeId) -> ReadyNode:
+        session, _ = await self.store.open_session(node, 10, ["echo"], self.lose(), self.now)
+        self._numbers[node] = 0
+        return ReadyNode(node, session)
+
+    async def node(self, **fields: Any) -> ReadyNode:
+        """A node that is online."""
+        return await self.online(await self.join(**fields))
+
+    async def online(self, node: NodeId) -> ReadyNode:
+        ready = await self.open_session(node)
+        await self.renew(ready)
+        return ready
+
+    async def renew(self, node: ReadyNode, measurement: bytes | None = None) -> Renewed:
+        number = self._numbers[node.id] = self._numbers[node.id] + 1
+        return (await self.store.renew([Renewal(node.id, node.session, number, measurement)], self.now))[0]
+
+    def lose(self) -> Decide:
+        return life.lose("its node was lost", self.now, self.rng)
+
+    def take_back(self) -> Decide:
+        return life.take_back("its node left", self.now, self.rng)
+
+    async def end(self, node: ReadyNode, status: NodeStatus = NodeStatus.UNRESPONSIVE) -> Applied | None:
+        return await self.store.end_session(node.id, node.session, status, self.lose(), self.now)
+
+    # -- executions
+
+    async def assignment(self, task: TaskId, node: ReadyNode) -> Assignment:
+        return Assignment(task, (await self.live(task)).lane, self.ids.one(), node.id, node.session)
+
+    async def assign(self, tasks: Sequence[TaskId], node: ReadyNode) -> list[Run]:
+        """Give pending tasks to a node; all of them were taken."""
+        rows = await self.second.live(tasks)
+        batch = [
+            Assignment(task, rows[task].lane, execution, node.id, node.session)
+            for task, execution in zip(tasks, self.ids.take(len(tasks)), strict=True)
+        ]
+        applied = await self.store.assign(batch, None, self.now)
+        assert not applied.refused, applied.refused
+        return [Run(item.task, item.execution, node) for item in batch]
+
+    async def run(self, node: ReadyNode, count: int = 1, **fields: Any) -> list[Run]:
+        """New tasks, given to a node."""
+        return await self.assign(await self.submit(count, **fields), node)
+
+    async def run_one(self, node: ReadyNode, **fields: Any) -> Run:
+        return (await self.run(node, **fields))[0]
+
+    async def start(self, run: Run) -> Applied:
+        decide = life.start({run.task: life.Start(run.node.id, run.execution, self.now)})
+        return await self.store.change([run.task], decide, self.now)
+
+    def outcome(self, run: Run, end: End = End.COMPLETED, failure: Failure | None = None) -> Outcome:
+        return Outcome(run.node.id, run.task, run.execution, end, failure)
+
+    async def complete(self, *runs: Run) -> Applied:
+        return await self.store.complete([self.outcome(run) for run in runs], self.now)
+
+    async def finish(self, run: Run, end: End, failure: Failure | None = None) -> Applied:
+        return await self.finish_with(self.outcome(run, end, failure))
+
+    async def finish_with(self, *outcomes: Outcome) -> Applied:
+        """The long way: decided on the locked row."""
+        told = {outcome.task: outcome for outcome in outcomes}
+        return await self.store.change(list(told), life.finish(told, self.now, self.rng), self.now)
+
+    async def fail(self, run: Run, message: str = "it broke", error: ErrorClass = ErrorClass.INPUT) -> Applied:
+        """Fail; with the class of error it has unless told otherwise, for good."""
+        return await self.finish(run, End.FAILED, Failure(error, message))
+
+    async def cancel(self, *tasks: TaskId) -> Applied:
+        return await self.store.change(tasks, life.cancel("a person said so"), self.now)
+
+    # -- tasks that have come some way
+
+    async def ended_completed(self, **fields: Any) -> TaskId:
+        run = await self.run_one(await self.node(), **fields)
+        await self.complete(run)
+        return run.task
+
+    async def ended_failed(self, message: str = "it broke", **fields: Any) -> TaskId:
+        run = await self.run_one(await self.node(), **fields)
+        await self.fail(run, message)
+        return run.task
+
+    # -- what is there
+
+    async def events(self) -> list[Event]:
+        """Every event so far, in order."""
+        term = await self.term()
+        while await self.store.relay(term, 1_000):
+            pass
+        return await self.second.events_after(0, EVERYTHING)
+
+    async def dump(self) -> Dump:
+        """Every row of every table, as another connection sees them."""
+        found: dict[str, Sequence[tuple[Any, ...]]] = {}
+        for name, table in tables.metadata.tables.items():
+            columns = ", ".join(column.name for column in table.columns)
+            rows = await self.second.engine.read(lambda tx, sql=f"SELECT {columns} FROM {name}": tx.fetch(sql))  # type: ignore[misc]
+            found[name] = sorted(rows, key=repr)
+        return found
+
+    @asynccontextmanager
+    async def unchanged(self) -> AsyncIterator[None]:
+        """What happens inside leaves every table as it was."""
+        before = await self.dump()
+        yield
+        after = await self.dump()
+        if changed := [name for name, rows in after.items() if rows != before[name]]:
+            raise AssertionError("changed: " + "; ".join(f"{name} is {after[name]}" for name in changed))
+
+
+def accepted(item: Accepted | Refusal) -> Accepted:
+    assert isinstance(item, Accepted), item
+    return item
+
+
+def refused(item: Accepted | Refusal) -> Refusal:
+    assert isinstance(item, Refusal), item
+    return item

@@ -1,0 +1,35 @@
+"""What a checker says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Invariant(StrEnum):
+    NONE_LOST = "none lost"
+    WHOLE_OR_ABSENT = "whole or absent"
+    ONE_OUTCOME = "one outcome"
+    RETRIES_BOUNDED = "retries bounded"
+    ALL_GIVEN_BACK = "all given back"
+    COUNTERS_TRUE = "counters true"
+    RECOVERY_BOUNDED = "recovery bounded"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    invariant: Invariant
+    detail: str
+    at: int | None = None
+
+    def __str__(self) -> str:
+        when = "" if self.at is None else f" at {self.at / 1000:.3f} s"
+        return f"{self.invariant}{when}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    recovery_ms: int = 15_000
+    election_ms: int = 5_000
+    resume_grace_ms: int = 100
+    """A node that was stopped and goes on has so long to find out and to stop its own work."""

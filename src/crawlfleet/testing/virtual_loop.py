@@ -1,0 +1,267 @@
+"""An event loop in virtual time: a day of waiting takes no time, and the same seed does the same again.
+
+Time stands while anything is ready to run and then jumps straight to the next timer. Timers of one instant run in an
+order drawn from the seed, as no program may rely on another. There is no I/O and there are no threads.
+
+Callbacks may belong to an owner (a simulated process) by way of their context: those of a paused owner wait for it,
+those of a dead one are never run. `processes.py` builds on that.
+
+Pending coroutines of the dead are kept until the loop is closed and not before: closing one runs its `finally`
+blocks, which a killed process never does. `close()` therefore comes after the last look at shared state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import heapq
+import itertools
+import math
+import random
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any, NoReturn, Self, TypeVar, TypeVarTuple
+
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.testing.owned_tasks import OWNER, Gate, OwnedTask, Owner, close_coroutine, place, silence
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_TICKS_PER_S = 1_000_000
+_SHOWN_TASKS = 12
+
+
+class VirtualLoopError(CrawlfleetError):
+    code = "virtual_loop"
+
+
+class Deadlock(VirtualLoopError):
+    """Nothing is ready, no timer is set, and the main coroutine is not done."""
+
+
+class LimitExceeded(VirtualLoopError):
+    """More virtual time, or more callbacks, than the run may take."""
+
+
+class TaskFailed(VirtualLoopError):
+    """A callback raised, or a task ended with an exception that nobody has looked at."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    def __init__(self, seed: int = 0, *, limit_s: float = 7 * 86_400.0, limit_callbacks: int = 50_000_000) -> None:
+        super().__init__()
+        self.seed = seed
+        self._order = self.rng("timers of one instant")
+        self._tick = 0
+        self._limit_tick = math.ceil(limit_s * _TICKS_PER_S)
+        self._callbacks = 0
+        self._limit_callbacks = limit_callbacks
+        self._numbers = itertools.count(1)
+        self._queue: deque[tuple[asyncio.Handle, Owner | None]] = deque()
+        self._timers: list[tuple[int, float, int, asyncio.TimerHandle, Owner | None]] = []
+        self._cancelled_timers = 0
+        self._tasks: dict[int, OwnedTask] = {}
+        self._failed: list[OwnedTask] = []
+        self._errors: list[tuple[str, BaseException | None]] = []
+        self._is_burying = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def rng(self, name: str) -> random.Random:
+        """A stream of chance of its own: one more draw here changes nothing there."""
+        return random.Random(f"{self.seed}/{name}")
+
+    def time(self) -> float:
+        return self._tick / _TICKS_PER_S
+
+    @property
+    def now_ms(self) -> int:
+        return self._tick * 1000 // _TICKS_PER_S
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run to the end of `main`; what it left behind outside of any process is cancelled and awaited."""
+        try:
+            result = self.run_until_complete(main)
+            self.run_until_complete(self._end_rest())
+        except Exception as exc:
+            for line in self._lost():
+                exc.add_note(line)
+            raise
+        if lost := self._lost():
+            raise TaskFailed("; ".join(lost)) from next(t for t in self._failed if t.is_lost).exception()
+        return result
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self.queue(handle, OWNER.get() if context is None else context.get(OWNER))
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        tick = self._tick
+        if when > self.time():
+            # At least one tick: a span too short for a float to show must not hold time still.
+            tick = max(math.ceil(when * _TICKS_PER_S), tick + 1)
+        if self._is_taking():
+            owner = OWNER.get() if context is None else context.get(OWNER)
+            heapq.heappush(self._timers, (tick, self._order.random(), next(self._numbers), timer, owner))
+        return timer
+
+    def queue(self, handle: asyncio.Handle, owner: Owner | None) -> None:
+        if self._is_taking():
+            self._queue.append((handle, owner))
+
+    def create_task(
+        self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], *, name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:  # fmt: skip
+        owner = OWNER.get() if context is None else context.get(OWNER)
+        number = next(self._numbers)
+        # Never asyncio's own numbering, which goes on from one run to the next.
+        named = f"task-{number}" if name is None else str(name)
+        task = OwnedTask(coro, number=number, owner=owner, loop=self, name=named, context=context)
+        self._tasks[number] = task
+        # In a context of nobody's: the books are kept whatever happens to the owner.
+        task.add_done_callback(self._on_done, context=Context())
+        return task
+
+    def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> NoReturn:
+        raise VirtualLoopError(f"no threads in virtual time: {func!r}")
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self.is_closed():
+            self._errors.append((str(context.get("message")), context.get("exception")))
+
+    def close(self) -> None:
+        """Dispose of what never ended. Whatever its `finally` blocks still do, nobody may look at it."""
+        if self.is_closed():
+            return
+        super().close()
+        self._queue.clear()
+        self._timers.clear()
+        self._is_burying = True
+        with silence():
+            for task in [*self._tasks.values()]:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                close_coroutine(task)
+            for task in self._failed:
+                task._log_traceback = False
+            self._tasks.clear()
+            self._failed.clear()
+            gc.collect()
+        self._is_burying = False
+
+    def _run_once(self) -> None:
+        if not self._queue:
+            self._advance()
+        while self._timers and self._timers[0][0] <= self._tick:
+            _, _, _, timer, owner = heapq.heappop(self._timers)
+            self._queue.append((timer, owner))
+        for _ in range(len(self._queue)):
+            handle, owner = self._queue.popleft()
+            if handle.cancelled():
+                continue
+            if owner is not None and owner.gate is not Gate.OPEN:
+                owner.park(handle)
+                continue
+            self._callbacks += 1
+            handle._run()
+            if self._errors:
+                message, error = self._errors[0]
+                raise TaskFailed(f"at {self.time():.6f} s: {message}: {error!r}") from error
+        if self._callbacks > self._limit_callbacks:
+            raise LimitExceeded(
+                f"more than {self._limit_callbacks} callbacks by {self.time():.6f} s\n{self._pending()}"
+            )
+
+    def _advance(self) -> None:
+        while self._timers:
+            tick, _, _, timer, owner = self._timers[0]
+            if timer.cancelled() or (owner is not None and owner.gate is Gate.DEAD):
+                heapq.heappop(self._timers)
+                continue
+            if tick > self._limit_tick:
+                raise LimitExceeded(f"more than {self._limit_tick / _TICKS_PER_S:g} virtual seconds\n{self._pending()}")
+            self._tick = max(self._tick, tick)
+            return
+        raise Deadlock(f"at {self.time():.6f} s nothing can happen any more\n{self._pending()}")
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._cancelled_timers += 1
+        if self._cancelled_timers > 1_000 and self._cancelled_timers * 2 > len(self._timers):
+            self._timers = [entry for entry in self._timers if entry[3] is not handle and not entry[3].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
+
+    def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
+        if not self.is_closed():
+            # Whoever happens to run while a generator is collected is not its owner.
+            self.call_soon(lambda: self.create_task(agen.aclose()), context=Context())
+
+    def _on_done(self, task: asyncio.Future[Any]) -> None:
+        assert isinstance(task, OwnedTask)
+        del self._tasks[task.number]
+        if task._log_traceback:
+            self._failed.append(task)
+            if len(self._failed) > 1_000:
+                self._failed = [failed for failed in self._failed if failed.is_lost]
+
+    def _is_taking(self) -> bool:
+        if self._is_burying:
+            return False
+        if self.is_closed():
+            raise RuntimeError("Event loop is closed")
+        return True
+
+    async def _end_rest(self) -> None:
+        me = asyncio.current_task()
+        rest = [task for task in self._tasks.values() if task.owner is None and task is not me]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        for task in rest:
+            if not task.cancelled() and (error := task.exception()):
+                raise TaskFailed(f"{task.get_name()} while it was cancelled: {error!r}") from error
+
+    def _lost(self) -> list[str]:
+        return [
+            f"nobody looked at the exception of {place(task)}: {task._exception!r}"
+            for task in self._failed
+            if task.is_lost
+        ]
+
+    def _pending(self) -> str:
+        living = [task for task in self._tasks.values() if task.owner is None or task.owner.gate is not Gate.DEAD]
+        lines = [f"  {place(task)}" for task in living[:_SHOWN_TASKS]]
+        if len(living) > _SHOWN_TASKS:
+            lines.append(f"  and {len(living) - _SHOWN_TASKS} more")
+        return "\n".join(["waiting:", *lines])
+
+
+def run(
+    main: Coroutine[Any, Any, T], *, seed: int = 0, limit_s: float = 7 * 86_400.0, limit_callbacks: int = 50_000_000
+) -> T:
+    """Run `main` on a virtual loop of its own. Whoever kills processes looks at shared state before `main` ends."""
+    with VirtualLoop(seed, limit_s=limit_s, limit_callbacks=limit_callbacks) as loop:
+        return loop.run(main)
+
+
+def running_loop() -> VirtualLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop

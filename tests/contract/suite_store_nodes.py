@@ -1,0 +1,213 @@
+"""Nodes and clusters: registered, held, removed."""
+
+import asyncio
+
+import pytest
+
+from crawlfleet.errors import NotFound
+from crawlfleet.model.node import Cluster, NodeDescription
+from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
+from crawlfleet.ports.store import NewNode, Store
+from crawlfleet.testing.factories import Kit
+
+ROUNDS = 20
+
+
+async def a_registered_node_is_pending_and_keeps_what_it_said(store: Store, kit: Kit) -> None:
+    description = NodeDescription(
+        "worker 1", "the big one", "eu", "10.0.0.1", 9000, "gpu", "eu-west", 2.5, 8, ("echo",),
+        (("javascript_rendering", 1.0), ("content_types", ("html", "pdf"))), (("cpu", 8.0),), "worker-001", True, 90_000,
+    )  # fmt: skip
+    node = await store.register(NewNode(kit.ids.one(), "key", "secret", description), kit.now)
+    (record,) = await kit.second.nodes()
+    assert (record.id, record.status, record.health) == (node, NodeStatus.PENDING, Health.UNKNOWN)
+    assert record.description == description
+    assert (record.is_session_open, record.created_at, record.removed_at) == (False, kit.now, None)
+    assert await kit.second.secret_hash(node) == "secret"
+
+
+async def the_same_join_key_again_is_the_same_node_with_the_new_secret(store: Store, kit: Kit) -> None:
+    first = await store.register(_named(kit, "key", "first"), kit.now)
+    again = await kit.second.register(_named(kit, "key", "second"), kit.now)
+    assert again == first
+    assert await kit.second.secret_hash(first) == "second"
+    assert len(await kit.second.nodes()) == 1
+
+
+async def one_join_key_said_many_times_at_once_is_one_node(store: Store, kit: Kit) -> None:
+    for n in range(ROUNDS):
+        new = [_named(kit, f"key {n}", f"secret {m}") for m in range(4)]
+        nodes = await asyncio.gather(*((store, kit.second)[m % 2].register(new[m], kit.now) for m in range(4)))
+        assert len(set(nodes)) == 1
+    assert len(await kit.second.nodes()) == ROUNDS
+
+
+async def an_unknown_node_has_no_secret(store: Store, kit: Kit) -> None:
+    assert await kit.second.secret_hash(12_345) is None
+
+
+async def a_held_node_is_in_maintenance_until_let_go(store: Store, kit: Kit) -> None:
+    node = await kit.node()
+    assert await store.hold(node.id, kit.now + 60_000, True, kit.now)
+    renewed = await kit.renew(node)
+    assert (renewed.status, renewed.drain_by) == (NodeStatus.MAINTENANCE, kit.now + 60_000)
+    assert await store.hold(node.id, None, False, kit.now)
+    renewed = await kit.renew(node)
+    assert (renewed.status, renewed.drain_by) == (NodeStatus.ONLINE, None)
+
+
+async def a_held_node_keeps_what_it_runs(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    await store.hold(run.node.id, kit.now + 60_000, True, kit.now)
+    assert (await kit.complete(run)).after == {run.task: TaskStatus.COMPLETED}
+
+
+async def a_node_let_go_without_a_session_is_offline(store: Store, kit: Kit) -> None:
+    node = await kit.join()
+    await store.hold(node, None, True, kit.now)
+    await store.hold(node, None, False, kit.now)
+    assert (await kit.second.nodes([node]))[0].status is NodeStatus.OFFLINE
+
+
+async def an_unknown_or_removed_node_is_not_held(store: Store, kit: Kit) -> None:
+    removed = await kit.join()
+    await store.unregister(removed, kit.now)
+    async with kit.unchanged():
+        assert not await store.hold(12_345, None, True, kit.now)
+        assert not await store.hold(removed, None, True, kit.now)
+
+
+async def holding_a_node_at_the_moment_it_comes_online_holds_it(store: Store, kit: Kit) -> None:
+    for _ in range(ROUNDS):
+        node = await kit.open_session(await kit.join())
+        calls = [kit.renew(node), kit.second.hold(node.id, None, True, kit.now)]
+        await asyncio.gather(*kit.rng.sample(calls, len(calls)))
+        assert (await kit.second.nodes([node.id]))[0].status is NodeStatus.MAINTENANCE
+
+
+async def slots_set_by_a_person_are_told_to_the_node(store: Store, kit: Kit) -> None:
+    node = await kit.node()
+    assert await store.set_slots(node.id, 3, kit.now)
+    assert (await kit.renew(node)).slots_wanted == 3
+    assert (await kit.second.nodes([node.id]))[0].slots == 3
+    assert await store.set_slots(node.id, None, kit.now)
+    assert (await kit.second.nodes([node.id]))[0].slots == 10
+
+
+async def slots_of_an_unknown_or_removed_node_cannot_be_set(store: Store, kit: Kit) -> None:
+    removed = await kit.join()
+    await store.unregister(removed, kit.now)
+    async with kit.unchanged():
+        assert not await store.set_slots(12_345, 3, kit.now)
+        assert not await store.set_slots(removed, 3, kit.now)
+
+
+async def health_is_kept_with_details_and_time(store: Store, kit: Kit) -> None:
+    node, other = await kit.join(), await kit.join()
+    details = {"cpu": 0.97, "why": "cpu above 90 %"}
+    await store.set_health([(node, Health.UNHEALTHY, details), (12_345, Health.HEALTHY, {})], await kit.term(), kit.now)
+    records = {record.id: record for record in await kit.second.nodes()}
+    assert (records[node].health, records[node].health_details) == (Health.UNHEALTHY, details)
+    assert records[node].health_at == kit.now
+    assert records[other].health is Health.UNKNOWN
+
+
+async def setting_the_health_of_nobody_changes_nothing(store: Store, kit: Kit) -> None:
+    term = await kit.term()
+    async with kit.unchanged():
+        await store.set_health([], term, kit.now)
+
+
+async def heartbeats_are_sampled_for_history(store: Store, kit: Kit) -> None:
+    node, term = await kit.join(), await kit.term()
+    for _ in range(2):
+        await store.note_heartbeats([(node, b'{"cpu":0.5}')], term, kit.now)
+    await store.note_heartbeats([(node, b'{"cpu":0.7}')], term, kit.later())
+    samples = (await kit.dump())["heartbeat"]
+    assert [(row[0], bytes(row[2])) for row in samples] == [(node, b'{"cpu":0.5}'), (node, b'{"cpu":0.7}')]
+
+
+async def a_removed_node_is_listed_no_more_but_its_record_stays(store: Store, kit: Kit) -> None:
+    node, other = await kit.node(), await kit.node()
+    await store.unregister(node.id, kit.later())
+    assert [record.id for record in await kit.second.nodes()] == [other.id]
+    (record,) = await kit.second.nodes([node.id])
+    assert record.removed_at == kit.now
+    assert await kit.second.secret_hash(node.id) is None
+
+
+async def a_removed_node_keeps_its_history(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    await kit.complete(run)
+    await store.unregister(run.node.id, kit.now)
+    assert (await kit.record(run.task)).node == run.node.id
+    (execution,) = await kit.second.executions(run.task)
+    assert execution.node == run.node.id
+
+
+async def a_removed_node_is_renewed_no_more_and_told_why(store: Store, kit: Kit) -> None:
+    node = await kit.node()
+    await store.unregister(node.id, kit.now)
+    async with kit.unchanged():
+        renewed = await kit.renew(node)
+    assert (renewed.is_open, renewed.is_newest, renewed.is_removed) == (False, False, True)
+
+
+async def the_work_of_a_removed_node_is_free_when_its_lease_has_ended(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    await store.unregister(run.node.id, kit.now)
+    assert await kit.status(run.task) is TaskStatus.ASSIGNED
+    (lease,) = await kit.second.leases()
+    await store.end_session(
+        lease.node, lease.session, NodeStatus.UNRESPONSIVE, kit.lose(), kit.now, renewals=lease.renewals
+    )
+    assert await kit.status(run.task) is TaskStatus.PENDING
+    assert (await kit.second.nodes([run.node.id]))[0].removed_at is not None
+
+
+async def a_node_is_removed_once(store: Store, kit: Kit) -> None:
+    node = await kit.join()
+    await store.unregister(node, kit.now)
+    async with kit.unchanged():
+        for unknown in (node, 12_345):
+            with pytest.raises(NotFound):
+                await store.unregister(unknown, kit.now)
+
+
+async def a_removed_node_can_join_again_as_a_new_one(store: Store, kit: Kit) -> None:
+    first = await store.register(_named(kit, "key", "first", device_id="worker-001"), kit.now)
+    await store.unregister(first, kit.now)
+    again = await store.register(_named(kit, "key", "second", device_id="worker-001"), kit.now)
+    assert again != first
+    assert [record.id for record in await kit.second.nodes()] == [again]
+    assert await kit.second.secret_hash(first) is None
+
+
+async def everything_done_to_one_node_at_once_ends_in_order(store: Store, kit: Kit) -> None:
+    """Renewals, holds, sessions and removal lock the same rows: nobody may wait for another crosswise."""
+    for _ in range(ROUNDS // 2):
+        node = await kit.open_session(await kit.join())
+        calls = [
+            kit.renew(node), kit.second.hold(node.id, None, True, kit.now), kit.end(node),
+            store.set_slots(node.id, 3, kit.now), kit.second.unregister(node.id, kit.now),
+            store.hold(node.id, None, False, kit.now),
+        ]  # fmt: skip
+        await asyncio.gather(*kit.rng.sample(calls, len(calls)))
+        (record,) = await kit.second.nodes([node.id])
+        assert record.removed_at == kit.now
+
+
+async def there_is_a_default_cluster(store: Store, kit: Kit) -> None:
+    assert await kit.second.clusters() == [Cluster("default")]
+
+
+async def a_cluster_is_put_and_changed(store: Store, kit: Kit) -> None:
+    await store.put_cluster(Cluster("eu", description="Europe"), kit.now)
+    await store.put_cluster(Cluster("eu", ClusterStatus.INACTIVE, "Europe", "shop"), kit.now)
+    clusters = {cluster.name: cluster for cluster in await kit.second.clusters()}
+    assert clusters["eu"] == Cluster("eu", ClusterStatus.INACTIVE, "Europe", "shop")
+    assert clusters["default"] == Cluster("default")
+
+
+def _named(kit: Kit, join_key: str, secret: str, device_id: str | None = None) -> NewNode:
+    return NewNode(kit.ids.one(), join_key, secret, NodeDescription("worker", device_id=device_id))

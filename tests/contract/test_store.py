@@ -1,0 +1,45 @@
+"""The store's contract, over every backend: each function of the `suite_store_*` modules is one behaviour."""
+
+import importlib
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.ports.store import Store
+from crawlfleet.testing.factories import Kit
+from tests.contract.conftest import Open
+
+pytestmark = pytest.mark.contract
+
+Behaviour = Callable[[Store, Kit], Awaitable[None]]
+
+BACKENDS = ["sqlite", "sqlite-inline", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+def behaviours() -> Iterator[tuple[str, Behaviour]]:
+    for path in sorted(Path(__file__).parent.glob("suite_store_*.py")):
+        module = importlib.import_module(f"tests.contract.{path.stem}")
+        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction):
+            if function.__module__ == module.__name__ and not name.startswith("_"):
+                yield name, function
+
+
+ALL = list(behaviours())
+
+
+@pytest.fixture
+async def kit(open_store: Open) -> AsyncIterator[Kit]:
+    yield await Kit.open(await open_store(), await open_store())
+
+
+@pytest.mark.parametrize("behaviour", [function for _, function in ALL], ids=[name for name, _ in ALL])
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_store(kit: Kit, behaviour: Behaviour) -> None:
+    await behaviour(kit.store, kit)
+
+
+def test_every_behaviour_has_a_name_of_its_own() -> None:
+    names = [name for name, _ in ALL]
+    assert sorted(names) == sorted(set(names))

@@ -1,0 +1,46 @@
+"""The simulation keeps its promises over some seeds, replays exactly, and catches each broken variant."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from crawlfleet.testing.simulation.run import Scale, make_template, run_seed
+from crawlfleet.testing.simulation.variants import VARIANTS
+
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
+
+SMALL = Scale(tasks=120, busy_s=200.0, total_s=330.0)
+MOST_SEEDS = 15
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_template(tmp_path_factory.mktemp("simulation"))
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
+
+
+def test_a_seed_replays_exactly(template: Path) -> None:
+    first, again = run_seed(7, template, SMALL), run_seed(7, template, SMALL)
+    assert first == again
+    assert first.is_clean, first
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_a_broken_variant_is_caught(name: str, template: Path) -> None:
+    variant = VARIANTS[name]
+    for seed in range(MOST_SEEDS):
+        verdict = run_seed(seed, template, SMALL, variant.how)
+        if any(violation.invariant is variant.breaks for violation in verdict.violations):
+            return
+    pytest.fail(f"{MOST_SEEDS} seeds did not notice that the installation {name.replace('_', ' ')}")
