@@ -109,10 +109,23 @@ async def a_window_that_dropped_too_many_meanwhile_stays_deep(broker: Broker, id
     made = ids(WINDOW + 1)
     await broker.ready.offer({LANE: made})
     await broker.ready.take({LANE: 99})
-    await broker.ready.offer({LANE: ids(3 * WINDOW)})
-    await broker.ready.refill(LANE, made[WINDOW:], is_deep=False)
-    (window,) = await broker.ready.windows()
-    assert window.is_deep
+    await broker.ready.discard([(LANE, made[WINDOW])])
+    late = ids(2 * WINDOW)
+    await broker.ready.offer({LANE: late})
+    await broker.ready.refill(LANE, [], is_deep=False)
+    assert await broker.ready.windows() == [Window(LANE, late[0], WINDOW, is_deep=True)]
+
+
+async def nothing_overtakes_what_was_dropped_and_forgotten(broker: Broker, ids: Ids) -> None:
+    """Ids are not commit order: the leader has read a later one than those that were dropped since."""
+    made, late, read = ids(WINDOW + 1), ids(2 * WINDOW), ids(1)
+    await broker.ready.offer({LANE: made})
+    await broker.ready.take({LANE: 99})
+    await broker.ready.discard([(LANE, made[WINDOW])])
+    await broker.ready.offer({LANE: late})
+    await broker.ready.discard([(LANE, task) for task in late[:5]])
+    await broker.ready.refill(LANE, read, is_deep=False)
+    assert await broker.ready.windows() == [Window(LANE, late[5], WINDOW - 5, is_deep=True)]
 
 
 async def a_refill_keeps_no_gap(broker: Broker, ids: Ids) -> None:

@@ -7,7 +7,7 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.store import Store
+from crawlfleet.ports.store import Store, Submission
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import EVERYTHING, Kit
 
@@ -69,6 +69,7 @@ async def elections_and_paused_queues_have_their_events(store: Store, kit: Kit) 
 
 
 async def an_event_carries_what_happened(store: Store, kit: Kit) -> None:
+    await kit.term()
     run = await kit.run_one(await kit.node(), retry=RetryPolicy(3, 1.0, 1.0))
     kit.later()
     await kit.fail(run, "reset by peer", ErrorClass.NETWORK)
@@ -181,9 +182,8 @@ async def nothing_is_lost_or_doubled_while_others_write_and_the_relay_runs(store
             relayed.extend(await store.relay(term, 3))
 
     added = [kit.new_task() for _ in range(4 * ROUNDS)]
-    writers = [(store, kit.second)[n % 2].change([], life.cancel(""), kit.now) for n in range(2)]
-    adding = [kit.add([task]) for task in added]
-    await asyncio.gather(relay(), *writers, *adding)
+    adding = [(store, kit.second)[n % 2].add([Submission([task])], kit.now) for n, task in enumerate(added)]
+    await asyncio.gather(relay(), *adding)
     everything = await kit.events()
     submitted = [event.data["task"] for event in everything if event.kind == "task.submitted"]
     assert sorted(submitted) == [task.id for task in added]

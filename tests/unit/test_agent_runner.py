@@ -176,6 +176,7 @@ async def test_recalled_before_its_first_step_it_never_starts_and_gives_its_slot
         one.work.end(9)
         second = await one.master.next_call()
         first = one.master.calls[-2]
+        await asyncio.sleep(0.001)
         first.reply(SyncDown(SyncVerdict.OK, assignments=[assignment(1)]))
         second.reply(SyncDown(SyncVerdict.OK, recalls=[recall(1)], acknowledged=[9]))
         one.master.is_manual = False

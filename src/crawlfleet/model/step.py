@@ -8,6 +8,7 @@ from typing import NamedTuple
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import Failure
+from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ExecutionStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
 
@@ -23,6 +24,8 @@ class Step(NamedTuple):
     metrics: bytes | None = None
     reason: str | None = None
     is_dead_letter: bool = False
+    started_at: Instant | None = None
+    """When the execution started, by the word of its node, where nobody had said so before."""
 
 
 Decide = Callable[[LiveTask, RetryPolicy], Step | Refusal]

@@ -7,10 +7,15 @@ from typing import Protocol
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 
 
+STOP_WITHIN_S = 1.5
+"""Less than the lease guard's margin: work that outlives its lease could meet its successor."""
+
+
 class Executor(Protocol):
     async def run(self, assignment: AssignmentBody) -> OutcomeBody:
         """Runs one execution to its end and tells how it ended.
 
         Cancelling the coroutine stops the work: when the cancellation has come through, nothing of it runs any more.
+        That must be within `STOP_WITHIN_S`, by force if need be: the lease guard counts on it.
         """
         ...

@@ -24,7 +24,6 @@ FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
 KNOWN_KEYS = "SELECT key, body_hash, answer FROM idempotency WHERE key AMONG($1)"
 EXPIRED_KEYS = "DELETE FROM idempotency WHERE key AMONG($1) AND expires_at <= $2"
 FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
-_SEPARATOR = "\x1f"
 _PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
 
 
@@ -67,30 +66,29 @@ class _Adding:
     async def _replays(self, submissions: Sequence[Submission]) -> list[SubmissionAnswer | None]:
         """Answers already known; None where this transaction has to find one."""
         answers: list[SubmissionAnswer | None] = [None] * len(submissions)
-        first: dict[str, int] = {}
         self._twins: dict[int, int] = {}
+        asked: dict[str, list[int]] = {}
         for position, submission in enumerate(submissions):
             if submission.claim is not None:
-                key = _key(submission)
-                if key in first:
-                    self._twins[position] = first[key]
-                    answers[position] = _TWIN
-                else:
-                    first[key] = position
-        if not first:
+                asked.setdefault(_key(submission), []).append(position)
+        if not asked:
             return answers
-        keys = sorted(first)
+        keys = sorted(asked)
         await self._tx.execute(EXPIRED_KEYS, keys, self._now)
         rows = []
         for key in keys:
-            claim = submissions[first[key]].claim
+            claim = submissions[asked[key][0]].claim
             assert claim is not None
             rows.append((key, claim.body_hash, None, claim.expires_at))
         await self._tx.insert_new(tables.idempotency, ("key", "body_hash", "answer", "expires_at"), rows)
         for key, body_hash, answer in await self._tx.fetch(KNOWN_KEYS, keys):
             if answer is not None:
-                position = first[key]
-                answers[position] = _replay(submissions[position], bytes(body_hash), bytes(answer))
+                for position in asked.pop(key):
+                    answers[position] = _replay(submissions[position], bytes(body_hash), bytes(answer))
+        for first, *others in asked.values():
+            for position in others:
+                self._twins[position] = first
+                answers[position] = _TWIN
         return answers
 
     async def _keep_answers(
@@ -134,6 +132,9 @@ class _Adding:
         self._parents = dict.fromkeys((row[0] for row in await self._tx.fetch(LIVE_PARENTS, ids)), None)
         for parent, status in await self._tx.fetch(FINAL_PARENTS, ids):
             self._parents[parent] = codec.STATUSES[status]
+        if missing := [parent for parent in ids if parent not in self._parents]:
+            # A person's retry may have moved it from the second table to the first between the two looks.
+            self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
 
     def _answer(self, submission: Submission) -> SubmissionAnswer:
         refused = [self._refusal(item) for item in submission.items]
@@ -209,7 +210,9 @@ _TWIN = SubmissionAnswer([])
 
 def _key(submission: Submission) -> str:
     assert submission.claim is not None
-    return f"{submission.claim.scope}{_SEPARATOR}{submission.claim.key}"
+    scope, key, *_ = submission.claim
+    # With its length, so that no scope and key can be taken for another pair.
+    return f"{len(scope)}:{scope}:{key}"
 
 
 def _replay(submission: Submission, body_hash: bytes, answer: bytes) -> SubmissionAnswer:

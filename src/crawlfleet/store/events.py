@@ -21,7 +21,9 @@ class EventTables:
     _engine: Engine
 
     async def record(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
-        await self._engine.write(lambda tx: write_events(tx, batches, now), term)
+        told = [batch for batch in batches if len(batch)]
+        if told:
+            await self._engine.write(lambda tx: write_events(tx, told, now), term)
 
     async def relay(self, term: int, limit: int) -> list[Event]:
         async def work(tx: Tx) -> list[Event]:

@@ -5,28 +5,20 @@ from __future__ import annotations
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.store import LeaderRow
-from crawlfleet.store import tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.tx import Engine, Tx
 
 _SELECT = "SELECT term, holder, beats FROM leader"
-_NOBODY = ""
 
 
 class LeadershipTables:
     _engine: Engine
 
     async def leader(self) -> LeaderRow:
-        rows = await self._engine.read(lambda tx: tx.fetch(_SELECT))
-        return LeaderRow(*rows[0]) if rows else LeaderRow(0, _NOBODY, 0)
+        return LeaderRow(*(await self._engine.read(lambda tx: tx.fetch(_SELECT)))[0])
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
         async def work(tx: Tx) -> int | None:
-            if seen.term == 0:
-                # Nobody has ever led: the row comes into being, whoever is first.
-                columns = ("term", "holder", "beats", "since_at")
-                if not await tx.fetch(_SELECT):
-                    await tx.insert_new(tables.leader, columns, [(0, _NOBODY, 0, now)])
             sql = (
                 "UPDATE leader SET term = term + 1, holder = $1, beats = 0, since_at = $2 "
                 "WHERE term = $3 AND beats = $4 AND holder = $5"
@@ -40,7 +32,7 @@ class LeadershipTables:
         return await self._engine.write(work)
 
     async def beat(self, term: int) -> bool:
-        sql = "UPDATE leader SET beats = beats + 1 WHERE term = $1"
+        sql = "UPDATE leader SET beats = beats + 1 WHERE term = $1 AND holder <> ''"
         return await self._engine.write(lambda tx: tx.execute(sql, term)) == 1
 
     async def resign(self, term: int) -> None:

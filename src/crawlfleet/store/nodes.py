@@ -2,6 +2,8 @@
 
 A lease belongs to a session. Its row carries a counter that every sync raises; whoever wants to end a session for
 silence says which count they saw, and the row decides. A session that ended never opens again.
+
+Whoever needs both locks the lease before the node, so that nobody waits for another crosswise.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawlfleet.errors import NotFound
+from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import Instant
@@ -38,7 +40,8 @@ LOCK_LEASES = (
     "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
 )
 _LOCK_LEASE = "SELECT session, is_open, renewals FROM lease WHERE node = $1 LOCK_ROWS(lease)"
-_LOCK_NODE = "SELECT status, removed_at FROM node WHERE id = $1 LOCK_ROWS(node)"
+_LOCK_NODES = "SELECT id, status, removed_at FROM node WHERE id AMONG($1) ORDER BY id LOCK_ROWS(node)"
+_LOCK_JOINED = "SELECT id FROM node WHERE join_key = $1 LOCK_ROWS(node)"
 _WAKING = (NodeStatus.PENDING, NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE)
 
 
@@ -58,8 +61,9 @@ class NodeTables:
         self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant
     ) -> tuple[int, Applied]:
         async def work(tx: Tx) -> tuple[int, Applied]:
+            lease = await tx.fetch(_LOCK_LEASE, node)
             description = await _described(tx, node)
-            (session, _, _), *_ = await tx.fetch(_LOCK_LEASE, node)
+            session: int = lease[0][0]
             transition = Transition(tx, self._lanes, now)
             await transition.change_held(node, decide)
             said = description | {"slots": slots, "task_types": list(task_types)}
@@ -101,13 +105,18 @@ class NodeTables:
 
     async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         async def work(tx: Tx) -> bool:
-            rows = await tx.fetch(_LOCK_NODE, node)
-            if not rows or rows[0][1] is not None:
+            lease = await tx.fetch(_LOCK_LEASE, node)
+            rows = await tx.fetch(_LOCK_NODES, [node])
+            if not rows or rows[0][2] is not None:
                 return False
-            status, kind = NodeStatus.MAINTENANCE, Kind.NODE_DRAINING
-            if not is_held:
-                (_, is_open, _), *_ = await tx.fetch(_LOCK_LEASE, node)
-                status, kind = (NodeStatus.ONLINE if is_open else NodeStatus.OFFLINE), Kind.NODE_ONLINE
+            if is_held:
+                status, kind = NodeStatus.MAINTENANCE, Kind.NODE_DRAINING
+            elif rows[0][1] != NodeStatus.MAINTENANCE:
+                return True
+            elif lease[0][1]:
+                status, kind = NodeStatus.ONLINE, Kind.NODE_ONLINE
+            else:
+                status, kind = NodeStatus.OFFLINE, Kind.NODE_OFFLINE
             sql = "UPDATE node SET status = $2, drain_by = $3 WHERE id = $1"
             await tx.execute(sql, node, int(status), drain_by if is_held else None)
             await write_events(tx, [EventBatch(kind, shared={"node": node, "drain_by": drain_by})], now)
@@ -147,7 +156,11 @@ class NodeTables:
     async def unregister(self, node: NodeId, now: Instant) -> None:
         async def work(tx: Tx) -> None:
             await _described(tx, node)
-            sql = "UPDATE node SET status = $2, removed_at = $3, secret_hash = NULL, device_id = NULL WHERE id = $1"
+            # Its keys are free for a new node that says them again.
+            sql = (
+                "UPDATE node SET status = $2, removed_at = $3, secret_hash = NULL, device_id = NULL, "
+                "join_key = 'removed ' || id WHERE id = $1"
+            )
             await tx.execute(sql, node, int(NodeStatus.OFFLINE), now)
             await write_events(tx, [EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node})], now)
 
@@ -177,17 +190,18 @@ class NodeTables:
 
 async def _register(tx: Tx, node: NewNode, now: Instant) -> NodeId:
     body = codec.encode(node.description)
-    sql = "SELECT id FROM node WHERE join_key = $1 AND removed_at IS NULL LOCK_ROWS(node)"
-    rows = await tx.fetch(sql, node.join_key)
-    if rows:
-        # The first answer was lost on its way: the same node, with a secret that reaches it this time.
-        await tx.update(tables.node, ("id", "secret_hash", "description"), [(rows[0][0], node.secret_hash, body)])
-        return int(rows[0][0])
     row = (
         node.id, node.join_key, node.description.device_id, node.secret_hash, body, int(NodeStatus.PENDING),
         int(Health.UNKNOWN), b"{}", None, None, None, now, None,
     )  # fmt: skip
-    await tx.insert(tables.node, _NODE_COLUMNS, [row])
+    await tx.insert_new(tables.node, _NODE_COLUMNS, [row])
+    rows = await tx.fetch(_LOCK_JOINED, node.join_key)
+    if not rows:
+        raise Conflict(f"device_id {node.description.device_id} is another node's")
+    if rows[0][0] != node.id:
+        # The first answer was lost on its way: the same node, with a secret that reaches it this time.
+        await tx.update(tables.node, ("id", "secret_hash", "description"), [(rows[0][0], node.secret_hash, body)])
+        return int(rows[0][0])
     await tx.insert(tables.lease, _LEASE_COLUMNS, [(node.id, 0, 0, 0, 0, node.description.lease_ms, None, None)])
     shared = {"node": node.id, "name": node.description.name, "cluster": node.description.cluster}
     await write_events(tx, [EventBatch(Kind.NODE_REGISTERED, shared=shared)], now)
@@ -196,6 +210,10 @@ async def _register(tx: Tx, node: NewNode, now: Instant) -> NodeId:
 
 async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
     found = {row[0]: row for row in await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))}
+    if waking := sorted(node for node, row in found.items() if row[5] in _WAKING):
+        # About to be brought online: read again under a lock, as a person may be holding or removing it right now.
+        for node, status, removed_at in await tx.fetch(_LOCK_NODES, waking):
+            found[node] = (*found[node][:5], status, *found[node][6:8], removed_at)
     renewed: dict[NodeId, Row] = {}
     online: dict[NodeId, Row] = {}
     answers = []

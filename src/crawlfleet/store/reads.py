@@ -40,10 +40,12 @@ class ReadTables:
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]:
         columns = [execution.c[name] for name in codec.EXECUTION_COLUMNS]
+        # In this order one that ends between the two looks is seen by both, never by none.
+        running = await self._engine.query(_live_executions().where(live.c.id == task))
         ended = await self._engine.query(select(*columns).where(execution.c.task == task).order_by(execution.c.id))
         records = [codec.execution_record(row) for row in ended]
-        running = await self._engine.query(_live_executions().where(live.c.id == task))
-        return records + [_live_record(row) for row in running]
+        known = {record.id for record in records}
+        return records + [_live_record(row) for row in running if row[0] not in known]
 
     async def execution(self, execution_id: ExecutionId) -> ExecutionRecord | None:
         columns = [execution.c[name] for name in codec.EXECUTION_COLUMNS]
@@ -51,10 +53,15 @@ class ReadTables:
         return codec.execution_record(rows[0]) if rows else None
 
     async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
+        child = live.alias("child")
         query = (
             select(dependency.c.parent, live.c.status)
-            .select_from(dependency.outerjoin(live, live.c.id == dependency.c.parent))
-            .where(dependency.c.child == task)
+            .select_from(
+                dependency.join(child, child.c.id == dependency.c.child).outerjoin(
+                    live, live.c.id == dependency.c.parent
+                )
+            )
+            .where(dependency.c.child == task, child.c.waits > 0)
         )
         rows = await self._engine.query(query)
         return {parent: None if status is None else codec.STATUSES[status] for parent, status in rows}
@@ -117,7 +124,8 @@ def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
     if where.node is not None:
         query = query.where(or_(live.c.node == where.node, done.c.node == where.node))
     if where.name_prefix is not None:
-        query = query.where(task.c.name.startswith(where.name_prefix, autoescape=True))
+        # LIKE minds case on one database and not on the other.
+        query = query.where(func.substr(task.c.name, 1, len(where.name_prefix)) == where.name_prefix)
     return query
 
 

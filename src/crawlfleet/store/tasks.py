@@ -18,7 +18,7 @@ from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.transitions import DONE_COLUMNS, LIVE_LIST, UNKNOWN_TASK, Transition
-from crawlfleet.store.tx import Engine, Tx
+from crawlfleet.store.tx import Engine, Row, Tx
 
 OPEN_SESSIONS = (
     "SELECT l.node, l.session FROM lease l JOIN node n ON n.id = l.node "
@@ -95,18 +95,22 @@ async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Ins
     applied = Applied()
     nodes = sorted({assignment.node for assignment in batch})
     is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, nodes)}
-    rows = []
+    wanted: dict[TaskId, Row] = {}
     for item in batch:
         if (item.node, item.session) in is_open:
-            rows.append((item.task, item.lane, item.node, item.session, item.execution))
+            # Of a task named twice only the first counts: it can have but one live execution.
+            wanted.setdefault(item.task, (item.task, item.lane, item.node, item.session, item.execution))
         else:
             applied.refused[item.task] = _NODE_NOT_READY
+    rows = list(wanted.values())
     moved = set(await tx.assign(rows, now)) if rows else set()
     if len(moved) != len(rows):
         applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in moved)
         rows = [row for row in rows if row[0] in moved]
     if not rows:
         return applied
+    for task in moved.intersection(applied.refused):
+        del applied.refused[task]
     await lanes.load(tx, (row[1] for row in rows))
     journal = Journal()
     for lane, count in Counter(row[1] for row in rows).items():
@@ -120,8 +124,10 @@ async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Ins
 
 
 async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
-    told = {outcome.execution: outcome for outcome in outcomes}
-    taken = await tx.take_held([(said.task, said.execution, said.node) for said in told.values()])
+    told: dict[Row, Outcome] = {}
+    for outcome in outcomes:
+        told.setdefault((outcome.task, outcome.execution, outcome.node), outcome)
+    taken = await tx.take_held(list(told))
     transition = Transition(tx, lanes, now)
     applied, journal = transition.applied, transition.journal
     await lanes.load(tx, {row[2] for row in taken})
@@ -129,7 +135,7 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
     for row in taken:
         (task, _, lane, round_, retries, losses, deaths, _, _, timeout_s, _, node, session, execution, assigned_at,
          started_at, _) = row  # fmt: skip
-        outcome = told[execution]
+        outcome = told[task, execution, node]
         if started_at is None:
             started_at = outcome.started_at
         executions.append((
@@ -152,12 +158,12 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
         applied.freed = [(row[4], row[1]) for row in executions]
         await transition.release_children(applied.after)
     if len(taken) != len(outcomes):
-        await _explain_stale(tx, outcomes, applied)
+        await _explain_stale(tx, outcomes, {row[0] for row in taken}, applied)
     return await transition.write()
 
 
-async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], applied: Applied) -> None:
-    missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in applied.after}
+async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId], applied: Applied) -> None:
+    missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in taken}
     held = {row[0]: codec.live_task(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
     final = {row[0] for row in await tx.fetch("SELECT id FROM done WHERE id AMONG($1)", list(missing))}
     for task, outcome in missing.items():
@@ -216,6 +222,8 @@ async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.execute("DELETE FROM execution WHERE task AMONG($1)", ids)
+    # One that was cancelled while it waited still stands with the parents it waited for.
+    await tx.execute("DELETE FROM dependency WHERE child AMONG($1)", ids)
     await tx.execute("DELETE FROM task WHERE id AMONG($1)", ids)
 
 

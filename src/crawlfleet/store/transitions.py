@@ -209,7 +209,7 @@ def _plain(row: Sequence[object]) -> Row:
 
 def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
     failure = step.failure
-    started_at = task.started_at if task.started_at is not None else step.after.started_at
+    started_at = task.started_at if task.started_at is not None else step.started_at
     return (
         task.execution, task.id, task.round, task.retries, task.node, task.session,
         int(step.ended) if step.ended is not None else 0, task.assigned_at, started_at, now,

@@ -65,4 +65,4 @@ class Engine(Protocol):
 START_GRACE_MS = ms(life.START_GRACE_S + life.DEADLINE_GRACE_S)
 """Until an execution has started, its hard deadline allows for the way to its node."""
 
-LEADER_CHECK = "SELECT term FROM leader WHERE term = $1 SHARE_KEYS(leader)"
+LEADER_CHECK = "SELECT term FROM leader WHERE term = $1 AND holder <> '' SHARE_KEYS(leader)"

@@ -23,7 +23,16 @@ _COUNTED = (
     "{where} GROUP BY status"
 )
 # Ids begin with their time, so the key itself finds old tasks; what ended late is passed over and found another day.
-_OLD_TASKS = "SELECT id, status, lane FROM done WHERE id < $1 AND ended_at < $2 ORDER BY id LIMIT $3"
+# Locked: a person may retry one of them at this moment.
+OLD_TASKS = (
+    "SELECT id, status, lane FROM done WHERE id < $1 AND ended_at < $2 ORDER BY id LIMIT $3 LOCK_ROWS(done)"
+)
+# The log is in order of time: what is old ends where the first young row stands. The newest row stays whatever its
+# age, as the next number is counted from it.
+OLD_EVENTS = (
+    "DELETE FROM event_log WHERE first < COALESCE("
+    "(SELECT first FROM event_log WHERE at >= $1 ORDER BY first LIMIT 1), (SELECT MAX(first) FROM event_log))"
+)
 _TIME_SHIFT = 22
 
 
@@ -66,7 +75,7 @@ class UpkeepTables:
         async def work(tx: Tx) -> int:
             before = now - keep_tasks_ms
             oldest_id = max(0, before - EPOCH_MS) << _TIME_SHIFT
-            rows = await tx.fetch(_OLD_TASKS, oldest_id, before, limit)
+            rows = await tx.fetch(OLD_TASKS, oldest_id, before, limit)
             gone = len(rows)
             if rows:
                 await self._lanes.load(tx, {row[2] for row in rows})
@@ -76,10 +85,7 @@ class UpkeepTables:
                 await forget(tx, [row[0] for row in rows])
                 await journal.write(tx, now)
             old_events = now - keep_events_ms
-            # The newest row stays whatever its age: the next number is counted from it.
-            gone += await tx.execute(
-                "DELETE FROM event_log WHERE at < $1 AND first < (SELECT MAX(first) FROM event_log)", old_events
-            )
+            gone += await tx.execute(OLD_EVENTS, old_events)
             gone += await tx.execute("DELETE FROM heartbeat WHERE at < $1", old_events)
             gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
             return gone

@@ -31,5 +31,5 @@ class Violation:
 class Limits:
     recovery_ms: int = 15_000
     election_ms: int = 5_000
-    resume_grace_ms: int = 100
-    """A node that was stopped and goes on has so long to find out and to stop its own work."""
+    resume_grace_ms: int = 1_700
+    """A node that was stopped and goes on has so long to find out and to stop its own work, by force if need be."""

@@ -82,6 +82,8 @@ class PostgresTx:
         return int(tag.rpartition(" ")[2])
 
     async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if not rows:
+            return
         if len(rows) < _COPY_FROM:
             await self._connection.execute(insert_sql(table.name, tuple(columns)), *_columns(rows))
         else:

@@ -27,7 +27,7 @@ def draw_parameters(rng: Random) -> dict[str, Any]:
     elif chance < 0.18:
         parameters |= {"ms": 90_000}
     elif chance < 0.22:
-        parameters |= {"dies_ms": 3_000}
+        parameters |= {"dies_ms": 1_500}
     elif chance < 0.24:
         parameters |= {"poison": True}
     return parameters

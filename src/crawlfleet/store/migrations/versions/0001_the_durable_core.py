@@ -274,6 +274,8 @@ def upgrade() -> None:
         postgresql_where=sa.text("workflow IS NOT NULL"),
     )
     op.execute("INSERT INTO cluster (name, status, description, changed_at) VALUES ('default', 0, '', 0)")
+    # Nobody leads yet. The row is there from the start, so that two first campaigns meet at it.
+    op.execute("INSERT INTO leader (term, holder, beats, since_at) VALUES (0, '', 0, 0)")
     if op.get_bind().dialect.name == "postgresql":
         tune_hot_tables()
 
