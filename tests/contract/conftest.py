@@ -1,28 +1,50 @@
-"""Backends of the contract suites. The suites are plain modules: their asserts are to explain themselves too."""
+"""Backends of the store's contract. The suites are plain modules: their asserts are to explain themselves too.
 
-import asyncio
+Durability is tested elsewhere (see `tests/integration`); here nothing waits for a disk, so that the whole suite stays
+quick enough to be run at every change.
+"""
+
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from crawlfleet.store import tables
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.postgres.engine import PostgresEngine
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.sqlite.engine import InlineEngine, SqliteEngine
-from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.servers import PostgresServer
 
 for suite in Path(__file__).parent.glob("suite_*.py"):
     pytest.register_assert_rewrite(f"tests.contract.{suite.stem}")
 
-Open = Callable[[], Awaitable[SqlStore]]
-"""Opens one more connection to the database of the test."""
-OpenEngine = Callable[[], Awaitable[QueryEngine]]
+Engines = tuple[QueryEngine, QueryEngine]
+"""Two ways to one database."""
+
+
+class EmptiedPostgres:
+    """One database for all tests, emptied before each: far quicker than a database, or a truncation, per test."""
+
+    def __init__(self, dsn: str, seeds: dict[str, list[Any]], engines: Engines) -> None:
+        self.engines = engines
+        self._dsn = dsn
+        self._seeds = seeds
+
+    async def empty(self) -> None:
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            await connection.execute("; ".join(f"DELETE FROM {name}" for name in tables.metadata.tables))
+            for name, rows in self._seeds.items():
+                if rows:
+                    await connection.copy_records_to_table(name, records=rows)
+        finally:
+            await connection.close()
 
 
 @pytest.fixture(scope="session")
@@ -32,57 +54,45 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def migrated_postgres(postgres_server: PostgresServer) -> tuple[str, dict[str, list[Any]]]:
-    """A database for all tests, and the rows its migrations left in it."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def emptied_postgres(postgres_server: PostgresServer) -> AsyncIterator[EmptiedPostgres]:
     dsn = postgres_server.create_database()
-    asyncio.run(migrate_postgres(dsn))
-    return dsn, asyncio.run(_rows(dsn))
-
-
-async def _rows(dsn: str) -> dict[str, list[Any]]:
+    await migrate_postgres(dsn)
     connection = await asyncpg.connect(dsn)
-    try:
-        return {name: await connection.fetch(f"SELECT * FROM {name}") for name in tables.metadata.tables}
-    finally:
-        await connection.close()
-
-
-async def _make_new(dsn: str, seeds: dict[str, list[Any]]) -> None:
-    """Emptying some twenty small tables is far quicker than truncating them or than a database per test."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute("; ".join(f"DELETE FROM {name}" for name in tables.metadata.tables))
-        for name, rows in seeds.items():
-            if rows:
-                await connection.copy_records_to_table(name, records=[tuple(row) for row in rows])
-    finally:
-        await connection.close()
+    await connection.execute(f"ALTER DATABASE {urlsplit(dsn).path[1:]} SET synchronous_commit = off")
+    # What the migrations themselves put into the tables.
+    seeds = {
+        name: [tuple(row) for row in await connection.fetch(f"SELECT * FROM {name}")] for name in tables.metadata.tables
+    }
+    await connection.close()
+    engines = (await PostgresEngine.connect(dsn), await PostgresEngine.connect(dsn))
+    yield EmptiedPostgres(dsn, seeds, engines)
+    for engine in engines:
+        await engine.close()
 
 
 @pytest.fixture
-def open_engine(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> OpenEngine:
-    path = tmp_path / "fleet.sqlite3"
+def database(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> EmptiedPostgres | Path:
+    """Only what the backend of the test needs is started."""
     if backend == "postgres":
-        dsn, seeds = request.getfixturevalue("migrated_postgres")
-        asyncio.run(_make_new(dsn, seeds))
-        return lambda: PostgresEngine.connect(dsn)
+        postgres: EmptiedPostgres = request.getfixturevalue("emptied_postgres")
+        return postgres
+    path = tmp_path / "fleet.sqlite3"
     shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
-
-    async def connect() -> QueryEngine:
-        return SqliteEngine(path) if backend == "sqlite" else InlineEngine(path)
-
-    return connect
+    return path
 
 
-@pytest.fixture
-async def open_store(open_engine: OpenEngine) -> AsyncIterator[Open]:
-    opened: list[SqlStore] = []
-
-    async def connect() -> SqlStore:
-        opened.append(SqlStore(await open_engine()))
-        return opened[-1]
-
-    yield connect
-    for store in opened:
-        await store.close()
+@pytest_asyncio.fixture(loop_scope="session")
+async def engines(backend: str, database: EmptiedPostgres | Path) -> AsyncIterator[Engines]:
+    if isinstance(database, EmptiedPostgres):
+        await database.empty()
+        yield database.engines
+        return
+    opened: Engines
+    if backend == "sqlite":
+        opened = SqliteEngine(database, synchronous="OFF"), SqliteEngine(database, synchronous="OFF")
+    else:
+        opened = InlineEngine(database), InlineEngine(database)
+    yield opened
+    for engine in opened:
+        await engine.close()

@@ -2,14 +2,15 @@
 
 import importlib
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from crawlfleet.ports.store import Store
+from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.factories import Kit
-from tests.contract.conftest import Open
+from tests.contract.conftest import Engines
 
 pytestmark = pytest.mark.contract
 
@@ -29,15 +30,12 @@ def behaviours() -> Iterator[tuple[str, Behaviour]]:
 ALL = list(behaviours())
 
 
-@pytest.fixture
-async def kit(open_store: Open) -> AsyncIterator[Kit]:
-    yield await Kit.open(await open_store(), await open_store())
-
-
 @pytest.mark.parametrize("behaviour", [function for _, function in ALL], ids=[name for name, _ in ALL])
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_store(kit: Kit, behaviour: Behaviour) -> None:
-    await behaviour(kit.store, kit)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_store(engines: Engines, behaviour: Behaviour) -> None:
+    store, second = (SqlStore(engine) for engine in engines)
+    await behaviour(store, await Kit.open(store, second))
 
 
 def test_every_behaviour_has_a_name_of_its_own() -> None:

@@ -26,13 +26,12 @@ from crawlfleet.model.requirement import (
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import Claim, NewTask, Submission, SubmissionAnswer, TaskStore
-from crawlfleet.wire.tasks import SpecBody, TaskBody, unstorable
+from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, unstorable
 
 _GATHER_MOST = 4_000
 _LANES_KEPT = 10_000
 _encode = msgspec.json.Encoder().encode
-_PLAIN_FIELDS = SpecBody.__struct_fields__
-_PLAIN = TaskBody(task_type="-")
+_USUAL_RETRY = RetryBody()
 
 
 class Submit:
@@ -133,10 +132,14 @@ def _parents(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _spec(body: TaskBody) -> bytes | None:
-    for name in _PLAIN_FIELDS:
-        if getattr(body, name) != getattr(_PLAIN, name):
-            return _encode(SpecBody(**{field: getattr(body, field) for field in _PLAIN_FIELDS}))
-    return None
+    # Spelt out, as this runs for every task: nearly all of them say nothing here.
+    if not (
+        body.depends_on or body.cluster or body.node_type or body.schedule_strategy or body.target_region
+        or body.require_region or body.min_resources or body.capabilities or body.content_features or body.categories
+        or body.retry != _USUAL_RETRY
+    ):  # fmt: skip
+        return None
+    return _encode(SpecBody(**{field: getattr(body, field) for field in SpecBody.__struct_fields__}))
 
 
 def _frozen(asked: Mapping[str, object]) -> Hashable:

@@ -11,7 +11,8 @@ from crawlfleet.store.journal import write_events
 from crawlfleet.store.tx import Engine, Tx
 
 # Numbers come from what is committed, in the order it is read: an outbox id says nothing about commit order.
-TAKE_OUTBOX = "SELECT id, at, body FROM outbox ORDER BY id LIMIT $1"
+# Deleting is what takes a row: whoever comes second, after a write of unknown outcome say, does not get it again.
+TAKE_OUTBOX = "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT $1) RETURNING id, at, body"
 LAST = "SELECT first + count - 1 FROM event_log ORDER BY first DESC LIMIT 1"
 AFTER = "SELECT first, count, at, body FROM event_log WHERE first >= $1 ORDER BY first LIMIT $2"
 CONTAINS = "SELECT first FROM event_log WHERE first <= $1 ORDER BY first DESC LIMIT 1"
@@ -33,7 +34,7 @@ class EventTables:
             number = await _last(tx) + 1
             events: list[Event] = []
             logged = []
-            for _, at, body in rows:
+            for _, at, body in sorted(rows):
                 batches = codec.decode_events(bytes(body))
                 batch = list(expand(number, at, batches))
                 if not batch:
@@ -41,7 +42,6 @@ class EventTables:
                 logged.append((number, len(batch), at, bytes(body)))
                 events.extend(batch)
                 number += len(batch)
-            await tx.execute("DELETE FROM outbox WHERE id AMONG($1)", [row[0] for row in rows])
             await tx.insert(tables.event_log, ("first", "count", "at", "body"), logged)
             return events
 

@@ -13,7 +13,11 @@ from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.tasks import forget
 from crawlfleet.store.tx import Engine, Tx
 
-_DELTAS = "SELECT id, project, status, n FROM counter_delta ORDER BY id LIMIT 10000"
+# Deleting is what takes a delta, so that none is folded twice.
+TAKE_DELTAS = (
+    "DELETE FROM counter_delta WHERE id IN (SELECT id FROM counter_delta ORDER BY id LIMIT 10000) "
+    "RETURNING project, status, n"
+)
 _TOTALS = (
     "SELECT status, SUM(n) FROM (SELECT project, status, n FROM counter UNION ALL "
     "SELECT project, status, n FROM counter_delta) AS c {where} GROUP BY status"
@@ -42,13 +46,12 @@ class UpkeepTables:
 
     async def fold_counters(self, term: int) -> int:
         async def work(tx: Tx) -> int:
-            rows = await tx.fetch(_DELTAS)
+            rows = await tx.fetch(TAKE_DELTAS)
             if not rows:
                 return 0
             sums: Counter[tuple[str, int]] = Counter()
-            for _, project, status, n in rows:
+            for project, status, n in rows:
                 sums[project, status] += n
-            await tx.execute("DELETE FROM counter_delta WHERE id AMONG($1)", [row[0] for row in rows])
             keys = sorted(sums)
             await tx.insert_new(tables.counter, ("project", "status", "n"), [(*key, 0) for key in keys])
             for project, status in keys:

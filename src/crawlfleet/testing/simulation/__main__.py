@@ -58,4 +58,7 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The order of sets of text would differ from one start to the next: a seed must replay exactly.
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
     sys.exit(main())

@@ -1,0 +1,238 @@
+"""Any verbs in any order, one after another and all at once: the tables stay in step with each other."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from crawlfleet.errors import NotFound
+from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Recall, TaskStatus
+from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.ports.store import Assignment, Renewal, Store, Submission
+from crawlfleet.scheduling import life
+from crawlfleet.store import tables
+from crawlfleet.testing.factories import Dump, Kit
+
+POLICY = RetryPolicy(2, 1.0, 5.0)
+SAYS_STATUS = {
+    "task.assigned": {TaskStatus.ASSIGNED}, "task.started": {TaskStatus.PROCESSING},
+    "task.recalled": {TaskStatus.ASSIGNED, TaskStatus.PROCESSING}, "task.reassign": {TaskStatus.PENDING},
+    "task.retrying": {TaskStatus.RETRYING}, "task.completed": {TaskStatus.COMPLETED},
+    "task.failed": {TaskStatus.FAILED}, "task.timeout": {TaskStatus.TIMEOUT}, "task.cancelled": {TaskStatus.CANCELLED},
+    "task.reopened": {TaskStatus.PENDING}, "task.ready": {TaskStatus.PENDING},
+    "task.submitted": {TaskStatus.PENDING, TaskStatus.WAITING}, "task.dropped": set[TaskStatus](),
+}  # fmt: skip
+"""What a task is after the last event told of it."""
+
+
+async def any_sequence_of_verbs_keeps_the_tables_in_step(store: Store, kit: Kit) -> None:
+    walk = _Walk(kit, store, seed=1)
+    for _ in range(15):
+        for _ in range(20):
+            await walk.step()
+        await _check(kit)
+    await _check_events(kit)
+
+
+async def any_verbs_at_once_keep_the_tables_in_step(store: Store, kit: Kit) -> None:
+    first = _Walk(kit, store, seed=2)
+    for _ in range(10):
+        await first.step()
+    walks = [_Walk(kit, (store, kit.second)[n % 2], seed=n, shared=first) for n in range(6)]
+    for _ in range(3):
+        await asyncio.gather(*(_several(walk, 15) for walk in walks))
+        await _check(kit)
+    await _check_events(kit)
+
+
+async def _several(walk: "_Walk", steps: int) -> None:
+    for _ in range(steps):
+        await walk.step()
+
+
+class _Walk:
+    """One caller that does something at random, on what all callers know."""
+
+    def __init__(self, kit: Kit, store: Store, seed: int, shared: "_Walk | None" = None) -> None:
+        self._kit = kit
+        self._store = store
+        self._rng = Random(seed)
+        self._tasks: list[TaskId] = shared._tasks if shared else []
+        self._nodes: list[NodeId] = shared._nodes if shared else []
+        self._verbs: list[Callable[[], Awaitable[object]]] = [
+            self._add, self._add, self._add, self._assign, self._assign, self._assign, self._complete, self._complete,
+            self._finish, self._finish, self._start, self._cancel, self._recall, self._release, self._reopen, self._drop,
+            self._join, self._open, self._renew, self._renew, self._end, self._fold, self._relay, self._prune,
+        ]  # fmt: skip
+
+    async def step(self) -> None:
+        self._kit.later(self._rng.randrange(1_000))
+        try:
+            await self._rng.choice(self._verbs)()
+        except NotFound:
+            pass
+
+    def _some(self, most: int = 4) -> list[TaskId]:
+        return [self._rng.choice(self._tasks) for _ in range(self._rng.randint(1, most))] if self._tasks else [1]
+
+    async def _held(self) -> list[LiveTask]:
+        held = await self._store.held(self._nodes) if self._nodes else {}
+        rows = [row for rows in held.values() for row in rows]
+        return self._rng.sample(rows, min(len(rows), self._rng.randint(1, 5)))
+
+    async def _add(self) -> None:
+        new = [
+            self._kit.new_task(
+                parents=self._some(2) if self._rng.random() < 0.4 else (), retry=POLICY,
+                due_at=self._kit.now + 2_000 if self._rng.random() < 0.2 else None,
+            )
+            for _ in range(self._rng.randint(1, 5))
+        ]  # fmt: skip
+        await self._store.add([Submission(new, is_atomic=self._rng.random() < 0.2)], self._kit.now)
+        self._tasks += [task.id for task in new]
+
+    async def _assign(self) -> None:
+        heads = await self._store.ready_heads(self._kit.lane.id, 20)
+        sessions = await self._store.leases()
+        if heads and sessions:
+            chosen = [*self._rng.sample(heads, min(5, len(heads))), *self._some(1)]
+            nodes = [self._rng.choice(sessions) for _ in chosen]
+            batch = [
+                Assignment(task, self._kit.lane.id, self._kit.ids.one(), node.node, node.session)
+                for task, node in zip(chosen, nodes, strict=True)
+            ]
+            await self._store.assign(batch, None, self._kit.now)
+
+    async def _complete(self) -> None:
+        await self._store.complete([self._outcome(row, End.COMPLETED) for row in await self._held()], self._kit.now)
+
+    async def _finish(self) -> None:
+        ends = [end for end in End if end is not End.COMPLETED]
+        told = {row.id: self._outcome(row, self._rng.choice(ends)) for row in await self._held()}
+        await self._store.change(list(told), life.finish(told, self._kit.now, self._rng), self._kit.now)
+
+    def _outcome(self, row: LiveTask, end: End) -> Outcome:
+        """Now and then of another execution or another node."""
+        execution = row.execution if self._rng.random() < 0.9 else row.execution + 1
+        node = row.node if self._rng.random() < 0.9 else self._rng.choice(self._nodes)
+        failure = Failure(self._rng.choice(list(ErrorClass)), "it broke") if end is End.FAILED else None
+        return Outcome(node, row.id, execution, end, failure)
+
+    async def _start(self) -> None:
+        told = {row.id: life.Start(row.node, row.execution, self._kit.now) for row in await self._held()}
+        await self._store.change(list(told), life.start(told), self._kit.now)
+
+    async def _cancel(self) -> None:
+        await self._store.change(self._some(), life.cancel("no"), self._kit.now)
+
+    async def _recall(self) -> None:
+        why = self._rng.choice([Recall.DEADLINE, Recall.PREEMPT, Recall.MOVE])
+        await self._store.change(self._some(), life.recall(why, "stop"), self._kit.now)
+
+    async def _release(self) -> None:
+        due = await self._store.due(self._kit.now, 10)
+        await self._store.change(due, life.release(self._kit.now), self._kit.now)
+
+    async def _reopen(self) -> None:
+        await self._store.reopen(self._some(), self._kit.now)
+
+    async def _drop(self) -> None:
+        await self._store.drop(self._some(1), self._kit.now)
+
+    async def _join(self) -> None:
+        self._nodes.append(await self._kit.join())
+
+    async def _open(self) -> None:
+        if self._nodes:
+            node = self._rng.choice(self._nodes)
+            decide = life.lose("new session", self._kit.now, self._rng)
+            session, _ = await self._store.open_session(node, 10, ["echo"], decide, self._kit.now)
+            await self._store.renew([Renewal(node, session, 1, None)], self._kit.now)
+
+    async def _renew(self) -> None:
+        leases = await self._store.leases()
+        renewals = [Renewal(lease.node, lease.session, lease.renewals + 1, None) for lease in leases]
+        await self._store.renew(renewals, self._kit.now)
+
+    async def _end(self) -> None:
+        if leases := await self._store.leases():
+            lease = self._rng.choice(leases)
+            decide = life.lose("lost", self._kit.now, self._rng)
+            status = self._rng.choice([NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE])
+            await self._store.end_session(lease.node, lease.session, status, decide, self._kit.now)
+
+    async def _fold(self) -> None:
+        await self._store.fold_counters(await self._kit.term())
+
+    async def _relay(self) -> None:
+        await self._store.relay(await self._kit.term(), 5)
+
+    async def _prune(self) -> None:
+        await self._store.prune(await self._kit.term(), self._kit.now, 60_000, 10**12, 3)
+
+
+async def _check(kit: Kit) -> None:
+    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.totals("shop") == await kit.second.count_rows("shop")
+    dump = await kit.dump()
+    live = {row[0]: row for row in _rows(dump, "live")}
+    done = {row[0]: row for row in _rows(dump, "done")}
+    assert live.keys() | done.keys() == {row[0] for row in dump["task"]}
+    assert not live.keys() & done.keys()
+    _check_live_rows(dump, live)
+    _check_history(dump, done)
+
+
+def _check_live_rows(dump: Dump, live: dict[TaskId, dict[str | int, int]]) -> None:
+    is_open = {(row["node"], row["session"]) for row in _rows(dump, "lease") if row["is_open"]}
+    waits = Counter(row["child"] for row in _rows(dump, "dependency") if row["child"] in live)
+    for task, row in live.items():
+        status = TaskStatus(row["status"])
+        assert not status.is_final
+        assert status.is_held == (row["node"] != 0) == (row["execution"] != 0), row
+        assert not status.is_held or (row["node"], row["session"]) in is_open, row
+        assert status in (TaskStatus.WAITING, TaskStatus.RETRYING) or (row["due_at"] is None and row["waits"] == 0), row
+        assert status is not TaskStatus.WAITING or row["waits"] == waits[task], row
+        assert status is not TaskStatus.WAITING or row["waits"] or row["due_at"] is not None, row
+        assert row["retries"] <= POLICY.max_retries
+        assert row["deaths"] < life.DEATHS_THAT_POISON
+    waited_for = {row["parent"] for row in _rows(dump, "dependency")}
+    assert waited_for <= live.keys()
+
+
+def _check_history(dump: Dump, done: dict[TaskId, dict[str | int, int]]) -> None:
+    completed: Counter[tuple[int, int]] = Counter()
+    executions: dict[int, dict[str | int, int]] = {}
+    for row in _rows(dump, "execution"):
+        executions[row["id"]] = row
+        completed[row["task"], row["round"]] += row["status"] == ExecutionStatus.COMPLETED
+    assert max(completed.values(), default=0) <= 1
+    for task, row in done.items():
+        assert TaskStatus(row["status"]).is_final
+        assert row["execution"] == 0 or executions[row["execution"]]["task"] == task
+        assert completed[task, row["round"]] == (row["status"] == TaskStatus.COMPLETED)
+    buried = {row["task"]: row["round"] for row in _rows(dump, "dead_letter")}
+    dead = {task for task, row in done.items() if row["status"] in (TaskStatus.FAILED, TaskStatus.TIMEOUT)}
+    assert buried == {task: done[task]["round"] for task in dead}
+
+
+async def _check_events(kit: Kit) -> None:
+    events = await kit.events()
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    last: dict[TaskId, str] = {}
+    kinds: dict[TaskId, list[str]] = defaultdict(list)
+    for event in events:
+        if event.kind in SAYS_STATUS:
+            last[event.data["task"]] = event.kind
+            kinds[event.data["task"]].append(event.kind)
+    records = await kit.second.tasks(list(last))
+    for task, record in records.items():
+        assert record.status in SAYS_STATUS[last[task]], (record, kinds[task])
+
+
+def _rows(dump: Dump, table: str) -> list[dict[str | int, int]]:
+    """Rows by name of column; the key by 0 too."""
+    names = [column.name for column in tables.metadata.tables[table].columns]
+    return [{**dict(zip(names, row, strict=True)), 0: row[0]} for row in dump[table]]
