@@ -99,12 +99,14 @@ class Sync:
         if not node.is_session_open or node.session != up.session:
             return SyncDown(SyncVerdict.SESSION_ENDED)
         # The lease is not renewed by waiting: the node counts from when it sent this call.
-        now_known = Renewed(up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False)
+        (held,) = await self._holds.put([up.node])
+        now_known = Renewed(
+            up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False, held=held
+        )
         return await self._compare(up, now_known, down.acknowledged)
 
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
-        (rows,) = await self._holds.put([up.node])
-        ours = {row.execution: row for row in rows if row.session == up.session}
+        ours = {row.execution: row for row in renewed.held if row.session == up.session}
         on_node = set(up.held)
         recalls = [
             RecallBody(row.id, row.execution, int(row.recall))

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 
-
 STOP_WITHIN_S = 1.5
 """Less than the lease guard's margin: work that outlives its lease could meet its successor."""
 

@@ -206,6 +206,15 @@ class Renewed(NamedTuple):
     drain_by: Instant | None
     is_removed: bool
     came_online: bool = False
+    held: Sequence[LiveTask] = ()
+    """What the store gives the node, read in the same transaction."""
+
+
+class PlacementView(NamedTuple):
+    nodes: Sequence[Node]
+    clusters: Sequence[Cluster]
+    paused_queues: set[str]
+    ready_lanes: Sequence[LaneId]
 
 
 class LeaseRow(NamedTuple):
@@ -268,6 +277,10 @@ class NodeStore(Protocol):
 
     async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
         """Nodes that are not removed (or those named, removed ones among them)."""
+        ...
+
+    async def placement_view(self) -> PlacementView:
+        """What the dispatcher looks at once a second, in one go."""
         ...
 
     async def clusters(self) -> list[Cluster]: ...

@@ -18,10 +18,13 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 from crawlfleet.model.step import Decide
-from crawlfleet.ports.store import Applied, LeaseRow, NewNode, Renewal, Renewed
+from crawlfleet.model.task import LiveTask
+from crawlfleet.ports.store import Applied, LeaseRow, NewNode, PlacementView, Renewal, Renewed
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.ready import PAUSED_QUEUES, READY_LANES
+from crawlfleet.store.tasks import HELD_BY
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx
 
@@ -35,6 +38,7 @@ _SELECT_NODE = (
     "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at "
     "FROM node n JOIN lease l ON l.node = n.id"
 )
+_SELECT_CLUSTER = "SELECT name, status, description, project FROM cluster"
 LOCK_LEASES = (
     "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at "
     "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
@@ -173,10 +177,17 @@ class NodeTables:
             rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
         return [_node(row) for row in rows]
 
+    async def placement_view(self) -> PlacementView:
+        async def work(tx: Tx) -> PlacementView:
+            nodes = [_node(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
+            clusters = [_cluster(row) for row in await tx.fetch(_SELECT_CLUSTER)]
+            paused = {row[0] for row in await tx.fetch(PAUSED_QUEUES)}
+            return PlacementView(nodes, clusters, paused, [row[0] for row in await tx.fetch(READY_LANES)])
+
+        return await self._engine.read(work)
+
     async def clusters(self) -> list[Cluster]:
-        sql = "SELECT name, status, description, project FROM cluster"
-        rows = await self._engine.read(lambda tx: tx.fetch(sql))
-        return [Cluster(name, ClusterStatus(status), about, project) for name, status, about, project in rows]
+        return [_cluster(row) for row in await self._engine.read(lambda tx: tx.fetch(_SELECT_CLUSTER))]
 
     async def put_cluster(self, cluster: Cluster, now: Instant) -> None:
         async def work(tx: Tx) -> None:
@@ -241,7 +252,12 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
     if online:
         await tx.update(tables.node, ("id", "status"), list(online.values()))
         await write_events(tx, [EventBatch(Kind.NODE_ONLINE, {"node": list(online)})], now)
-    return answers
+    held: dict[NodeId, list[LiveTask]] = {node: [] for node in renewed}
+    if renewed:
+        for row in await tx.fetch(HELD_BY, list(renewed)):
+            task = codec.live_task(row)
+            held[task.node].append(task)
+    return [answer._replace(held=held[answer.node]) if answer.is_newest else answer for answer in answers]
 
 
 async def _described(tx: Tx, node: NodeId) -> dict[str, Any]:
@@ -250,6 +266,11 @@ async def _described(tx: Tx, node: NodeId) -> dict[str, Any]:
     if not rows:
         raise NotFound(f"no node {node_text(node)}")
     return dict(codec.decode(rows[0][0]))
+
+
+def _cluster(row: Row) -> Cluster:
+    name, status, description, project = row
+    return Cluster(name, ClusterStatus(status), description, project)
 
 
 def _node(row: Row) -> Node:

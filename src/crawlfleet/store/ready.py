@@ -17,6 +17,7 @@ READY_LANES = (
     "UNION ALL SELECT (SELECT MIN(lane) FROM live WHERE status = 0 AND lane > hop.lane) FROM hop "
     "WHERE hop.lane IS NOT NULL) SELECT lane FROM hop WHERE lane IS NOT NULL"
 )
+PAUSED_QUEUES = "SELECT name FROM queue WHERE is_paused = 1"
 READY_HEADS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id LIMIT $2"
 DUE = "SELECT id FROM live WHERE due_at IS NOT NULL AND waits = 0 AND due_at <= $1 ORDER BY due_at LIMIT $2"
 OVERDUE = "SELECT id FROM live WHERE node <> 0 AND deadline_at <= $1 AND recall = 0 LIMIT $2"
@@ -51,8 +52,7 @@ class ReadyTables:
         return await self._engine.write(work)
 
     async def paused_queues(self) -> set[str]:
-        sql = "SELECT name FROM queue WHERE is_paused = 1"
-        return {row[0] for row in await self._engine.read(lambda tx: tx.fetch(sql))}
+        return {row[0] for row in await self._engine.read(lambda tx: tx.fetch(PAUSED_QUEUES))}
 
     async def _ids(self, sql: str, *args: int) -> list[int]:
         return [row[0] for row in await self._engine.read(lambda tx: tx.fetch(sql, *args))]

@@ -28,9 +28,7 @@ _COUNTED = (
 )
 # Ids begin with their time, so the key itself finds old tasks; what ended late is passed over and found another day.
 # Locked: a person may retry one of them at this moment.
-OLD_TASKS = (
-    "SELECT id, status, lane FROM done WHERE id < $1 AND ended_at < $2 ORDER BY id LIMIT $3 LOCK_ROWS(done)"
-)
+OLD_TASKS = "SELECT id, status, lane FROM done WHERE id < $1 AND ended_at < $2 ORDER BY id LIMIT $3 LOCK_ROWS(done)"
 # The log is in order of time: what is old ends where the first young row stands. The newest row stays whatever its
 # age, as the next number is counted from it.
 OLD_EVENTS = (

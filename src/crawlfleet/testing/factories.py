@@ -20,7 +20,17 @@ from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask, RetryPolicy, TaskRecord
 from crawlfleet.ports.store import (
-    Accepted, Applied, Assignment, Claim, NewNode, NewTask, Renewal, Renewed, Store, Submission, SubmissionAnswer,
+    Accepted,
+    Applied,
+    Assignment,
+    Claim,
+    NewNode,
+    NewTask,
+    Renewal,
+    Renewed,
+    Store,
+    Submission,
+    SubmissionAnswer,
 )  # fmt: skip
 from crawlfleet.scheduling import life
 from crawlfleet.store import tables

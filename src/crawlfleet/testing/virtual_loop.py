@@ -20,7 +20,7 @@ import math
 import random
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any, NoReturn, Self, TypeVar, TypeVarTuple
 
 from crawlfleet.errors import CrawlfleetError
@@ -49,6 +49,44 @@ class TaskFailed(VirtualLoopError):
     """A callback raised, or a task ended with an exception that nobody has looked at."""
 
 
+class _Handle(asyncio.Handle):
+    """asyncio's handle without its questions about debugging: a seed makes a hundred thousand of them."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: VirtualLoop, context: Context | None
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
+
+
+class _TimerHandle(_Handle, asyncio.TimerHandle):
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: VirtualLoop,
+        context: Context | None,
+    ) -> None:  # fmt: skip
+        _Handle.__init__(self, callback, args, loop, context)
+        self._when = when
+        self._scheduled = False
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._loop._timer_handle_cancelled(self)
+            _Handle.cancel(self)
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, seed: int = 0, *, limit_s: float = 7 * 86_400.0, limit_callbacks: int = 50_000_000) -> None:
         super().__init__()
@@ -66,6 +104,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._failed: list[OwnedTask] = []
         self._errors: list[tuple[str, BaseException | None]] = []
         self._is_burying = False
+        self._is_open = True
 
     def __enter__(self) -> Self:
         return self
@@ -100,8 +139,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self.queue(handle, OWNER.get() if context is None else context.get(OWNER))
+        handle = _Handle(callback, args, self, context)
+        if self._is_open or self._is_taking():
+            self._queue.append((handle, OWNER.get() if context is None else context.get(OWNER)))
         return handle
 
     def call_soon_threadsafe(
@@ -112,12 +152,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _TimerHandle(when, callback, args, self, context)
         tick = self._tick
-        if when > self.time():
+        if when > tick / _TICKS_PER_S:
             # At least one tick: a span too short for a float to show must not hold time still.
             tick = max(math.ceil(when * _TICKS_PER_S), tick + 1)
-        if self._is_taking():
+        if self._is_open or self._is_taking():
             owner = OWNER.get() if context is None else context.get(OWNER)
             heapq.heappush(self._timers, (tick, self._order.random(), next(self._numbers), timer, owner))
         return timer
@@ -152,6 +192,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self.is_closed():
             return
         super().close()
+        self._is_open = False
         self._queue.clear()
         self._timers.clear()
         self._is_burying = True
@@ -172,9 +213,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while self._timers and self._timers[0][0] <= self._tick:
             _, _, _, timer, owner = heapq.heappop(self._timers)
             self._queue.append((timer, owner))
+        take = self._queue.popleft
         for _ in range(len(self._queue)):
-            handle, owner = self._queue.popleft()
-            if handle.cancelled():
+            handle, owner = take()
+            if handle._cancelled:
                 continue
             if owner is not None and owner.gate is not Gate.OPEN:
                 owner.park(handle)

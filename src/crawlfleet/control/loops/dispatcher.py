@@ -129,11 +129,11 @@ class Dispatcher(LeaderLoop):
         if generation != self._generation:
             self._generation = generation
             await self._broker.ready.clear()
-        self._nodes = await self._store.nodes()
-        self._clusters = {cluster.name: cluster for cluster in await self._store.clusters()}
-        self._paused = await self._store.paused_queues()
+        view = await self._store.placement_view()
+        self._nodes, self._paused = view.nodes, view.paused_queues
+        self._clusters = {cluster.name: cluster for cluster in view.clusters}
         shown = {window.lane for window in await self._broker.ready.windows()}
-        for lane in await self._store.ready_lanes():
+        for lane in view.ready_lanes:
             if lane not in shown:
                 await self._refill_lane(lane)
         self._looked_at = self._clock.monotonic()

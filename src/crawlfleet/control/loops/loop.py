@@ -27,7 +27,7 @@ class Loop(ABC):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._passed = asyncio.Condition()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.passes = 0
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Loop(ABC):
             except Exception:
                 # A bug in one pass must not end the loop that everybody's tasks depend on: it is told, and tried again.
                 log.exception("loop_failed", loop=self.name)
-            await self._note_pass()
+            self._note_pass()
             await self.wait(pause_s)
 
     def refused(self, exc: CrawlfleetError) -> None:
@@ -59,15 +59,19 @@ class Loop(ABC):
 
     async def wait_for_passes(self, count: int = 1) -> None:
         """Until `count` more passes that begin after now have ended."""
-        async with self._passed:
-            # The pass under way may have begun before whatever the caller wants seen.
-            target = self.passes + count + 1
-            await self._passed.wait_for(lambda: self.passes >= target)
+        # The pass under way may have begun before whatever the caller wants seen.
+        waiter = (self.passes + count + 1, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        try:
+            await waiter[1]
+        finally:
+            self._waiting.remove(waiter)
 
-    async def _note_pass(self) -> None:
-        async with self._passed:
-            self.passes += 1
-            self._passed.notify_all()
+    def _note_pass(self) -> None:
+        self.passes += 1
+        for target, future in self._waiting:
+            if self.passes >= target and not future.done():
+                future.set_result(None)
 
 
 class LeaderLoop(Loop):

@@ -128,7 +128,7 @@ class Syncer:
         self._calls: list[Call] = []
         self._failures = 0
         self._idle_answers = 0
-        self._not_before = self._clock.monotonic()
+        self._not_before = self._idle_until = self._clock.monotonic()
         self._has_said_goodbye = False
         self._ending: Ending | None = None
 
@@ -146,9 +146,10 @@ class Syncer:
         """When the next call goes; None: not before one under way has ended."""
         if len(self._calls) >= CALLS:
             return None
+        news_at = self._parts.news.due_at
         if not self._calls or self._calls[-1].number != self._number:
-            return self._not_before
-        newest, news_at = self._calls[-1], self._parts.news.due_at
+            return max(self._not_before, self._idle_until if news_at is None else min(self._idle_until, news_at))
+        newest = self._calls[-1]
         due_at = newest.silent_at
         if news_at is not None:
             if newest.has_outcomes:
@@ -255,7 +256,7 @@ class Syncer:
             case _:
                 assert_never(down.verdict)
         self._pace(call, is_new)
-        if self._may_leave() and not any(one.is_leaving for one in self._calls):
+        if is_new and self._may_leave():
             self._parts.news.tell()
 
     def _renew(self, call: Call) -> None:
@@ -278,7 +279,7 @@ class Syncer:
             return
         idle_s = min(LONGEST_IDLE_S, FIRST_IDLE_S * 2 ** min(self._idle_answers, 10))
         self._idle_answers += 1
-        self._not_before = call.sent_at + idle_s
+        self._idle_until = call.sent_at + idle_s
 
     def _end_session(self) -> None:
         if self._has_said_goodbye:

@@ -109,7 +109,9 @@ class InlineEngine:
         return cast("T", outcome)
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return read_once(self._connection, work)
+        # Nobody writes meanwhile: there is but one connection, and this never waits.
+        with _translated():
+            return drive(work(SqliteTx(self._connection)))
 
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)

@@ -25,8 +25,8 @@ from crawlfleet.testing.processes import crash
 
 T = TypeVar("T")
 _READS = frozenset({
-    "leader", "live", "held", "deliveries", "ready_lanes", "ready_heads", "lanes", "due", "overdue", "paused_queues",
-    "secret_hash", "leases", "nodes", "clusters", "events_after", "last_event", "totals", "count_rows", "tasks",
+    "leader", "live", "held", "placement_view", "deliveries", "ready_lanes", "ready_heads", "lanes", "due", "overdue",
+    "paused_queues", "secret_hash", "leases", "nodes", "clusters", "events_after", "last_event", "totals", "count_rows", "tasks",
     "list_tasks", "executions", "execution", "parents", "dead_letters", "dead_letter_groups",
 })  # fmt: skip
 
@@ -89,7 +89,10 @@ class FaultyStore:
 
     async def _call(self, name: str, method: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
         rng, faults = self._rng, self.faults
-        await asyncio.sleep(rng.random() * 0.002)
+        # Time passes on one side of the commit or on the other, or not at all: each timer costs the simulation.
+        side = rng.random()
+        if side < 0.4:
+            await asyncio.sleep(side * 0.005)
         if faults.unavailable and rng.random() < faults.unavailable:
             raise StoreUnavailable("simulated: the store is away")
         await self._count_down(parity=0)
@@ -97,7 +100,8 @@ class FaultyStore:
         await self._count_down(parity=1)
         if name not in _READS and faults.unanswered and rng.random() < faults.unanswered:
             raise OutcomeUnknown("simulated: committed, not answered")
-        await asyncio.sleep(rng.random() * 0.001)
+        if side > 0.7:
+            await asyncio.sleep((side - 0.7) * 0.005)
         return result
 
     async def _count_down(self, parity: int) -> None:
