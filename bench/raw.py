@@ -1,4 +1,7 @@
-"""The raw limit: insert, claim and complete in batches, three bare statements on the same database."""
+"""The raw limit: a queue of one table, insert, claim the oldest and complete in batches, three bare statements.
+
+No node is chosen, no history, event or counter is written, and nothing is fenced: what a queue costs at the least.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,15 @@ from typing import Protocol
 import asyncpg
 
 PAYLOAD = b'{"url":"https://example.com/' + b"x" * 268 + b'"}'
+
+CLAIM_SQLITE = (
+    "UPDATE raw SET status = 1, node = ?, at = ? "
+    "WHERE id IN (SELECT id FROM raw WHERE status = 0 ORDER BY id LIMIT ?) RETURNING id"
+)
+CLAIM_POSTGRES = (
+    "WITH picked AS MATERIALIZED (SELECT id FROM raw WHERE status = 0 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED) "
+    "UPDATE raw SET status = 1, node = $1, at = $2 FROM picked WHERE raw.id = picked.id RETURNING raw.id"
+)
 
 
 class RawTable(Protocol):
@@ -28,6 +40,7 @@ class RawSqlite:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -65536"):
             self._db.execute(f"PRAGMA {pragma}")
         self._db.execute("CREATE TABLE raw (id INTEGER PRIMARY KEY, status INT, node INT, at INT, payload BLOB)")
+        self._db.execute("CREATE INDEX ready ON raw (id) WHERE status = 0")
         self._next = 1
 
     async def insert(self, count: int) -> list[int]:
@@ -39,13 +52,13 @@ class RawSqlite:
         return ids
 
     async def cycle(self, count: int) -> None:
-        ids = await self.insert(count)
+        await self.insert(count)
         now = time.time_ns() // 1_000_000
         self._db.execute("BEGIN IMMEDIATE")
-        self._db.executemany("UPDATE raw SET status = 1, node = ?, at = ? WHERE id = ?", [(7, now, i) for i in ids])
+        ids = self._db.execute(CLAIM_SQLITE, (7, now, count)).fetchall()
         self._db.execute("COMMIT")
         self._db.execute("BEGIN IMMEDIATE")
-        self._db.executemany("UPDATE raw SET status = 2, at = ? WHERE id = ?", [(now, i) for i in ids])
+        self._db.executemany("UPDATE raw SET status = 2, at = ? WHERE id = ?", [(now, i) for (i,) in ids])
         self._db.execute("COMMIT")
 
     def close(self) -> None:
@@ -70,11 +83,9 @@ class RawPostgres:
         await self._db.copy_records_to_table("raw", records=rows)
 
     async def cycle(self, count: int) -> None:
-        ids = await self.insert(count)
+        await self.insert(count)
         now = time.time_ns() // 1_000_000
-        await self._db.execute(
-            "UPDATE raw SET status = 1, node = $2, at = $3 WHERE id = ANY($1::bigint[])", ids, 7, now
-        )
+        ids = [row[0] for row in await self._db.fetch(CLAIM_POSTGRES, 7, now, count)]
         await self._db.execute("UPDATE raw SET status = 2, at = $2 WHERE id = ANY($1::bigint[])", ids, now)
 
 
@@ -94,6 +105,7 @@ async def raw_postgres(dsn: str) -> AsyncIterator[RawTable]:
         await connection.execute(
             "CREATE TABLE raw (id BIGINT PRIMARY KEY, status INT, node BIGINT, at BIGINT, payload BYTEA)"
         )
+        await connection.execute("CREATE INDEX ready ON raw (id) WHERE status = 0")
         yield RawPostgres(connection)
     finally:
         await connection.close()

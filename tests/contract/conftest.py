@@ -36,7 +36,7 @@ class EmptiedPostgres:
         self._dsn = dsn
         self._seeds = seeds
 
-    async def empty(self) -> None:
+    async def open(self) -> Engines:
         connection = await asyncpg.connect(self._dsn)
         try:
             await connection.execute("; ".join(f"DELETE FROM {name}" for name in tables.metadata.tables))
@@ -45,6 +45,29 @@ class EmptiedPostgres:
                     await connection.copy_records_to_table(name, records=rows)
         finally:
             await connection.close()
+        return self.engines
+
+    async def close(self) -> None:
+        """It is used again."""
+
+
+class CopiedSqlite:
+    def __init__(self, path: Path, backend: str) -> None:
+        self._path = path
+        self._backend = backend
+        self._opened: list[QueryEngine] = []
+
+    async def open(self) -> Engines:
+        return self._one(), self._one()
+
+    def _one(self) -> QueryEngine:
+        is_threaded = self._backend == "sqlite"
+        self._opened.append(SqliteEngine(self._path, synchronous="OFF") if is_threaded else InlineEngine(self._path))
+        return self._opened[-1]
+
+    async def close(self) -> None:
+        for engine in self._opened:
+            await engine.close()
 
 
 @pytest.fixture(scope="session")
@@ -72,27 +95,17 @@ async def emptied_postgres(postgres_server: PostgresServer) -> AsyncIterator[Emp
 
 
 @pytest.fixture
-def database(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> EmptiedPostgres | Path:
+def database(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> EmptiedPostgres | CopiedSqlite:
     """Only what the backend of the test needs is started."""
     if backend == "postgres":
         postgres: EmptiedPostgres = request.getfixturevalue("emptied_postgres")
         return postgres
     path = tmp_path / "fleet.sqlite3"
     shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
-    return path
+    return CopiedSqlite(path, backend)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def engines(backend: str, database: EmptiedPostgres | Path) -> AsyncIterator[Engines]:
-    if isinstance(database, EmptiedPostgres):
-        await database.empty()
-        yield database.engines
-        return
-    opened: Engines
-    if backend == "sqlite":
-        opened = SqliteEngine(database, synchronous="OFF"), SqliteEngine(database, synchronous="OFF")
-    else:
-        opened = InlineEngine(database), InlineEngine(database)
-    yield opened
-    for engine in opened:
-        await engine.close()
+async def engines(database: EmptiedPostgres | CopiedSqlite) -> AsyncIterator[Engines]:
+    yield await database.open()
+    await database.close()

@@ -76,3 +76,11 @@ async def totals_are_exact_while_many_write_and_the_counters_are_folded(store: S
     await asyncio.gather(fold(), *(work() for _ in range(4)))
     assert await kit.second.totals() == await kit.second.count_rows() == {TaskStatus.COMPLETED: 60}
     assert seen == sorted(seen)
+
+
+async def two_that_fold_at_once_count_nothing_twice(store: Store, kit: Kit) -> None:
+    term = await kit.term()
+    for _ in range(10):
+        await kit.submit(2)
+        await asyncio.gather(store.fold_counters(term), kit.second.fold_counters(term))
+    assert await kit.second.totals() == {TaskStatus.PENDING: 20}

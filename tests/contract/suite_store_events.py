@@ -48,7 +48,7 @@ async def a_submitted_a_failed_a_cancelled_and_a_moved_task_have_their_events(st
 async def every_change_of_a_node_has_its_event(store: Store, kit: Kit) -> None:
     term = await kit.term()
     node = await kit.open_session(await kit.join())
-    await _tells(kit, lambda: kit.join(), "node.registered")
+    await _tells(kit, kit.join, "node.registered")
     await _tells(kit, lambda: kit.renew(node), "node.online")
     await _tells(kit, lambda: store.hold(node.id, None, True, kit.now), "node.draining")
     await _tells(kit, lambda: store.hold(node.id, None, False, kit.now), "node.online")
@@ -189,6 +189,15 @@ async def nothing_is_lost_or_doubled_while_others_write_and_the_relay_runs(store
     assert sorted(submitted) == [task.id for task in added]
     assert [event.number for event in everything] == list(range(1, len(everything) + 1))
     assert everything[: len(relayed)] == relayed
+
+
+async def two_that_relay_at_once_number_nothing_twice(store: Store, kit: Kit) -> None:
+    term = await kit.term()
+    await kit.events()
+    for _ in range(10):
+        tasks = await kit.submit(2)
+        first, second = await asyncio.gather(store.relay(term, 10), kit.second.relay(term, 10))
+        assert [event.data["task"] for event in first + second] == tasks
 
 
 async def _tells(kit: Kit, change: Callable[[], Awaitable[object]], kind: str, task: int | None = None) -> None:

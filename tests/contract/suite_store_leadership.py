@@ -113,6 +113,25 @@ async def writes_of_a_term_that_never_was_change_nothing(store: Store, kit: Kit)
                 await write(99)
 
 
+async def writes_of_a_term_that_was_resigned_change_nothing(store: Store, kit: Kit) -> None:
+    writes = await _writes_under_a_term(kit)
+    term = await _next_term(kit)
+    await store.resign(term)
+    async with kit.unchanged():
+        assert not await store.beat(term)
+        for write in writes.values():
+            with pytest.raises(NotLeader):
+                await write(term)
+
+
+async def nobody_writes_before_the_first_election(store: Store, kit: Kit) -> None:
+    writes = await _writes_under_a_term(kit)
+    async with kit.unchanged():
+        for write in writes.values():
+            with pytest.raises(NotLeader):
+                await write(0)
+
+
 async def a_leader_replaced_while_it_writes_is_refused_or_done_before(store: Store, kit: Kit) -> None:
     """Either the write was whole before the new term began, or it is refused."""
     for _ in range(ROUNDS):
@@ -158,7 +177,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "note_heartbeats": lambda term: store.note_heartbeats([(node.id, b"{}")], term, now),
         "record": lambda term: store.record([EventBatch(Kind.NODE_UNAVAILABLE, shared={"a": 1})], now, term),
         "relay": lambda term: store.relay(term, 10),
-        "fold_counters": lambda term: store.fold_counters(term),
+        "fold_counters": store.fold_counters,
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
     }
     assert done in await kit.second.tasks([done])

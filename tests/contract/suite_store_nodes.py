@@ -16,7 +16,7 @@ ROUNDS = 20
 async def a_registered_node_is_pending_and_keeps_what_it_said(store: Store, kit: Kit) -> None:
     description = NodeDescription(
         "worker 1", "the big one", "eu", "10.0.0.1", 9000, "gpu", "eu-west", 2.5, 8, ("echo",),
-        (("javascript_rendering", 1.0), ("content_types", ("html", "pdf"))), (("cpu", 8.0),), "worker-001", True, 90_000,
+        (("javascript_rendering", 1.0), ("content_types", ("html", "pdf"))), (("cpu", 8.0),), "worker-001", True, 9_000,
     )  # fmt: skip
     node = await store.register(NewNode(kit.ids.one(), "key", "secret", description), kit.now)
     (record,) = await kit.second.nodes()

@@ -106,7 +106,7 @@ async def a_cancelled_task_is_no_dead_letter(store: Store, kit: Kit) -> None:
 async def dead_letters_are_grouped_by_cause(store: Store, kit: Kit) -> None:
     node = await kit.node()
     runs = await kit.run(node, 4)
-    messages = ["page 17 of 0xdeadbeef is gone", "page 4 of 0xcafe is gone", "no route to host", "page 9 of 0x1 is gone"]
+    messages = ["page 17 of 0xbeef is gone", "page 4 of 0xcafe is gone", "no route to host", "page 9 of 0x1 is gone"]
     for run, message in zip(runs, messages, strict=True):
         kit.later()
         await kit.fail(run, message)

@@ -29,10 +29,10 @@ from crawlfleet.wire.sync import (
     SyncDown,
     SyncUp,
     SyncVerdict,
-)
+)  # fmt: skip
 
 P = ParamSpec("P")
-LEASE_MS, SYNC_MS = 9_000, 3_000
+LEASE_MS = 9_000
 
 
 class _Selector(selectors.SelectSelector):
@@ -119,16 +119,14 @@ class Call:
 class Master:
     """Behaves like a master, says what it is told to say, and can be made to fail.
 
-    With `is_manual` it only takes calls, and the test answers each.
+    `is_manual`: it only takes calls, and the test answers each. `is_losing_answers`: it acts, and nothing comes back.
     """
 
     def __init__(self) -> None:
         self.opens: list[OpenUp] = []
         self.calls: list[Call] = []
         self.taken: list[OutcomeBody] = []
-        self.is_manual = self.is_hung = self.is_down = False
-        self.is_losing_answers = False
-        """Calls arrive and are acted upon, but nothing comes back."""
+        self.is_manual = self.is_hung = self.is_down = self.is_losing_answers = False
         self.delay_s = 0.0
         self.standing = SyncDown(SyncVerdict.OK)
         """Said in each answer: verdict, drain and slots."""
@@ -155,7 +153,6 @@ class Master:
         self.say(assignments=[assignment(execution, timeout_s) for execution in executions])
 
     def ends(self) -> dict[int, list[End]]:
-        """How each execution ended, as taken from outcomes; each outcome counted once however often it came."""
         ends: dict[int, list[End]] = {}
         for one in self.taken:
             ends.setdefault(one.execution, []).append(End(one.end))
@@ -167,7 +164,7 @@ class Master:
         if self.open_error is not None:
             raise self.open_error
         self.session += 1
-        return OpenDown(self.session, LEASE_MS, SYNC_MS, self._take(up.outcomes))
+        return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes))
 
     async def sync(self, up: SyncUp) -> SyncDown:
         call = Call(up, monotonic(), asyncio.get_running_loop().create_future())
@@ -185,7 +182,6 @@ class Master:
         return down
 
     async def next_call(self) -> Call:
-        """The next sync to arrive from now on."""
         self._arrived.clear()
         await self._arrived.wait()
         return self.calls[-1]
@@ -202,8 +198,7 @@ class Master:
         if self._to_say or acknowledged or call.up.is_leaving:
             self._speak(call, acknowledged)
         else:
-            loop = asyncio.get_running_loop()
-            loop.call_later(call.up.wait_ms / 1000, lambda: call.reply(self.standing))
+            asyncio.get_running_loop().call_later(call.up.wait_ms / 1000, lambda: call.reply(self.standing))
 
     def _take(self, outcomes: list[OutcomeBody]) -> list[int]:
         self.taken += [one for one in outcomes if one.execution not in {known.execution for known in self.taken}]
@@ -211,15 +206,8 @@ class Master:
 
     def _speak(self, call: Call, acknowledged: list[int] | None = None) -> None:
         said, self._to_say = self._to_say, []
-        call.reply(
-            msgspec.structs.replace(
-                self.standing,
-                assignments=[one for down in said for one in down.assignments],
-                recalls=[one for down in said for one in down.recalls],
-                stops=[one for down in said for one in down.stops],
-                acknowledged=acknowledged or [],
-            )
-        )
+        fields = {k: [one for down in said for one in getattr(down, k)] for k in ("assignments", "recalls", "stops")}
+        call.reply(msgspec.structs.replace(self.standing, acknowledged=acknowledged or [], **fields))
 
 
 @dataclass(eq=False)
@@ -274,10 +262,9 @@ class Node:
     def said(self, name: str) -> list[dict[str, object]]:
         return [data for _, said, data in self.events if said == name]
 
-    def ended(self) -> dict[int, list[object]]:
-        ends: dict[int, list[object]] = {}
+    def ended(self) -> dict[object, list[object]]:
+        ends: dict[object, list[object]] = {}
         for data in self.said("execution_ended"):
-            assert isinstance(data["execution"], int)
             ends.setdefault(data["execution"], []).append(data["end"])
         return ends
 
@@ -302,12 +289,11 @@ async def node(
         measure=MeasurementBody,
         on_event=lambda name, data: events.append((monotonic(), str(name), data)),
     )
-    running = asyncio.get_running_loop().create_task(agent.run())
-    one = Node(agent, masters[0], work, running, events)
+    one = Node(agent, masters[0], work, asyncio.get_running_loop().create_task(agent.run()), events)
     try:
         await asyncio.sleep(0.001)
         yield one
     finally:
         await one.kill()
-        if not running.cancelled():
-            running.result()
+        if not one.running.cancelled():
+            one.running.result()

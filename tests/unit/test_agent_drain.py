@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.execution.agent.agent import Departure
 from crawlfleet.execution.agent.outbox import Outbox
 from crawlfleet.model.execution import End
-from crawlfleet.wire.sync import SyncDown, SyncVerdict
+from crawlfleet.wire.sync import SyncDown, SyncUp, SyncVerdict
 from tests.unit.agent_kit import Master, Work, monotonic, node, recall, virtual
 
 
@@ -56,6 +56,26 @@ async def test_a_drain_that_is_said_in_each_answer_does_not_make_the_node_chatte
         one.master.standing = msgspec.structs.replace(one.master.standing, drain_ms=0)
         await asyncio.sleep(20)
         assert len(one.master.calls) < 15
+
+
+@virtual
+async def test_a_master_that_does_not_park_a_leaving_node_delays_no_outcome(tmp_path: Path) -> None:
+    class Restless(Master):
+        """Sees in each answer that the node drains although it was not told to."""
+
+        async def sync(self, up: SyncUp) -> SyncDown:
+            return await super().sync(msgspec.structs.replace(up, wait_ms=0))
+
+    async with node(tmp_path, Restless()) as one:
+        one.master.give(1)
+        await asyncio.sleep(0.5)
+        one.agent.request_leave(60)
+        await asyncio.sleep(20.1)
+        assert len(one.master.calls) < 60
+        at = monotonic()
+        one.work.end(1)
+        assert await one.running is Departure.LEFT
+        assert monotonic() - at < 0.01
 
 
 @virtual
@@ -162,6 +182,19 @@ async def test_a_node_that_reaches_no_master_leaves_its_outcomes_on_disk(tmp_pat
         (1, End.COMPLETED),
         (2, End.RETURNED),
     ]
+    outbox.close()
+
+
+@virtual
+async def test_what_is_gone_only_after_giving_up_is_on_disk_too(tmp_path: Path) -> None:
+    async with node(tmp_path, Master(), leave_patience_s=2, work=Work(dying_s=30.0)) as one:
+        one.master.give(1)
+        await asyncio.sleep(0.5)
+        one.agent.request_leave(1)
+        assert await one.running is Departure.GAVE_UP
+        assert one.work.alive == set()
+    outbox = Outbox(tmp_path, is_synced=False)
+    assert [(ended.outcome.execution, ended.outcome.end) for ended in outbox.pending()] == [(1, End.STOPPED)]
     outbox.close()
 
 

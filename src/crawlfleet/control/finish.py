@@ -17,7 +17,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import NodeId, TaskId
-from crawlfleet.model.instants import Instant
+from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
@@ -27,6 +27,7 @@ from crawlfleet.wire.sync import OutcomeBody
 from crawlfleet.wire.tasks import unstorable
 
 _GATHER_MOST = 4_000
+_LONGEST_MS = ms(limits.TIMEOUT_S_MAX)
 _TOO_LARGE = b'{"truncated":true}'
 
 Answer = TaskStatus | Refusal
@@ -76,7 +77,11 @@ class Finish:
         told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
         if told:
             applied = await self._store.change(list(told), life.finish(told, now, self._rng), now)
-            answers.update(applied.refused)
+            # A task that has ended has no live execution: whoever still speaks for one is stale, as on the short way.
+            answers.update(
+                (task, _STALE if refusal.code is Code.ALREADY_FINAL else refusal)
+                for task, refusal in applied.refused.items()
+            )
             answers.update(applied.after)
             await tell(self._broker, applied)
         return answers
@@ -95,13 +100,23 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     if error is not None:
         message = body.message[: limits.MESSAGE_CHARS]
         failure = Failure(error, message if not unstorable(message) else ascii(message), body.is_permanent)
-    # A span from the future is a confused node: its word on when it started is worth nothing, its outcome is.
-    ago = body.started_ms_ago
-    started_at = now - ago if ago is not None and ago >= 0 else None
+    if not is_storable(body.task, body.execution):
+        return Refusal(Code.INVALID_INPUT, "no id of a task or no id of an execution", "outcomes")
+    started_at = None if body.started_ms_ago is None else started_before(now, body.started_ms_ago)
     result = _capped(body.result, limits.RESULT_BYTES)
     return Outcome(
         node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at
     )
+
+
+def is_storable(*numbers: int) -> bool:
+    """Whether databases have room for these: one that has not must be refused before it fails a whole batch."""
+    return all(0 <= number < 1 << limits.INTEGER_BITS for number in numbers)
+
+
+def started_before(now: Instant, ms_ago: int) -> Instant | None:
+    """None for a span from the future or longer than anything may run: of a confused node only the outcome counts."""
+    return now - ms_ago if 0 <= ms_ago <= _LONGEST_MS else None
 
 
 def _capped(raw: msgspec.Raw, most: int) -> bytes | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
-from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.control.task_types import TaskTypes, shortened
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids, instants, limits
 from crawlfleet.model.answers import Code, Refusal
@@ -124,7 +124,7 @@ def _run_at(text: str) -> Instant:
     try:
         return instants.from_text(text)
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(str(exc), field="run_at") from exc
+        raise InvalidInput(shortened(str(exc)), field="run_at") from exc
 
 
 def _parents(texts: Sequence[str]) -> tuple[int, ...]:

@@ -10,22 +10,24 @@ Nothing here remembers what was delivered: a lost answer is made good by the nex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Protocol
 
 import msgspec
 
-from crawlfleet.control.finish import Finish
+from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.model.ids import NodeId
+from crawlfleet.model.answers import Refusal
+from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.status import NodeStatus, Recall
-from crawlfleet.model.task import LiveTask
+from crawlfleet.model.step import Decide, Step
+from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.broker import LEADER, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import NodeStore, Renewal, Renewed, TaskStore
@@ -154,13 +156,32 @@ class Sync:
 
     async def _start(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
         now = self._clock.now()
-        # Of two for one task only one can be the live execution's; the store refuses the other by its fence.
-        told = {body.task: life.Start(node, body.execution, now - max(0, body.started_ms_ago)) for node, body in starts}
-        await self._store.change(list(told), life.start(told), now)
+        told: dict[TaskId, list[life.Start]] = {}
+        for node, body in starts:
+            if is_storable(body.task, body.execution):
+                started_at = started_before(now, body.started_ms_ago)
+                start = life.Start(node, body.execution, now if started_at is None else started_at)
+                told.setdefault(body.task, []).append(start)
+        await self._store.change(list(told), _start_of_live(told), now)
         return [None] * len(starts)
 
 
+def _start_of_live(told: Mapping[TaskId, Sequence[life.Start]]) -> Decide:
+    """Of several for one task only one can be its live execution's; whichever else is there is refused by its fence."""
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        starts = told[row.id]
+        start = next((start for start in starts if start.execution == row.execution), starts[0])
+        return life.start({row.id: start})(row, policy)
+
+    return decide
+
+
 def _check(up: SyncUp) -> None:
+    if not is_storable(up.node, up.session, up.number):
+        raise InvalidInput(f"numbers of at most {limits.INTEGER_BITS} bits", field="number")
+    if len(up.started) > 2 * limits.SLOTS_MAX:
+        raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="started")
     if len(up.outcomes) > limits.OUTCOMES_PER_SYNC:
         raise InvalidInput(f"at most {limits.OUTCOMES_PER_SYNC}", field="outcomes")
     if len(up.held) > 2 * limits.SLOTS_MAX:

@@ -9,6 +9,7 @@ import jsonschema_rs
 import msgspec
 
 from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
@@ -45,5 +46,11 @@ class TaskTypes:
             return None
         for error in validator.iter_errors(msgspec.json.decode(parameters)):
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            return Refusal(Code.INVALID_INPUT, error.message, f"parameters{path}")
+            return Refusal(Code.INVALID_INPUT, shortened(error.message), shortened(f"parameters{path}"))
         return None
+
+
+def shortened(text: str) -> str:
+    """Its beginning and its end: what is refused may be a megabyte, and a batch has thousands of them."""
+    most = limits.NAME_CHARS
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"

@@ -87,7 +87,7 @@ def _round_up(name: str, amount: float) -> float:
     step = 64.0 if name == "memory_mb" else 0.25
     if name == "memory_mb" and amount > 1024:
         step = 256.0
-    return math.ceil(amount / step - 1e-9) * step
+    return max(1, math.ceil(amount / step - 1e-9)) * step
 
 
 def _name_of(content: object) -> int:

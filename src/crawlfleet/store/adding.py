@@ -9,12 +9,13 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.transitions import DONE_COLUMNS, parent_ended
+from crawlfleet.store.transitions import parent_ended
 from crawlfleet.store.tx import Engine, Row, Tx
 
 TASK_COLUMNS = ("id", "project", "workflow", "name", "created_at", "parameters", "spec")
@@ -42,10 +43,10 @@ class _Adding:
         self._now = now
         self._journal = Journal()
         self._tasks: list[Row] = []
+        self._pending: list[Row] = []
         self._live: list[Row] = []
         self._done: list[Row] = []
         self._edges: list[Row] = []
-        self._ready: dict[int, list[TaskId]] = {}
         self._parents: dict[TaskId, TaskStatus | None] = {}
 
     async def add(self, submissions: Sequence[Submission]) -> Added:
@@ -59,7 +60,7 @@ class _Adding:
         await self._write()
         await self._keep_answers(submissions, fresh, answers)
         settled = self._settle_twins(submissions, answers)
-        return Added(settled, self._ready)
+        return Added(settled, self._ready())
 
     # -- idempotency
 
@@ -125,6 +126,15 @@ class _Adding:
 
     # -- tasks
 
+    def _ready(self) -> dict[LaneId, list[TaskId]]:
+        ready: dict[LaneId, list[TaskId]] = {}
+        for task, lane, _ in self._pending:
+            ready.setdefault(lane, []).append(task)
+        for row in self._live:
+            if row[1] == _PENDING:
+                ready.setdefault(row[2], []).append(row[0])
+        return ready
+
     async def _look_up_parents(self, wanted: set[TaskId]) -> None:
         if not wanted:
             return
@@ -137,6 +147,8 @@ class _Adding:
             self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
 
     def _answer(self, submission: Submission) -> SubmissionAnswer:
+        if not any(type(item) is Refusal or item.parents for item in submission.items):  # type: ignore[union-attr]
+            return SubmissionAnswer([self._accept(item) for item in submission.items])  # type: ignore[arg-type]
         refused = [self._refusal(item) for item in submission.items]
         if submission.is_atomic and any(refused):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
@@ -160,9 +172,9 @@ class _Adding:
             (item.id, item.project, item.workflow, item.name, item.created_at, item.parameters, item.spec)
         )
         due_at = item.due_at if item.due_at is not None and item.due_at > self._now else None
-        if not item.parents:
-            status = _PENDING if due_at is None else _WAITING
-            return self._accept_live(item, status, due_at, 0)
+        if due_at is None and not item.parents:
+            self._pending.append((item.id, item.lane, item.timeout_s))
+            return Accepted(item.id, _PENDING, item.created_at, item.priority)
         for parent in item.parents:
             ended = self._parents[parent]
             if ended is not None and ended is not TaskStatus.COMPLETED:
@@ -176,8 +188,6 @@ class _Adding:
         self._live.append((
             item.id, int(status), item.lane, 1, 0, 0, 0, waits, due_at, item.timeout_s, 0, 0, 0, 0, None, None, None,
         ))  # fmt: skip
-        if status is _PENDING:
-            self._ready.setdefault(item.lane, []).append(item.id)
         return Accepted(item.id, status, item.created_at, item.priority)
 
     def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
@@ -190,13 +200,17 @@ class _Adding:
         if not self._tasks:
             return
         await self._tx.insert(tables.task, TASK_COLUMNS, self._tasks)
+        if self._pending:
+            await self._tx.add_pending(self._pending)
         if self._live:
             await self._tx.insert(tables.live, codec.LIVE_COLUMNS, self._live)
         if self._done:
-            await self._tx.insert(tables.done, DONE_COLUMNS, self._done)
+            await self._tx.insert(tables.done, codec.DONE_COLUMNS, self._done)
         if self._edges:
             await self._tx.insert(tables.dependency, ("parent", "child"), self._edges)
-        for (lane, status), count in Counter((row[2], row[1]) for row in [*self._live, *self._done]).items():
+        counts = Counter((row[1], int(_PENDING)) for row in self._pending)
+        counts.update((row[2], row[1]) for row in [*self._live, *self._done])
+        for (lane, status), count in counts.items():
             self._journal.moved(self._lanes[lane].project, None, codec.STATUSES[status], count)
         self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
         if self._done:

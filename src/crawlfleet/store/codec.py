@@ -13,10 +13,11 @@ from crawlfleet.model.execution import ExecutionRecord, Failure
 from crawlfleet.model.node import Measurement, NodeDescription
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
-from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.store import Accepted, SubmissionAnswer
 
 LIVE_COLUMNS = LiveTask._fields
+DONE_COLUMNS = FinalTask._fields
 STATUSES = {int(status): status for status in TaskStatus}
 RECALLS = {int(recall): recall for recall in Recall}
 

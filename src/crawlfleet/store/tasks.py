@@ -17,7 +17,7 @@ from crawlfleet.ports.store import Applied, Assignment, Delivery
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.transitions import DONE_COLUMNS, LIVE_LIST, UNKNOWN_TASK, Transition
+from crawlfleet.store.transitions import LIVE_LIST, UNKNOWN_TASK, Transition
 from crawlfleet.store.tx import Engine, Row, Tx
 
 OPEN_SESSIONS = (
@@ -31,7 +31,7 @@ DELIVERIES = (
     "SELECT t.id, n.task_type, t.parameters FROM task t JOIN live l ON l.id = t.id JOIN lane n ON n.id = l.lane "
     "WHERE t.id AMONG($1)"
 )
-LOCK_FINAL = f"SELECT {', '.join(DONE_COLUMNS)} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
+LOCK_FINAL = f"SELECT {', '.join(codec.DONE_COLUMNS)} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
 DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 _NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")
@@ -124,41 +124,25 @@ async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Ins
 
 
 async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
-    told: dict[Row, Outcome] = {}
-    for outcome in outcomes:
-        told.setdefault((outcome.task, outcome.execution, outcome.node), outcome)
-    taken = await tx.take_held(list(told))
+    told: dict[Row, Row] = {}
+    for said in outcomes:
+        key = (said.task, said.execution, said.node)
+        told.setdefault(key, (*key, said.started_at, said.result, said.metrics))
+    moved = await tx.complete(list(told.values()), now)
     transition = Transition(tx, lanes, now)
     applied, journal = transition.applied, transition.journal
-    await lanes.load(tx, {row[2] for row in taken})
-    executions, finals = [], []
-    for row in taken:
-        (task, _, lane, round_, retries, losses, deaths, _, _, timeout_s, _, node, session, execution, assigned_at,
-         started_at, _) = row  # fmt: skip
-        outcome = told[task, execution, node]
-        if started_at is None:
-            started_at = outcome.started_at
-        executions.append((
-            execution, task, round_, retries, node, session, 1, assigned_at, started_at, now, None, None, 0,
-            outcome.result, outcome.metrics,
-        ))  # fmt: skip
-        finals.append((
-            task, 10, lane, round_, retries, losses, deaths, timeout_s, node, execution, assigned_at, started_at, now,
-            None,
-        ))  # fmt: skip
-    for (lane, have), count in Counter((row[2], row[1]) for row in taken).items():
-        journal.moved(lanes[lane].project, codec.STATUSES[have], _COMPLETED, count)
-    if taken:
-        await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, executions)
-        await tx.insert(tables.done, DONE_COLUMNS, finals)
-        tasks = [row[0] for row in taken]
-        each = {"task": tasks, "execution": [row[0] for row in executions], "node": [row[4] for row in executions]}
+    if moved:
+        tasks, executions, nodes, in_lanes, had = zip(*moved, strict=True)
+        await lanes.load(tx, set(in_lanes))
+        for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
+            journal.moved(lanes[lane].project, codec.STATUSES[have], _COMPLETED, count)
+        each = {"task": tasks, "execution": executions, "node": nodes}
         journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
         applied.after = dict.fromkeys(tasks, _COMPLETED)
-        applied.freed = [(row[4], row[1]) for row in executions]
+        applied.freed = list(zip(nodes, tasks, strict=True))
         await transition.release_children(applied.after)
-    if len(taken) != len(outcomes):
-        await _explain_stale(tx, outcomes, {row[0] for row in taken}, applied)
+    if len(moved) != len(outcomes):
+        await _explain_stale(tx, outcomes, {row[0] for row in moved}, applied)
     return await transition.write()
 
 

@@ -37,7 +37,6 @@ CHILDREN = "SELECT parent, child FROM dependency WHERE parent AMONG($1)"
 FORGET_CHILDREN = "DELETE FROM dependency WHERE parent AMONG($1)"
 FINAL_AMONG = "SELECT id FROM done WHERE id AMONG($1)"
 DELETE_LIVE = "DELETE FROM live WHERE id AMONG($1)"
-DONE_COLUMNS = FinalTask._fields
 DEAD_LETTER_COLUMNS = (
     "task", "round", "project", "task_type", "cause", "error", "message", "is_permanent", "buried_at",
 )  # fmt: skip
@@ -160,7 +159,7 @@ class Transition:
             await tx.update(tables.live, codec.LIVE_COLUMNS, [_plain(row) for row in self._updates.values()])
         if self._finals:
             await tx.execute(DELETE_LIVE, list(self._finals))
-            await tx.insert(tables.done, DONE_COLUMNS, [_plain(row) for row in self._finals.values()])
+            await tx.insert(tables.done, codec.DONE_COLUMNS, [_plain(row) for row in self._finals.values()])
         if self._executions:
             await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, self._executions)
         if self._dead_letters:

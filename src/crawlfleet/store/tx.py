@@ -45,8 +45,13 @@ class Tx(Protocol):
         """Hot. (task, lane, node, session, execution): pending -> assigned; the tasks that moved."""
         ...
 
-    async def take_held(self, holds: Sequence[Row]) -> Sequence[Row]:
-        """Hot. (task, execution, node): remove the live rows held just so; the rows, as LiveTask columns."""
+    async def add_pending(self, rows: Sequence[Row]) -> None:
+        """Hot. (task, lane, timeout_s): new live rows that wait for nothing."""
+        ...
+
+    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        """Hot. (task, execution, node, started_at, result, metrics): live -> done for rows held just so, with their
+        execution kept; (task, execution, node, lane, status before) of those that moved."""
         ...
 
 

@@ -31,7 +31,7 @@ from crawlfleet.ports.store import (
     Store,
     Submission,
     SubmissionAnswer,
-)  # fmt: skip
+)
 from crawlfleet.scheduling import life
 from crawlfleet.store import tables
 from crawlfleet.store.store import SqlStore

@@ -6,6 +6,7 @@ database holds) is looked for in the raw bytes, which costs nothing when there i
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,11 @@ import msgspec
 
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.wire import locate
 
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.LABEL_CHARS)]
 Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
+Labels = Annotated[list[Label], msgspec.Meta(max_length=limits.LABELS)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
@@ -35,14 +38,14 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, f
     name: Name | None = None
     cluster: Label | None = None
     priority: Annotated[int, msgspec.Meta(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)] = limits.PRIORITY_DEFAULT
-    min_resources: dict[Label, Amount] = {}
-    capabilities: dict[Label, bool | float | Label | list[Label]] = {}
+    min_resources: Annotated[dict[Label, Amount], msgspec.Meta(max_length=limits.LABELS)] = {}
+    capabilities: Annotated[dict[Label, bool | float | Label | Labels], msgspec.Meta(max_length=limits.LABELS)] = {}
     node_type: Label | None = None
     schedule_strategy: Label | None = None
     target_region: Label | None = None
     require_region: bool = False
     content_features: dict[Label, Any] = {}
-    categories: Annotated[list[Label], msgspec.Meta(max_length=limits.LABELS)] = []
+    categories: Labels = []
     queue: Label = "default"
     depends_on: Annotated[list[Label], msgspec.Meta(max_length=limits.PARENTS)] = []
     run_at: str | None = None
@@ -72,12 +75,12 @@ _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _PATH = re.compile(r" - at `\$\.?(.*?)`$")
 _UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`")
 _MISSING_FIELD = re.compile(r"missing required field `(.*?)`")
+_PATH_CHARS = 1_000
 _LONG_DIGITS = re.compile(rb"[0-9]{18,}|[eE]\+?[0-9]{3,}")
-_DEPTH_MESSAGE = f"nested deeper than {limits.JSON_DEPTH} levels"
 
 
 def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
-    """The tasks of a JSON array, each read or refused. Raises msgspec.DecodeError when it is no array at all."""
+    """The tasks of a JSON array, each read or refused. Raises msgspec.MsgspecError when it is no array at all."""
     try:
         tasks: Sequence[TaskBody | Refusal] = _BATCH.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -88,19 +91,20 @@ def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
 def read_task(raw: bytes | msgspec.Raw) -> TaskBody | Refusal:
     try:
         return examined(_ONE.decode(raw))
-    except RecursionError:
-        return Refusal(Code.INVALID_INPUT, _DEPTH_MESSAGE)
-    except UnicodeDecodeError:
-        return Refusal(Code.INVALID_INPUT, "not valid UTF-8")
-    except msgspec.MsgspecError as exc:
+    except msgspec.ValidationError as exc:
         return refusal_of(exc)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
+        if found := locate.fault(bytes(raw)):
+            return Refusal(Code.INVALID_INPUT, found.detail, found.field)
+        return Refusal(Code.INVALID_INPUT, _said(exc))
 
 
 def task_body(fields: Mapping[str, Any]) -> TaskBody | Refusal:
     """A task from Python values, under the same rules as one from the wire."""
     try:
-        return read_task(msgspec.json.encode(fields))
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError, OverflowError) as exc:
+        # Not by msgspec, which writes null for a number that is not finite.
+        return read_task(json.dumps(fields, allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError) as exc:
         return Refusal(Code.INVALID_INPUT, f"cannot be written as JSON: {exc}")
 
 
@@ -133,11 +137,25 @@ def refusal_of(exc: msgspec.MsgspecError) -> Refusal:
     return Refusal(Code.INVALID_INPUT, detail, field)
 
 
-def _decode_array(body: bytes) -> list[msgspec.Raw]:
+def _decode_array(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     try:
         return _RAWS.decode(body)
-    except (RecursionError, UnicodeDecodeError) as exc:
-        raise msgspec.DecodeError(_DEPTH_MESSAGE if isinstance(exc, RecursionError) else "not valid UTF-8") from exc
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
+        if (found := locate.elements(body)) is None:
+            raise msgspec.DecodeError(_said(exc)) from exc
+        return found
+
+
+def _said(exc: Exception) -> str:
+    match exc:
+        case RecursionError():
+            return locate.DEPTH_MESSAGE
+        case UnicodeDecodeError():
+            return locate.UTF8_MESSAGE
+        case _:
+            return str(exc)
 
 
 def _is_suspicious(raw: bytes) -> bool:
@@ -153,28 +171,30 @@ def _is_suspicious(raw: bytes) -> bool:
 def _walk_refusal(raw: bytes, field: str) -> Refusal | None:
     try:
         value = msgspec.json.decode(raw)
-    except RecursionError:
-        return Refusal(Code.INVALID_INPUT, _DEPTH_MESSAGE, field)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        return Refusal(Code.INVALID_INPUT, str(exc), field)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
+        return Refusal(Code.INVALID_INPUT, locate.complaint(raw) or str(exc), field)
     stack: list[tuple[Any, str, int]] = [(value, field, 1)]
     while stack:
         value, path, depth = stack.pop()
         if complaint := _complaint(value, depth):
-            return Refusal(Code.INVALID_INPUT, complaint, path)
+            return Refusal(Code.INVALID_INPUT, complaint, _shown(path))
         if isinstance(value, dict):
             for key, inner in value.items():
                 if complaint := _complaint(key, depth):
-                    return Refusal(Code.INVALID_INPUT, f"a key {complaint}", path)
-                stack.append((inner, f"{path}.{key}", depth + 1))
+                    return Refusal(Code.INVALID_INPUT, f"a key {complaint}", _shown(path))
+                stack.append((inner, f"{path}.{key}"[:_PATH_CHARS], depth + 1))
         elif isinstance(value, list):
             stack.extend((inner, f"{path}[{position}]", depth + 1) for position, inner in enumerate(value))
     return None
 
 
+def _shown(path: str) -> str:
+    return path if len(path) <= limits.NAME_CHARS else f"{path[: limits.NAME_CHARS]}..."
+
+
 def _complaint(value: Any, depth: int) -> str | None:
     if depth > limits.JSON_DEPTH:
-        return _DEPTH_MESSAGE
+        return locate.DEPTH_MESSAGE
     if isinstance(value, str):
         return unstorable(value)
     if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:
@@ -199,4 +219,19 @@ def _text_refusal(task: TaskBody) -> Refusal | None:
         value: str | None = getattr(task, field)
         if value is not None and (complaint := unstorable(value)):
             return Refusal(Code.INVALID_INPUT, complaint, field)
+    if task.min_resources or task.capabilities or task.categories:
+        for field in ("min_resources", "capabilities", "categories"):
+            if complaint := _first_complaint(getattr(task, field)):
+                return Refusal(Code.INVALID_INPUT, complaint, field)
+    return None
+
+
+def _first_complaint(labels: Any) -> str | None:
+    """Of the texts in a label, a list of labels, or a mapping to such."""
+    if isinstance(labels, str):
+        return unstorable(labels)
+    if isinstance(labels, dict):
+        return next(filter(None, map(_first_complaint, (*labels, *labels.values()))), None)
+    if isinstance(labels, list):
+        return next(filter(None, map(_first_complaint, labels)), None)
     return None

@@ -19,12 +19,13 @@ from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
 from crawlfleet.control.node_states import node_state
 from crawlfleet.errors import NotLeader, OutcomeUnknown, Unavailable
-from crawlfleet.model.answers import Code
+from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import IdFactory, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.requirement import Lane, LaneId, Requirement
+from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import LEADER, Broker, Window, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import Applied, Assignment, EventStore, NodeStore, ReadyTasks, TaskStore
@@ -37,6 +38,8 @@ BATCH = 1_000
 QUANTUM = 128
 """How many of one lane go before the next lane of the same rank has its turn."""
 REFILL_BELOW = 500
+CHECKED_LANES = 50
+"""How many lanes, in turn, are compared with the store at each look."""
 LOOK_S = 1.0
 """How old the view of nodes, queues and lanes may be."""
 
@@ -80,6 +83,7 @@ class Dispatcher(LeaderLoop):
         self._paused: set[str] = set()
         self._looked_at = float("-inf")
         self._blocked: set[Requirement] = set()
+        self._checked_lane: LaneId = 0
 
     async def wait(self, pause_s: float) -> None:
         if pause_s > 0:
@@ -132,11 +136,24 @@ class Dispatcher(LeaderLoop):
         view = await self._store.placement_view()
         self._nodes, self._paused = view.nodes, view.paused_queues
         self._clusters = {cluster.name: cluster for cluster in view.clusters}
-        shown = {window.lane for window in await self._broker.ready.windows()}
+        heads = {window.lane: window.head for window in await self._broker.ready.windows()}
         for lane in view.ready_lanes:
-            if lane not in shown:
+            if lane not in heads:
                 await self._refill_lane(lane)
+        await self._look_for_unoffered([lane for lane in view.ready_lanes if heads.get(lane)], heads)
         self._looked_at = self._clock.monotonic()
+
+    async def _look_for_unoffered(self, lanes: Sequence[LaneId], heads: Mapping[LaneId, TaskId]) -> None:
+        """What was committed and never offered: sooner or later the store's head is older than the window's.
+
+        Without this it would wait until its lane runs empty, which a busy lane never does.
+        """
+        turn = sorted(lanes, key=lambda lane: (lane <= self._checked_lane, lane))
+        for lane in turn[:CHECKED_LANES]:
+            self._checked_lane = lane
+            oldest = await self._store.ready_heads(lane, 1)
+            if oldest and oldest[0] < heads[lane]:
+                await self._refill_lane(lane)
 
     def _choose(
         self, windows: Sequence[Window], lanes: Mapping[LaneId, Lane], placer: Placer, now: Instant
@@ -201,6 +218,9 @@ class Dispatcher(LeaderLoop):
                 if row is not None and row.execution == item.execution:
                     applied.after[item.task] = row.status
                     applied.told.add(item.node)
+                else:
+                    is_pending = row is not None and row.status is TaskStatus.PENDING
+                    applied.refused[item.task] = _NOT_TAKEN if is_pending else _NOT_PENDING
             if not applied.after:
                 raise
             return applied
@@ -242,6 +262,10 @@ class Dispatcher(LeaderLoop):
         self._blocked = blocked
         if told:
             await self._store.record(told, now, term)
+
+
+_NOT_TAKEN = Refusal(Code.NODE_NOT_READY, "its node did not take it")
+_NOT_PENDING = Refusal(Code.NOT_READY, "is no longer pending")
 
 
 def _by_lane(batch: Sequence[Assignment]) -> dict[LaneId, list[TaskId]]:

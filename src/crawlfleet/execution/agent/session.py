@@ -44,7 +44,7 @@ class NodeRemoved(Exception):
 
 
 class LeavingUnopened(Exception):
-    """The agent was asked to leave while it had no session and nothing to report."""
+    """The agent was asked to leave, has no session (perhaps because its goodbye was heard) and nothing to report."""
 
 
 class SessionOpener:

@@ -129,7 +129,6 @@ class Syncer:
         self._failures = 0
         self._idle_answers = 0
         self._not_before = self._idle_until = self._clock.monotonic()
-        self._has_said_goodbye = False
         self._ending: Ending | None = None
 
     async def _step(self, group: asyncio.TaskGroup) -> None:
@@ -173,7 +172,6 @@ class Syncer:
             asyncio.timeout(wait_s + ANSWER_S), started,
             has_outcomes=bool(up.outcomes), is_leaving=up.is_leaving,
         )  # fmt: skip
-        self._has_said_goodbye |= up.is_leaving
         self._calls.append(call)
         call.task = group.create_task(self._exchange(call, up), name=f"sync-{self._number}")
 
@@ -234,8 +232,6 @@ class Syncer:
         self._masters.move_on(call.place)
         backoff_s = self._masters.backoff_s(self._failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self._not_before = self._clock.monotonic() + backoff_s
-        # What it carried may be unheard, and a call still parked is likely to be parked in vain.
-        self._parts.news.tell()
 
     def _take(self, call: Call, down: SyncDown) -> None:
         if self._ending is not None:
@@ -282,9 +278,6 @@ class Syncer:
         self._idle_until = call.sent_at + idle_s
 
     def _end_session(self) -> None:
-        if self._has_said_goodbye:
-            # It was heard, and only its answer was lost.
-            self._ending = Ending.LEFT
-        elif self._ending is None:
+        if self._ending is None:
             self._on_event(AgentEvent.SESSION_ENDED, {"session": self._session.number})
             self._ending = Ending.SESSION_ENDED

@@ -36,10 +36,20 @@ ASSIGN = (
     "AS a(id, lane, node, session, execution) "
     "WHERE live.id = a.id AND live.status = 0 AND live.lane = a.lane RETURNING live.id"
 )
-TAKE_HELD = (
-    "DELETE FROM live l USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS h(id, execution, node) "
-    "WHERE l.id = h.id AND l.execution = h.execution AND l.node = h.node RETURNING "
-    + ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
+COMPLETE = (
+    "WITH said AS (SELECT * FROM unnest("
+    "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[]) "
+    "AS s(id, execution, node, told_at, result, metrics)), "
+    "taken AS (DELETE FROM live l USING said s "
+    "WHERE l.id = s.id AND l.execution = s.execution AND l.node = s.node "
+    "RETURNING l.*, s.told_at, s.result, s.metrics), "
+    f"kept AS (INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) "
+    "SELECT execution, id, round, retries, node, session, 1, assigned_at, COALESCE(started_at, told_at), $7::bigint, "
+    "NULL, NULL, 0, result, metrics FROM taken), "
+    f"ended AS (INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}) "
+    "SELECT id, 10, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
+    "COALESCE(started_at, told_at), $7::bigint, NULL FROM taken) "
+    "SELECT id, execution, node, lane, status FROM taken"
 )
 
 
@@ -104,9 +114,13 @@ class PostgresTx:
         records = await self._connection.fetch(ASSIGN, *_columns(sorted(rows)), now, now + START_GRACE_MS)
         return [record[0] for record in records]
 
-    async def take_held(self, holds: Sequence[Row]) -> Sequence[Row]:
-        records = await self._connection.fetch(TAKE_HELD, *_columns(sorted(holds)))
-        return [tuple(record) for record in records]
+    async def add_pending(self, rows: Sequence[Row]) -> None:
+        rest = (0, 0, 0, 0, None, None, None)
+        live = [(task, 0, lane, 1, 0, 0, 0, 0, None, timeout_s, *rest) for task, lane, timeout_s in rows]
+        await self.insert(tables.live, codec.LIVE_COLUMNS, live)
+
+    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        return [tuple(record) for record in await self._connection.fetch(COMPLETE, *_columns(rows), now)]
 
 
 def _columns(rows: Sequence[Row]) -> list[list[Any]]:

@@ -17,18 +17,31 @@ from crawlfleet.store.tx import START_GRACE_MS, Row
 _AMONG = re.compile(r"AMONG\(\$(\d+)\)")
 _LOCK = re.compile(r" (?:LOCK_ROWS|SHARE_ROWS|SHARE_KEYS)\(\w+\)")
 _ARGUMENT = re.compile(r"\$(\d+)")
-_LIVE = ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
 
 ASSIGN = (
     "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, "
     "deadline_at = ? + timeout_s * 1000 WHERE id = ? AND status = 0 AND lane = ?"
 )
 ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
-HELD = f"SELECT {_LIVE} FROM live l WHERE l.id IN (SELECT value FROM json_each(?))"
-DELETE = "DELETE FROM live WHERE id = ?"
+ADD_PENDING = (
+    f"INSERT INTO live ({', '.join(codec.LIVE_COLUMNS)}) "
+    "VALUES (?1, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL)"
+)
+# The fence is in this statement; the two after it move whatever it let through.
+KEEP_EXECUTION = (
+    f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) "
+    "SELECT execution, id, round, retries, node, session, 1, assigned_at, COALESCE(started_at, ?4), ?7, NULL, NULL, 0, "
+    "?5, ?6 FROM live WHERE id = ?1 AND execution = ?2 AND node = ?3"
+)
+HELD = "SELECT id, execution, node, lane, status FROM live WHERE id IN (SELECT value FROM json_each(?))"
+KEEP_FINAL = (
+    f"INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}) "
+    "SELECT l.id, 10, l.lane, l.round, l.retries, l.losses, l.deaths, l.timeout_s, l.node, l.execution, l.assigned_at, "
+    "e.started_at, ?2, NULL FROM live l JOIN execution e ON e.id = l.execution "
+    "WHERE l.id IN (SELECT value FROM json_each(?1))"
+)
+DELETE = "DELETE FROM live WHERE id IN (SELECT value FROM json_each(?))"
 
-_NODE = codec.LIVE_COLUMNS.index("node")
-_EXECUTION = codec.LIVE_COLUMNS.index("execution")
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -83,11 +96,19 @@ class SqliteTx:
         found = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
         return [task for task, _, _, _, run in rows if found.get(task) == run]
 
-    async def take_held(self, holds: Sequence[Row]) -> Sequence[Row]:
-        wanted = set(holds)
-        rows = self._connection.execute(HELD, [_to_json([hold[0] for hold in holds]).decode()]).fetchall()
-        held = [row for row in rows if (row[0], row[_EXECUTION], row[_NODE]) in wanted]
-        self._connection.executemany(DELETE, [(row[0],) for row in held])
+    async def add_pending(self, rows: Sequence[Row]) -> None:
+        self._connection.executemany(ADD_PENDING, rows)
+
+    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        run = self._connection.execute
+        wanted = {row[:3] for row in rows}
+        found = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
+        held = [row for row in found if row[:3] in wanted]
+        if held:
+            self._connection.executemany(KEEP_EXECUTION, [(*row, now) for row in rows])
+            tasks = _to_json([row[0] for row in held]).decode()
+            run(KEEP_FINAL, [tasks, now])
+            run(DELETE, [tasks])
         return held
 
 

@@ -1,0 +1,93 @@
+"""Where a broken body is broken: for answers that name the field, and for the neighbours of one bad task in a batch.
+
+A decoder stops at the first byte it cannot take and says little about where that was. What it refused is cut up here by
+its brackets and commas alone, however deep it goes, and every piece is decoded again for itself: nothing is accepted
+that the decoder would not accept.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from crawlfleet.model import limits
+
+MOST_BYTES = 4 * limits.PARAMETERS_BYTES
+MOST_TOKENS = 500_000
+"""More than this is not searched: it may cost its sender the place of the fault, never a master its time."""
+
+DEPTH_MESSAGE = f"nested deeper than {limits.JSON_DEPTH} levels"
+UTF8_MESSAGE = "not valid UTF-8"
+
+_STRING = rb'"[^"\\]*(?:\\[\s\S][^"\\]*)*"'
+# A string that never ends goes to the end: looked for again from each of its quotes it would cost their square.
+_TOKEN = re.compile(_STRING + rb"?|[\[\]{},]")
+_MEMBER = re.compile(rb"\s*(" + _STRING + rb")\s*:")
+_UNPAIRED = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+_PLACE = re.compile(r" \(byte \d+\)$| - at `[^`]*`$")
+
+
+class Fault(NamedTuple):
+    field: str
+    detail: str
+
+
+def elements(array: bytes) -> list[bytes] | None:
+    """The pieces of a JSON array; None when its brackets do not show where they are."""
+    pieces = _pieces(array, b"[]")
+    return None if pieces is None or not all(piece.strip() for piece in pieces) else pieces
+
+
+def fault(body: bytes) -> Fault | None:
+    """The first member of a JSON object that cannot be decoded, and why."""
+    for piece in _pieces(body, b"{}") or ():
+        named = _MEMBER.match(piece)
+        if named is None:
+            return None
+        if detail := complaint(piece[named.end() :]):
+            return Fault(_name(named.group(1)), detail)
+    return None
+
+
+def complaint(value: bytes) -> str | None:
+    """Why these bytes are no JSON value."""
+    try:
+        msgspec.json.decode(value)
+    except RecursionError:
+        return DEPTH_MESSAGE
+    except UnicodeDecodeError:
+        return UTF8_MESSAGE
+    except msgspec.DecodeError as exc:
+        return "has an unpaired surrogate" if _UNPAIRED.search(value) else _PLACE.sub("", str(exc))
+    return None
+
+
+def _pieces(raw: bytes, brackets: bytes) -> list[bytes] | None:
+    if len(raw) > MOST_BYTES or raw.strip()[:1] != brackets[:1]:
+        return None
+    pieces: list[bytes] = []
+    depth = start = 0
+    for token in islice(_TOKEN.finditer(raw), MOST_TOKENS):
+        sign = token.group()
+        if sign in (b"[", b"{"):
+            depth += 1
+            if depth == 1:
+                start = token.end()
+        elif sign in (b"]", b"}"):
+            depth -= 1
+            if depth == 0:
+                pieces.append(raw[start : token.start()])
+                return pieces if sign == brackets[1:] and not raw[token.end() :].strip() else None
+        elif sign == b"," and depth == 1:
+            pieces.append(raw[start : token.start()])
+            start = token.end()
+    return None
+
+
+def _name(key: bytes) -> str:
+    return key[1:-1].decode("utf-8", "replace")[: limits.NAME_CHARS]

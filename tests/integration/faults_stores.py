@@ -1,0 +1,177 @@
+"""For the fault tests: both stores, empty and quick, and ports that fail on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import asyncpg
+
+from crawlfleet.errors import OutcomeUnknown
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.store import Store
+from crawlfleet.store import tables
+from crawlfleet.store.migrate import migrate_postgres
+from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store.store import SqlStore
+
+WRITES = frozenset({
+    "ensure_lanes", "add", "assign", "complete", "change", "reopen", "drop", "set_queue_paused", "register",
+    "open_session", "renew", "end_session", "hold", "set_slots", "set_health", "note_heartbeats", "unregister",
+    "put_cluster", "campaign", "beat", "resign", "register_master", "relay", "record", "fold_counters", "prune",
+})  # fmt: skip
+
+
+_NOT_WAITING = """DO $$ BEGIN
+    EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database());
+END $$"""
+
+
+# -- stores
+
+
+class Stores:
+    """One backend. Durability is not waited for, unless a test is about it."""
+
+    def __init__(
+        self, open_engine: Callable[[], Awaitable[QueryEngine]], empty: Callable[[], Awaitable[None]], *,
+        is_emptied_in_place: bool,
+    ) -> None:  # fmt: skip
+        self._open_engine = open_engine
+        self._empty = empty
+        self._is_emptied_in_place = is_emptied_in_place
+        self._opened: list[QueryEngine] = []
+
+    async def fresh(self) -> SqlStore:
+        """An empty store; whatever was opened before is over."""
+        if not self._is_emptied_in_place:
+            await self.close()
+        await self._empty()
+        return SqlStore(self._opened[0]) if self._opened else await self.another()
+
+    async def another(self) -> SqlStore:
+        """One more way to the same database."""
+        engine = await self._open_engine()
+        self._opened.append(engine)
+        return SqlStore(engine)
+
+    async def close(self) -> None:
+        while self._opened:
+            await self._opened.pop().close()
+
+
+class PostgresTemplate:
+    """One database for all tests, emptied before each: far quicker than a new one."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._seeds = asyncio.run(self._prepare())
+
+    async def _prepare(self) -> dict[str, list[tuple[Any, ...]]]:
+        await migrate_postgres(self.dsn)
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            await connection.execute(_NOT_WAITING)
+            return {
+                name: [tuple(row) for row in await connection.fetch(f"SELECT * FROM {name}")]
+                for name in tables.metadata.tables
+            }
+        finally:
+            await connection.close()
+
+    async def empty(self) -> None:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            await connection.execute("; ".join(f"DELETE FROM {name}" for name in self._seeds))
+            for name, rows in self._seeds.items():
+                if rows:
+                    await connection.copy_records_to_table(name, records=rows)
+        finally:
+            await connection.close()
+
+
+def sqlite_stores(folder: Path, template: Path, synchronous: str = "OFF") -> Stores:
+    numbers = itertools.count(1)
+    path = folder
+
+    async def empty() -> None:
+        nonlocal path
+        path = folder / f"fleet-{next(numbers)}.sqlite3"
+        shutil.copy(template, path)
+
+    async def open_engine() -> QueryEngine:
+        return SqliteEngine(path, synchronous=synchronous)
+
+    return Stores(open_engine, empty, is_emptied_in_place=False)
+
+
+# -- ports that fail
+
+Around = Callable[[str, Callable[..., Awaitable[Any]], tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
+"""What stands between a master and one of its ports: the name of the call, the call, its arguments."""
+
+
+class Between:
+    """A port with somebody in between."""
+
+    def __init__(self, port: object, around: Around) -> None:
+        self._port = port
+        self._around = around
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+        if not iscoroutinefunction(method):
+            return method
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await self._around(name, method, args, kwargs)
+
+        return call
+
+
+def store_between(store: Store, around: Around) -> Store:
+    return cast("Store", Between(store, around))
+
+
+def broker_between(broker: Broker, around: Around) -> Broker:
+    between = Between(broker, around)
+    for part in ("ready", "signals", "freed", "events", "board"):
+        setattr(between, part, Between(getattr(broker, part), around))
+    return cast("Broker", between)
+
+
+class Unanswered:
+    """Some writes are committed, and the caller is told that nobody knows."""
+
+    def __init__(self, share: float, seed: int = 1) -> None:
+        self.share = share
+        self.hits = 0
+        self._rng = Random(seed)
+
+    async def __call__(self, name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Any:
+        answer = await method(*args, **kwargs)
+        if name in WRITES and self._rng.random() < self.share:
+            self.hits += 1
+            raise OutcomeUnknown(f"{name} was committed and not answered")
+        return answer
+
+
+class UnansweredOnce:
+    """The next write of this name is committed and not answered."""
+
+    def __init__(self, *names: str) -> None:
+        self.left = list(names)
+
+    async def __call__(self, name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Any:
+        answer = await method(*args, **kwargs)
+        if name in self.left:
+            self.left.remove(name)
+            raise OutcomeUnknown(f"{name} was committed and not answered")
+        return answer

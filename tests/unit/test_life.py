@@ -1,0 +1,256 @@
+"""The life of a task, verb by verb."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.event import Kind
+from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
+from crawlfleet.model.step import Decide, Step
+from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.scheduling import life
+
+NOW = 1_767_225_600_000
+TASK, NODE, EXECUTION, SESSION, LANE = 1, 2, 3, 4, 5
+S, X = TaskStatus, ExecutionStatus
+
+WAITING = LiveTask(TASK, S.WAITING, LANE, 1, 0, 0, 0, 1, None, 60, Recall.NONE)
+PENDING = WAITING._replace(status=S.PENDING, waits=0)
+RETRYING = PENDING._replace(status=S.RETRYING, retries=1, due_at=NOW)
+ASSIGNED = PENDING._replace(
+    status=S.ASSIGNED, node=NODE, session=SESSION, execution=EXECUTION, assigned_at=NOW, deadline_at=NOW + 130_000
+)
+PROCESSING = ASSIGNED._replace(status=S.PROCESSING, started_at=NOW, deadline_at=NOW + 70_000)
+HELD = [ASSIGNED, PROCESSING]
+NOT_HELD = [WAITING, PENDING, RETRYING]
+STRONG = Failure(ErrorClass.INPUT, "no such page")
+WEAK = Failure(ErrorClass.NETWORK, "reset")
+
+
+def step(decide: Decide, row: LiveTask, policy: RetryPolicy | None = None) -> Step:
+    decided = decide(row, policy or RetryPolicy())
+    assert isinstance(decided, Step), decided
+    return decided
+
+
+def refusal(decide: Decide, row: LiveTask) -> Refusal:
+    decided = decide(row, RetryPolicy())
+    assert isinstance(decided, Refusal), decided
+    return decided
+
+
+def finish(end: End, failure: Failure | None = None, *, node: int = NODE, execution: int = EXECUTION) -> Decide:
+    outcome = Outcome(node, TASK, execution, end, failure, b"result", b"metrics", NOW - 5)
+    return life.finish({TASK: outcome}, NOW, Random(1))
+
+
+def assert_off_its_node(row: LiveTask) -> None:
+    assert (row.node, row.session, row.execution, row.recall) == (0, 0, 0, Recall.NONE)
+    assert (row.assigned_at, row.started_at, row.deadline_at) == (None, None, None)
+
+
+@pytest.mark.parametrize("row", NOT_HELD)
+def test_cancelling_what_no_node_holds_is_final(row: LiveTask) -> None:
+    cancelled = step(life.cancel("no"), row)
+    assert (cancelled.after.status, cancelled.kind, cancelled.reason) == (S.CANCELLED, Kind.TASK_CANCELLED, "no")
+    assert cancelled.ended is None
+
+
+@pytest.mark.parametrize("row", HELD)
+def test_cancelling_what_a_node_holds_asks_the_node(row: LiveTask) -> None:
+    asked = step(life.cancel("no"), row)
+    assert (asked.after, asked.kind) == (row._replace(recall=Recall.CANCEL), Kind.TASK_RECALLED)
+    assert asked.ended is None
+
+
+def test_a_cancel_outranks_every_other_recall_and_none_outranks_it() -> None:
+    moving = ASSIGNED._replace(recall=Recall.MOVE)
+    assert step(life.cancel("no"), moving).after.recall is Recall.CANCEL
+    cancelled = ASSIGNED._replace(recall=Recall.CANCEL)
+    for why in (Recall.DEADLINE, Recall.PREEMPT, Recall.MOVE):
+        assert step(life.recall(why, "x"), cancelled).after == cancelled
+
+
+@pytest.mark.parametrize("row", NOT_HELD)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        life.recall(Recall.MOVE, "x"),
+        life.lose("x", NOW, Random(1)),
+        life.take_back("x", NOW, Random(1)),
+    ],
+)
+def test_what_no_node_holds_cannot_be_taken_from_one(verb: Decide, row: LiveTask) -> None:
+    assert refusal(verb, row).code is Code.ILLEGAL_TRANSITION
+
+
+def test_only_what_is_past_its_deadline_is_overdue() -> None:
+    assert PROCESSING.deadline_at is not None
+    assert refusal(life.overdue(PROCESSING.deadline_at - 1), PROCESSING).code is Code.NOT_READY
+    assert step(life.overdue(PROCESSING.deadline_at), PROCESSING).after.recall is Recall.DEADLINE
+    assert refusal(life.overdue(NOW), PENDING).code is Code.NOT_READY
+
+
+def test_a_task_is_released_when_its_time_has_come_and_no_parent_is_open() -> None:
+    timed = WAITING._replace(waits=0, due_at=NOW)
+    released = step(life.release(NOW), timed)
+    assert (released.after.status, released.after.due_at, released.kind) == (S.PENDING, None, Kind.TASK_READY)
+    assert refusal(life.release(NOW - 1), timed).code is Code.NOT_READY
+    assert refusal(life.release(NOW), timed._replace(waits=1)).code is Code.NOT_READY
+    assert step(life.release(NOW), RETRYING).after.status is S.PENDING
+
+
+@pytest.mark.parametrize("row", [PENDING, *HELD])
+def test_what_does_not_wait_is_not_released(row: LiveTask) -> None:
+    assert refusal(life.release(NOW), row).code is Code.NOT_READY
+
+
+def test_the_last_parent_releases_a_child() -> None:
+    child = WAITING._replace(waits=3)
+    assert step(life.parent_completed(NOW, 2), child).after == child._replace(waits=1)
+    assert step(life.parent_completed(NOW, 3), child).after.status is S.PENDING
+
+
+def test_a_child_of_a_later_time_waits_on() -> None:
+    child = WAITING._replace(due_at=NOW + 1)
+    assert step(life.parent_completed(NOW, 1), child).after == child._replace(waits=0)
+
+
+def test_a_start_makes_it_processing_with_its_deadline() -> None:
+    started = step(life.start({TASK: life.Start(NODE, EXECUTION, NOW)}), ASSIGNED)
+    assert (started.after.status, started.after.started_at) == (S.PROCESSING, NOW)
+    assert started.after.deadline_at == NOW + 60_000 + 10_000
+
+
+@pytest.mark.parametrize("row", [*NOT_HELD, *HELD])
+@pytest.mark.parametrize("verb", [lambda n, e: life.start({TASK: life.Start(n, e, NOW)}),
+                                  lambda n, e: finish(End.COMPLETED, node=n, execution=e),
+                                  lambda n, e: finish(End.FAILED, node=n, execution=e)])  # fmt: skip
+def test_a_stale_or_foreign_execution_changes_nothing(verb: Callable[[int, int], Decide], row: LiveTask) -> None:
+    assert refusal(verb(NODE, EXECUTION + 1), row).code is Code.STALE_EXECUTION
+    if row.status.is_held:
+        assert refusal(verb(NODE + 1, EXECUTION), row).code is Code.WRONG_NODE
+
+
+@pytest.mark.parametrize("row", HELD)
+@pytest.mark.parametrize("recall", list(Recall))
+def test_a_completed_outcome_outranks_every_recall(row: LiveTask, recall: Recall) -> None:
+    done = step(finish(End.COMPLETED), row._replace(recall=recall))
+    assert (done.after.status, done.ended) == (S.COMPLETED, X.COMPLETED)
+    assert (done.result, done.metrics) == (b"result", b"metrics")
+
+
+def test_the_start_told_with_the_outcome_counts_when_there_was_no_other() -> None:
+    assert step(finish(End.COMPLETED), ASSIGNED).started_at == NOW - 5
+    assert step(finish(End.COMPLETED), PROCESSING).started_at == NOW
+    assert step(finish(End.FAILED, WEAK), ASSIGNED).started_at == NOW - 5
+
+
+def test_a_weak_error_is_tried_again_and_costs_a_retry() -> None:
+    again = step(finish(End.FAILED, WEAK), PROCESSING)
+    assert (again.after.status, again.after.retries, again.ended) == (S.RETRYING, 1, X.FAILED)
+    assert again.after.due_at is not None
+    assert again.after.due_at > NOW
+    assert not again.is_dead_letter
+    assert_off_its_node(again.after)
+
+
+@pytest.mark.parametrize("failure", [STRONG, Failure(ErrorClass.NETWORK, "gone", is_permanent=True)])
+def test_a_strong_error_is_a_dead_letter_at_once(failure: Failure) -> None:
+    dead = step(finish(End.FAILED, failure), PROCESSING)
+    assert (dead.after.status, dead.ended, dead.is_dead_letter) == (S.FAILED, X.FAILED, True)
+    assert dead.reason == failure.message
+
+
+def test_out_of_retries_is_a_dead_letter() -> None:
+    worn = PROCESSING._replace(retries=3)
+    dead = step(finish(End.FAILED, WEAK), worn, RetryPolicy(3))
+    assert (dead.after.status, dead.is_dead_letter) == (S.FAILED, True)
+
+
+def test_a_failure_without_a_word_is_an_internal_error() -> None:
+    assert step(finish(End.FAILED), PROCESSING).failure == Failure(ErrorClass.INTERNAL, "failed without saying why")
+
+
+def test_a_timeout_is_tried_again_and_ends_as_timeout() -> None:
+    assert step(finish(End.TIMED_OUT), PROCESSING).after.status is S.RETRYING
+    last = step(finish(End.TIMED_OUT), PROCESSING, RetryPolicy(0))
+    assert (last.after.status, last.kind, last.ended) == (S.TIMEOUT, Kind.TASK_TIMEOUT, X.TIMEOUT)
+    assert last.is_dead_letter
+
+
+@pytest.mark.parametrize(
+    ("recall", "status", "ended"),
+    [
+        (Recall.NONE, S.PENDING, X.LOST),
+        (Recall.CANCEL, S.CANCELLED, X.CANCELLED),
+        (Recall.DEADLINE, S.RETRYING, X.TIMEOUT),
+        (Recall.PREEMPT, S.PENDING, X.PREEMPTED),
+        (Recall.MOVE, S.PENDING, X.RETURNED),
+    ],
+)
+@pytest.mark.parametrize("verb", [finish(End.STOPPED), life.lose("lost", NOW, Random(1))])
+def test_a_stopped_execution_ends_as_its_recall_asked(
+    verb: Decide, recall: Recall, status: TaskStatus, ended: ExecutionStatus
+) -> None:
+    stopped = step(verb, PROCESSING._replace(recall=recall))
+    assert (stopped.after.status, stopped.ended) == (status, ended)
+
+
+@pytest.mark.parametrize("end", [End.FAILED, End.TIMED_OUT])
+def test_a_failure_after_a_cancel_is_cancelled(end: End) -> None:
+    cancelled = step(finish(end, WEAK), PROCESSING._replace(recall=Recall.CANCEL))
+    assert cancelled.after.status is S.CANCELLED
+    assert not cancelled.is_dead_letter
+
+
+def test_a_lost_node_or_process_counts_as_a_loss_and_costs_no_retry() -> None:
+    for verb in (life.lose("lost", NOW, Random(1)), finish(End.PROCESS_LOST)):
+        lost = step(verb, PROCESSING._replace(retries=2))
+        assert (lost.after.status, lost.after.losses, lost.after.retries) == (S.PENDING, 1, 2)
+        assert lost.kind is Kind.TASK_REASSIGN
+        assert_off_its_node(lost.after)
+
+
+@pytest.mark.parametrize(
+    ("verb", "ended"),
+    [
+        (finish(End.RETURNED), X.RETURNED),
+        (life.take_back("drained", NOW, Random(1)), X.RETURNED),
+        (finish(End.STOPPED), X.LOST),
+    ],
+)
+def test_work_handed_back_costs_nothing(verb: Decide, ended: ExecutionStatus) -> None:
+    back = step(verb, PROCESSING)
+    assert (back.after.status, back.after.losses, back.after.retries, back.ended) == (S.PENDING, 0, 0, ended)
+
+
+def test_after_two_losses_or_one_death_it_runs_alone() -> None:
+    assert not life.is_alone(PENDING._replace(losses=1))
+    assert life.is_alone(PENDING._replace(losses=2))
+    assert life.is_alone(PENDING._replace(deaths=1))
+
+
+def test_three_deaths_alone_are_poison() -> None:
+    row, policy = PROCESSING, RetryPolicy(0)
+    for deaths in (1, 2):
+        died = step(finish(End.DIED_ALONE), row, policy)
+        assert (died.after.status, died.after.deaths, died.after.retries) == (S.RETRYING, deaths, 0)
+        row = PROCESSING._replace(deaths=died.after.deaths)
+    poison = step(finish(End.DIED_ALONE), row, policy)
+    assert (poison.after.status, poison.after.deaths, poison.is_dead_letter) == (S.FAILED, 3, True)
+    assert poison.reason is not None
+    assert poison.reason.startswith("poison")
+
+
+def test_a_death_after_a_cancel_is_cancelled() -> None:
+    assert step(finish(End.DIED_ALONE), PROCESSING._replace(recall=Recall.CANCEL)).after.status is S.CANCELLED
+
+
+@pytest.mark.parametrize("row", [*NOT_HELD, *HELD])
+def test_a_new_priority_is_another_lane(row: LiveTask) -> None:
+    assert step(life.reprioritize({LANE: 99}), row).after == row._replace(lane=99)
+    assert refusal(life.reprioritize({7: 99}), row).code is Code.NOT_READY

@@ -1,0 +1,113 @@
+"""Requirements and lanes: the same asked for in other words is the same lane."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.model.requirement import (
+    Lane,
+    Requirement,
+    bucketed,
+    canonical_capabilities,
+    canonical_resources,
+)
+
+names = st.sampled_from(["cpu", "cpu_cores", "memory_mb", "memory_gb", "gpu", "disk"])
+amounts = st.floats(0, 10_000)
+
+LANE_ID = 721_542_927_286_501_221
+REQUIREMENT_ID = 8_299_773_919_304_897_650
+
+
+def test_resources_have_one_name_each() -> None:
+    assert canonical_resources({"cpu_cores": 2, "memory_gb": 1.5}) == {"cpu": 2.0, "memory_mb": 1536.0}
+    assert canonical_resources({"cpu": 1, "cpu_cores": 2}) == {"cpu": 3.0}
+    assert canonical_resources({"gpu": 1}) == {"gpu": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("asked", "reserved"),
+    [
+        ({"cpu": 0.1}, (("cpu", 0.25),)),
+        ({"cpu": 0.25}, (("cpu", 0.25),)),
+        ({"cpu": 0.26}, (("cpu", 0.5),)),
+        ({"memory_mb": 1}, (("memory_mb", 64.0),)),
+        ({"memory_mb": 1024}, (("memory_mb", 1024.0),)),
+        ({"memory_mb": 1025}, (("memory_mb", 1280.0),)),
+        ({"cpu": 0}, ()),
+        ({}, ()),
+    ],
+)
+def test_resources_are_rounded_up_into_few_classes(
+    asked: dict[str, float], reserved: tuple[tuple[str, float], ...]
+) -> None:
+    assert bucketed(asked) == reserved
+
+
+@given(st.dictionaries(names, amounts))
+def test_a_reservation_never_falls_short_of_what_was_asked(asked: dict[str, float]) -> None:
+    canonical = canonical_resources(asked)
+    reserved = dict(bucketed(canonical))
+    for name, amount in canonical.items():
+        assert reserved.get(name, 0.0) >= amount - 1e-6
+
+
+@given(st.dictionaries(names, amounts))
+def test_bucketing_what_is_bucketed_changes_nothing(asked: dict[str, float]) -> None:
+    once = bucketed(canonical_resources(asked))
+    assert bucketed(dict(once)) == once
+
+
+def test_capabilities_are_numbers_or_sets_of_words() -> None:
+    asked = {"js": True, "ram": 3, "os": "linux", "langs": ["en", "de", "en"]}
+    assert canonical_capabilities(asked) == (
+        ("js", 1.0), ("langs", ("de", "en")), ("os", ("linux",)), ("ram", 3.0),
+    )  # fmt: skip
+
+
+@given(st.permutations([("js", True), ("langs", ["a", "b"]), ("cpu", 2)]))
+def test_the_order_of_asking_makes_no_other_lane(asked: list[tuple[str, object]]) -> None:
+    requirement = Requirement("echo", capabilities=canonical_capabilities(dict(asked)))
+    reference = Requirement("echo", capabilities=canonical_capabilities({"cpu": 2, "js": 1, "langs": ["b", "a"]}))
+    assert requirement.id == reference.id
+
+
+def test_whatever_differs_makes_another_lane() -> None:
+    plain = Requirement("echo")
+    requirements = [
+        plain, Requirement("browser"), Requirement("echo", cluster="eu"), Requirement("echo", node_type="gpu"),
+        Requirement("echo", strategy="spread"), Requirement("echo", target_region="eu"),
+        Requirement("echo", require_region=True), Requirement("echo", capabilities=(("js", 1.0),)),
+        Requirement("echo", resources=(("cpu", 1.0),)),
+    ]  # fmt: skip
+    lanes = [Lane.of("default", "shop", 5, requirement) for requirement in requirements]
+    lanes += [
+        Lane.of("night", "shop", 5, plain),
+        Lane.of("default", "books", 5, plain),
+        Lane.of("default", "shop", 6, plain),
+    ]
+    for one, other in itertools.combinations(lanes, 2):
+        assert one.id != other.id
+
+
+def test_a_lane_has_the_same_name_on_every_master() -> None:
+    """Names stand in databases: how they are made must not change."""
+    requirement = Requirement("echo", "eu", None, None, None, False, (("langs", ("de",)),), (("cpu", 0.25),))
+    lane = Lane.of("default", "shop", 5, requirement)
+    assert (lane.id, lane.requirement_id) == (LANE_ID, REQUIREMENT_ID)
+    assert 0 < lane.id < 1 << 63
+
+
+def test_another_priority_is_another_lane_of_the_same_class() -> None:
+    lane = Lane.of("default", "shop", 5, Requirement("echo"))
+    urgent = lane.at_priority(10)
+    assert (urgent.priority, urgent.queue, urgent.project, urgent.requirement) == (
+        10,
+        "default",
+        "shop",
+        lane.requirement,
+    )
+    assert urgent.id != lane.id
+    assert urgent.at_priority(5) == lane
