@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.node import Measurement
 from crawlfleet.ports.broker import LEADER, Broker, Window, node_topic
 
@@ -257,12 +256,11 @@ async def freed_slots_are_told_once(broker: Broker, ids: Ids) -> None:
     assert await broker.freed.take_all() == []
 
 
-async def the_last_published_event_is_the_highest(broker: Broker, ids: Ids) -> None:
-    assert await broker.events.last_published() == 0
-    await broker.events.publish([_event(6), _event(7)])
-    await broker.events.publish([_event(5)])
-    await broker.events.publish([])
-    assert await broker.events.last_published() == 7
+async def the_last_announced_event_is_the_highest(broker: Broker, ids: Ids) -> None:
+    assert await broker.events.last_announced() == 0
+    await broker.events.announce(7)
+    await broker.events.announce(5)
+    assert await broker.events.last_announced() == 7
 
 
 async def the_board_shows_the_newest_of_each_node(broker: Broker, ids: Ids) -> None:
@@ -280,10 +278,6 @@ async def the_generation_stays_while_nothing_is_lost(broker: Broker, ids: Ids) -
     await broker.ready.offer({LANE: ids(2)})
     await broker.ready.clear()
     assert await broker.generation() == generation
-
-
-def _event(number: int) -> Event:
-    return Event(number, 0, Kind.TASK_READY, {})
 
 
 async def _until_they_wait() -> None:

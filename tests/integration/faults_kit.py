@@ -77,8 +77,8 @@ class PlayedNode:
     def next_up(self, **fields: Any) -> SyncUp:
         """What it would say now. Whoever sends it by hand plays the network."""
         self.number += 1
-        starts, self.starts = self.starts, []
-        said = {"held": list(self.held), "started": starts, "outcomes": list(self.outcomes.values()), "wait_ms": 0}
+        said = {"started": self.starts, "outcomes": list(self.outcomes.values()), "wait_ms": 0}
+        said |= {"held": list(self.held)}
         up = SyncUp(**{"node": self.id, "session": self.session, "number": self.number, **said, **fields})
         return _over_the_wire(up)
 
@@ -92,6 +92,8 @@ class PlayedNode:
         history = self._fleet.history
         for execution in down.acknowledged:
             self.outcomes.pop(execution, None)
+        if down.verdict is SyncVerdict.OK:
+            self.starts = []
         if down.verdict in (SyncVerdict.SESSION_ENDED, SyncVerdict.REMOVED):
             self.drop_held()
         for one in down.assignments:

@@ -46,12 +46,13 @@ class Stores:
     ) -> None:  # fmt: skip
         self._open_engine = open_engine
         self._empty = empty
-        self._is_emptied_in_place = is_emptied_in_place
+        self.is_quick = not is_emptied_in_place
+        """A file that is copied, and not a server's tables that have to be emptied."""
         self._opened: list[QueryEngine] = []
 
     async def fresh(self) -> SqlStore:
         """An empty store; whatever was opened before is over."""
-        if not self._is_emptied_in_place:
+        if self.is_quick:
             await self.close()
         await self._empty()
         return SqlStore(self._opened[0]) if self._opened else await self.another()

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import End, Failure, Outcome
-from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
+from crawlfleet.model.status import LIVE_STATUSES, ErrorClass, ExecutionStatus, Recall, TaskStatus, is_legal
 from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.scheduling import life
@@ -254,3 +256,117 @@ def test_a_death_after_a_cancel_is_cancelled() -> None:
 def test_a_new_priority_is_another_lane(row: LiveTask) -> None:
     assert step(life.reprioritize({LANE: 99}), row).after == row._replace(lane=99)
     assert refusal(life.reprioritize({7: 99}), row).code is Code.NOT_READY
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> LiveTask:
+    """Any live row the store can hold."""
+    status = draw(st.sampled_from(LIVE_STATUSES))
+    row = PENDING._replace(
+        status=status, retries=draw(st.integers(0, 5)), losses=draw(st.integers(0, 5)), deaths=draw(st.integers(0, 2)),
+        round=draw(st.integers(1, 3)), timeout_s=draw(st.integers(1, 86_400)),
+    )  # fmt: skip
+    if status is S.WAITING:
+        row = row._replace(waits=draw(st.integers(0, 3)))
+    if status is S.RETRYING or (status is S.WAITING and (not row.waits or draw(st.booleans()))):
+        row = row._replace(due_at=NOW + draw(st.integers(-1_000, 1_000)))
+    if status.is_held:
+        row = row._replace(
+            node=draw(st.sampled_from([NODE, NODE + 1])), session=SESSION, assigned_at=NOW - 1_000,
+            execution=draw(st.sampled_from([EXECUTION, EXECUTION + 1])), recall=draw(st.sampled_from(Recall)),
+            deadline_at=NOW + draw(st.integers(-1_000, 1_000)),
+        )  # fmt: skip
+    if status is S.PROCESSING:
+        row = row._replace(started_at=NOW - 500)
+    return row
+
+
+policies = st.builds(RetryPolicy, st.integers(0, 5), st.floats(0, 10), st.floats(0, 100))
+failures = st.none() | st.builds(Failure, st.sampled_from(ErrorClass), st.text(max_size=5), st.booleans())
+outcomes = st.builds(
+    Outcome, st.just(NODE), st.just(TASK), st.just(EXECUTION), st.sampled_from(End), failures, st.none() | st.binary(),
+    st.none() | st.binary(), st.none() | st.just(NOW - 100),
+)  # fmt: skip
+finishes = outcomes.map(lambda outcome: life.finish({TASK: outcome}, NOW, Random(1)))
+verbs = st.one_of(
+    finishes,
+    st.builds(life.cancel, st.text(max_size=3)),
+    st.builds(life.recall, st.sampled_from([why for why in Recall if why is not Recall.NONE]), st.just("x")),
+    st.just(life.overdue(NOW)), st.just(life.release(NOW)), st.just(life.reprioritize({LANE: 99})),
+    st.just(life.start({TASK: life.Start(NODE, EXECUTION, NOW)})), st.just(life.lose("x", NOW, Random(1))),
+    st.just(life.take_back("x", NOW, Random(1))),
+)  # fmt: skip
+
+
+@given(rows(), policies, verbs)
+def test_every_verb_takes_a_legal_step_or_refuses(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+    decided = verb(row, policy)
+    if isinstance(decided, Step):
+        after = decided.after
+        assert after.status is row.status or is_legal(row.status, after.status)
+        assert (after.id, after.round, after.timeout_s) == (row.id, row.round, row.timeout_s)
+
+
+@given(rows(), policies, verbs)
+def test_an_execution_ends_exactly_when_its_task_leaves_the_node(
+    row: LiveTask, policy: RetryPolicy, verb: Decide
+) -> None:
+    decided = verb(row, policy)
+    if isinstance(decided, Step):
+        leaves = row.status.is_held and not decided.after.status.is_held
+        assert (decided.ended is not None) == leaves
+        if leaves and not decided.after.status.is_final:
+            assert_off_its_node(decided.after)
+
+
+@given(rows(), policies, verbs)
+def test_no_verb_gives_more_retries_than_the_policy(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+    decided = verb(row, policy)
+    if isinstance(decided, Step):
+        assert decided.after.retries <= max(row.retries, policy.max_retries)
+        assert decided.after.retries - row.retries in (0, 1)
+
+
+@given(rows(), policies, verbs)
+def test_a_loss_never_costs_a_retry_and_a_retry_is_never_a_loss(
+    row: LiveTask, policy: RetryPolicy, verb: Decide
+) -> None:
+    decided = verb(row, policy)
+    if isinstance(decided, Step):
+        spent = (
+            decided.after.retries - row.retries, decided.after.losses - row.losses, decided.after.deaths - row.deaths,
+        )  # fmt: skip
+        assert sum(spent) in (0, 1)
+        assert min(spent) == 0
+
+
+@given(rows(), policies, st.sampled_from([End.RETURNED, End.STOPPED, End.PROCESS_LOST]))
+def test_what_is_nobodys_fault_never_ends_a_task(row: LiveTask, policy: RetryPolicy, end: End) -> None:
+    decided = finish(end)(row._replace(recall=Recall.NONE), policy)
+    if isinstance(decided, Step):
+        assert decided.after.status is S.PENDING
+
+
+@given(rows(), policies, verbs)
+def test_only_three_deaths_alone_are_poison(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+    decided = verb(row, policy)
+    if isinstance(decided, Step) and (decided.reason or "").startswith("poison"):
+        assert decided.after.deaths == life.DEATHS_THAT_POISON
+        assert decided.is_dead_letter
+
+
+@given(rows(), policies, verbs)
+def test_a_dead_letter_is_failed_or_timed_out_and_says_why(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+    decided = verb(row, policy)
+    if isinstance(decided, Step):
+        assert decided.is_dead_letter == (decided.after.status in (S.FAILED, S.TIMEOUT))
+        assert not decided.is_dead_letter or decided.failure is not None
+
+
+@given(rows(), policies, finishes, finishes)
+def test_of_two_outcomes_of_one_execution_the_second_finds_nothing_to_change(
+    row: LiveTask, policy: RetryPolicy, first: Decide, second: Decide
+) -> None:
+    decided = first(row, policy)
+    if isinstance(decided, Step) and not decided.after.status.is_final:
+        assert isinstance(second(decided.after, policy), Refusal)

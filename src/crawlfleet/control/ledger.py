@@ -25,17 +25,27 @@ class Ledger:
         self._reserved: dict[NodeId, dict[str, float]] = {}
 
     def hold(self, node: NodeId, task: TaskId, requirement: Requirement, at: float) -> None:
-        tasks = self._held.setdefault(node, {})
-        if task not in tasks:
-            tasks[task] = Hold(requirement, at)
-            self._reserve(node, requirement, 1)
+        self.hold_all([(node, task)], requirement, at)
+
+    def hold_all(self, pairs: Iterable[tuple[NodeId, TaskId]], requirement: Requirement, at: float) -> None:
+        """Tasks of one class, assigned at one time."""
+        hold, held = Hold(requirement, at), self._held
+        for node, task in pairs:
+            tasks = held.get(node)
+            if tasks is None:
+                tasks = held[node] = {}
+            if task not in tasks:
+                tasks[task] = hold
+                if requirement.resources:
+                    self._reserve(node, requirement, 1)
 
     def release(self, freed: Iterable[tuple[NodeId, TaskId]]) -> None:
         for node, task in freed:
             tasks = self._held.get(node)
             hold = tasks.pop(task, None) if tasks is not None else None
             if hold is not None:
-                self._reserve(node, hold.requirement, -1)
+                if hold.requirement.resources:
+                    self._reserve(node, hold.requirement, -1)
                 if not tasks:
                     # Sums of fractions leave crumbs: an empty node starts from nothing again.
                     del self._held[node]
@@ -60,7 +70,6 @@ class Ledger:
         self._reserved.clear()
 
     def _reserve(self, node: NodeId, requirement: Requirement, sign: int) -> None:
-        if requirement.resources:
-            reserved = self._reserved.setdefault(node, {})
-            for name, amount in requirement.resources:
-                reserved[name] = max(0.0, reserved.get(name, 0.0) + sign * amount)
+        reserved = self._reserved.setdefault(node, {})
+        for name, amount in requirement.resources:
+            reserved[name] = max(0.0, reserved.get(name, 0.0) + sign * amount)

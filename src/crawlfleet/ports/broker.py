@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.event import Event
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import LaneId
@@ -76,11 +75,11 @@ class FreedFeed(Protocol):
 
 
 class EventFan(Protocol):
-    """Events to whoever listens now. Who misses one reads the log."""
+    """How far the event log goes, for whoever listens now: the events themselves are read from it."""
 
-    async def publish(self, events: Sequence[Event]) -> None: ...
+    async def announce(self, number: int) -> None: ...
 
-    async def last_published(self) -> int: ...
+    async def last_announced(self) -> int: ...
 
 
 class LiveBoard(Protocol):

@@ -315,8 +315,8 @@ class Leadership(Protocol):
 
 
 class EventStore(Protocol):
-    async def relay(self, term: int, limit: int) -> list[Event]:
-        """Number committed outbox rows (at most `limit` rows) and move them to the log; the events, in order."""
+    async def relay(self, term: int, limit: int) -> int:
+        """Number committed outbox rows (at most `limit` rows) and move them to the log; the last number, or 0."""
         ...
 
     async def events_after(self, number: int, limit: int) -> list[Event]: ...

@@ -12,7 +12,9 @@ from crawlfleet.store.tx import Engine, Tx
 
 # Numbers come from what is committed, in the order it is read: an outbox id says nothing about commit order.
 # Deleting is what takes a row: whoever comes second, after a write of unknown outcome say, does not get it again.
-TAKE_OUTBOX = "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT $1) RETURNING id, at, body"
+TAKE_OUTBOX = (
+    "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT $1) RETURNING id, at, count, body"
+)
 LAST = "SELECT first + count - 1 FROM event_log ORDER BY first DESC LIMIT 1"
 AFTER = "SELECT first, count, at, body FROM event_log WHERE first >= $1 ORDER BY first LIMIT $2"
 CONTAINS = "SELECT first FROM event_log WHERE first <= $1 ORDER BY first DESC LIMIT 1"
@@ -26,24 +28,18 @@ class EventTables:
         if told:
             await self._engine.write(lambda tx: write_events(tx, told, now), term)
 
-    async def relay(self, term: int, limit: int) -> list[Event]:
-        async def work(tx: Tx) -> list[Event]:
+    async def relay(self, term: int, limit: int) -> int:
+        async def work(tx: Tx) -> int:
             rows = await tx.fetch(TAKE_OUTBOX, limit)
             if not rows:
-                return []
+                return 0
             number = await _last(tx) + 1
-            events: list[Event] = []
             logged = []
-            for _, at, body in sorted(rows):
-                batches = codec.decode_events(bytes(body))
-                batch = list(expand(number, at, batches))
-                if not batch:
-                    continue
-                logged.append((number, len(batch), at, bytes(body)))
-                events.extend(batch)
-                number += len(batch)
+            for _, at, count, body in sorted(rows):
+                logged.append((number, count, at, body))
+                number += count
             await tx.insert(tables.event_log, ("first", "count", "at", "body"), logged)
-            return events
+            return number - 1
 
         return await self._engine.write(work, term)
 

@@ -39,4 +39,5 @@ class Journal:
 
 
 async def write_events(tx: Tx, batches: Sequence[EventBatch], now: Instant) -> None:
-    await tx.insert(tables.outbox, ("at", "body"), [(now, codec.encode_events(batches))])
+    count = sum(len(batch) for batch in batches)
+    await tx.insert(tables.outbox, ("at", "count", "body"), [(now, count, codec.encode_events(batches))])

@@ -221,6 +221,7 @@ outbox = Table(
     "outbox", metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _big("at"),
+    Column("count", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )  # fmt: skip
 

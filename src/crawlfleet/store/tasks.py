@@ -93,42 +93,45 @@ class TaskTables:
 
 async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Instant) -> Applied:
     applied = Applied()
-    nodes = sorted({assignment.node for assignment in batch})
-    is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, nodes)}
-    wanted: dict[TaskId, Row] = {}
-    for item in batch:
-        if (item.node, item.session) in is_open:
-            # Of a task named twice only the first counts: it can have but one live execution.
-            wanted.setdefault(item.task, (item.task, item.lane, item.node, item.session, item.execution))
-        else:
-            applied.refused[item.task] = _NODE_NOT_READY
-    rows = list(wanted.values())
-    moved = set(await tx.assign(rows, now)) if rows else set()
+    tasks, _, _, nodes, sessions = zip(*batch, strict=True)
+    is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, sorted(set(nodes)))}
+    rows: Sequence[Row] = batch
+    if len(set(tasks)) != len(batch) or not is_open.issuperset(zip(nodes, sessions, strict=True)):
+        rows = _assignable(batch, is_open, applied)
+    moved = await tx.assign(rows, now) if rows else []
     if len(moved) != len(rows):
-        applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in moved)
-        rows = [row for row in rows if row[0] in moved]
+        kept = set(moved)
+        applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in kept)
+        rows = [row for row in rows if row[0] in kept]
     if not rows:
         return applied
-    for task in moved.intersection(applied.refused):
-        del applied.refused[task]
-    await lanes.load(tx, (row[1] for row in rows))
+    tasks, in_lanes, executions, nodes, _ = zip(*rows, strict=True)
+    await lanes.load(tx, set(in_lanes))
     journal = Journal()
-    for lane, count in Counter(row[1] for row in rows).items():
+    for lane, count in Counter(in_lanes).items():
         journal.moved(lanes[lane].project, _PENDING, _ASSIGNED, count)
-    tasks, _, holders, _, executions = zip(*rows, strict=True)
-    journal.tell(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": holders}))
+    journal.tell(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": nodes}))
     await journal.write(tx, now)
     applied.after = dict.fromkeys(tasks, _ASSIGNED)
-    applied.told = set(holders)
+    applied.told = set(nodes)
     return applied
 
 
+def _assignable(batch: Sequence[Assignment], is_open: set[Row], applied: Applied) -> list[Row]:
+    """Of a task named twice only the first that has a node counts: it can have but one live execution."""
+    wanted: dict[TaskId, Row] = {}
+    for item in batch:
+        if (item.node, item.session) in is_open:
+            wanted.setdefault(item.task, item)
+    applied.refused.update((item.task, _NODE_NOT_READY) for item in batch if item.task not in wanted)
+    return list(wanted.values())
+
+
 async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
-    told: dict[Row, Row] = {}
-    for said in outcomes:
-        key = (said.task, said.execution, said.node)
-        told.setdefault(key, (*key, said.started_at, said.result, said.metrics))
-    moved = await tx.complete(list(told.values()), now)
+    rows = [(said.task, said.execution, said.node, said.started_at, said.result, said.metrics) for said in outcomes]
+    if len({row[1] for row in rows}) != len(rows):
+        rows = list({row[:3]: row for row in reversed(rows)}.values())
+    moved = await tx.complete(rows, now)
     transition = Transition(tx, lanes, now)
     applied, journal = transition.applied, transition.journal
     if moved:

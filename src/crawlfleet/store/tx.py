@@ -42,7 +42,7 @@ class Tx(Protocol):
         ...
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
-        """Hot. (task, lane, node, session, execution): pending -> assigned; the tasks that moved."""
+        """Hot. (task, lane, execution, node, session): pending -> assigned; the tasks that moved."""
         ...
 
     async def add_pending(self, rows: Sequence[Row]) -> None:

@@ -1,22 +1,17 @@
-"""How far events were published. Nobody listens within this process yet: who wants the events reads the log."""
+"""How far the event log goes."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-
-from crawlfleet.model.event import Event
 
 
 class MemoryEventFan:
     def __init__(self) -> None:
         self._last = 0
 
-    async def publish(self, events: Sequence[Event]) -> None:
-        for event in events:
-            # Around a change of leader two relays may publish in either order.
-            self._last = max(self._last, event.number)
+    async def announce(self, number: int) -> None:
+        # Around a change of leader two relays may announce in either order.
+        self._last = max(self._last, number)
 
-    async def last_published(self) -> int:
+    async def last_announced(self) -> int:
         return self._last
 
     def forget(self) -> None:

@@ -199,9 +199,9 @@ class Dispatcher(LeaderLoop):
             await self._broker.ready.offer(_by_lane(batch))
             raise
         at = self._clock.monotonic()
-        for item in batch:
-            if item.task not in applied.refused:
-                self._ledger.hold(item.node, item.task, lanes[item.lane].requirement, at)
+        for lane, items in _lanes_of(batch).items():
+            held = [(item.node, item.task) for item in items if item.task not in applied.refused]
+            self._ledger.hold_all(held, lanes[lane].requirement, at)
         await self._broker.signals.wake([node_topic(node) for node in applied.told])
         await self._give_back(batch, applied)
         return DispatchReport(len(batch) - len(applied.refused), len(applied.refused))
@@ -268,8 +268,12 @@ _NOT_TAKEN = Refusal(Code.NODE_NOT_READY, "its node did not take it")
 _NOT_PENDING = Refusal(Code.NOT_READY, "is no longer pending")
 
 
-def _by_lane(batch: Sequence[Assignment]) -> dict[LaneId, list[TaskId]]:
-    lanes: dict[LaneId, list[TaskId]] = {}
+def _lanes_of(batch: Sequence[Assignment]) -> dict[LaneId, list[Assignment]]:
+    lanes: dict[LaneId, list[Assignment]] = {}
     for item in batch:
-        lanes.setdefault(item.lane, []).append(item.task)
+        lanes.setdefault(item.lane, []).append(item)
     return lanes
+
+
+def _by_lane(batch: Sequence[Assignment]) -> dict[LaneId, list[TaskId]]:
+    return {lane: [item.task for item in items] for lane, items in _lanes_of(batch).items()}

@@ -1,4 +1,4 @@
-"""Numbers committed events and passes them on to whoever listens."""
+"""Numbers committed events, and says how far the log goes to whoever listens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Relay(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Whether there may be more."""
-        events = await self._store.relay(term, ROWS)
-        if events:
-            await self._broker.events.publish(events)
-        return bool(events)
+        last = await self._store.relay(term, ROWS)
+        if last:
+            await self._broker.events.announce(last)
+        return last > 0

@@ -33,7 +33,7 @@ ASSIGN = (
     "UPDATE live SET status = 2, node = a.node, session = a.session, execution = a.execution, assigned_at = $6, "
     "deadline_at = $7 + timeout_s * 1000::bigint "
     "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
-    "AS a(id, lane, node, session, execution) "
+    "AS a(id, lane, execution, node, session) "
     "WHERE live.id = a.id AND live.status = 0 AND live.lane = a.lane RETURNING live.id"
 )
 COMPLETE = (
@@ -103,24 +103,25 @@ class PostgresTx:
         if rows:
             await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_columns(rows))
 
-    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        if rows:
-            await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
-
-    # The two below lock many live rows each. They do so in order of id, as all others do: two that meet on the same
-    # tasks in another order would wait for each other until the server noticed, a whole second later.
-
-    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
-        records = await self._connection.fetch(ASSIGN, *_columns(sorted(rows)), now, now + START_GRACE_MS)
-        return [record[0] for record in records]
-
     async def add_pending(self, rows: Sequence[Row]) -> None:
         rest = (0, 0, 0, 0, None, None, None)
         live = [(task, 0, lane, 1, 0, 0, 0, 0, None, timeout_s, *rest) for task, lane, timeout_s in rows]
         await self.insert(tables.live, codec.LIVE_COLUMNS, live)
 
+    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if rows:
+            await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
+
+    # These lock many live rows each. They do so in order of id, as all others do: two that meet on the same tasks in
+    # another order would wait for each other until the server noticed, a whole second later.
+
+    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        records = await self._connection.fetch(ASSIGN, *_columns(sorted(rows)), now, now + START_GRACE_MS)
+        return [record[0] for record in records]
+
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
-        return [tuple(record) for record in await self._connection.fetch(COMPLETE, *_columns(rows), now)]
+        columns = _columns(sorted(rows, key=lambda row: row[0]))
+        return [tuple(record) for record in await self._connection.fetch(COMPLETE, *columns, now)]
 
 
 def _columns(rows: Sequence[Row]) -> list[list[Any]]:

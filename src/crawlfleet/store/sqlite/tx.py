@@ -27,12 +27,13 @@ ADD_PENDING = (
     f"INSERT INTO live ({', '.join(codec.LIVE_COLUMNS)}) "
     "VALUES (?1, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL)"
 )
-# The fence is in this statement; the two after it move whatever it let through.
-KEEP_EXECUTION = (
+# What the database can copy by itself it copies: a value bound from here costs more than a row moved there.
+KEEP_EXECUTIONS = (
     f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) "
-    "SELECT execution, id, round, retries, node, session, 1, assigned_at, COALESCE(started_at, ?4), ?7, NULL, NULL, 0, "
-    "?5, ?6 FROM live WHERE id = ?1 AND execution = ?2 AND node = ?3"
+    "SELECT execution, id, round, retries, node, session, 1, assigned_at, started_at, ?2, NULL, NULL, 0, NULL, NULL "
+    "FROM live WHERE id IN (SELECT value FROM json_each(?1))"
 )
+KEEP_RESULT = "UPDATE execution SET started_at = COALESCE(started_at, ?2), result = ?3, metrics = ?4 WHERE id = ?1"
 HELD = "SELECT id, execution, node, lane, status FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
     f"INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}) "
@@ -87,14 +88,14 @@ class SqliteTx:
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
         changed = self._connection.executemany(
             ASSIGN,
-            [(node, session, run, now, now + START_GRACE_MS, task, lane) for task, lane, node, session, run in rows],
+            [(node, session, run, now, now + START_GRACE_MS, task, lane) for task, lane, run, node, session in rows],
         ).rowcount
         tasks = [row[0] for row in rows]
         if changed == len(rows):
             return tasks
         # Some were not pending any more: the fence each moved row now carries tells which moved.
         found = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
-        return [task for task, _, _, _, run in rows if found.get(task) == run]
+        return [task for task, _, run, _, _ in rows if found.get(task) == run]
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
         self._connection.executemany(ADD_PENDING, rows)
@@ -105,8 +106,9 @@ class SqliteTx:
         found = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
         held = [row for row in found if row[:3] in wanted]
         if held:
-            self._connection.executemany(KEEP_EXECUTION, [(*row, now) for row in rows])
-            tasks = _to_json([row[0] for row in held]).decode()
+            tasks, ours = _to_json([row[0] for row in held]).decode(), {row[1] for row in held}
+            run(KEEP_EXECUTIONS, [tasks, now])
+            self._connection.executemany(KEEP_RESULT, [row[1:2] + row[3:] for row in rows if row[1] in ours])
             run(KEEP_FINAL, [tasks, now])
             run(DELETE, [tasks])
         return held
