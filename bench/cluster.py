@@ -34,11 +34,9 @@ class WatchedStore(SqlStore):
     async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
         applied = await super().assign(batch, term, now)
         at = time.perf_counter()
-        for item in batch:
-            if item.task not in applied.refused:
-                self.assigned.append(item)
-                if item.task in self.watched:
-                    self.assigned_at[item.task] = at
+        self.assigned += [item for item in batch if item.task not in applied.refused] if applied.refused else batch
+        for task in self.watched.intersection(applied.after) if self.watched else ():
+            self.assigned_at[task] = at
         return applied
 
 

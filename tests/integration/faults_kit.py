@@ -226,7 +226,8 @@ class Fleet:
         return accepted_ids(await self.submit(*[echo(**fields)] * count))
 
     async def dispatch(self) -> None:
-        self.clock.advance(1.0)
+        """The leader's turn: pass after pass, until one leaves nothing to do."""
+        self.clock.advance(1.1)
         while await self.master.dispatcher.run_once(self.clock.now()):
             pass
 

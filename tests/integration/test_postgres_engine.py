@@ -67,6 +67,8 @@ async def test_no_connection_of_ours_can_hold_up_the_cluster(engine: PostgresEng
 async def test_what_the_database_refuses_is_our_own_fault(engine: PostgresEngine, dsn: str) -> None:
     with pytest.raises(InvariantBroken):
         await engine.write(put("a", "a"))
+    with pytest.raises(InvariantBroken):
+        await engine.read(lambda tx: tx.fetch("SELECT * FROM no_such_table"))
     assert await queues(dsn) == set()
 
 
@@ -85,7 +87,8 @@ async def test_a_deadlock_is_run_again(engine: PostgresEngine, dsn: str) -> None
         return work
 
     await asyncio.gather(engine.write(crosswise(0, "a", "b")), engine.write(crosswise(1, "b", "a")))
-    assert sorted(tries) == [1, 2]
+    assert min(tries) == 1
+    assert max(tries) > 1
 
 
 async def test_nobody_waits_long_for_a_lock(engine: PostgresEngine, dsn: str) -> None:
@@ -179,28 +182,22 @@ async def _until_answered(ask: Callable[[], Awaitable[object]]) -> None:
 async def commit_cutter(dsn: str, *, is_sent: bool) -> AsyncIterator[str]:
     """The way to a server, cut at the first COMMIT: just after it was passed on, or just before."""
     target = urlsplit(dsn)
-    tasks: set[asyncio.Task[None]] = set()
+    streams: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         up_reader, up_writer = await asyncio.open_connection(target.hostname, target.port)
-
-        async def down() -> None:
-            while chunk := await up_reader.read(65_536):
-                writer.write(chunk)
-
-        task = asyncio.create_task(down())
-        tasks.add(task)
-        while chunk := await reader.read(65_536):
-            if b"COMMIT" in chunk:
-                task.cancel()
-                if is_sent:
-                    up_writer.write(chunk)
-                    # The server answers when it has committed; nobody hears it.
-                    await up_reader.read(65_536)
-                break
+        streams.extend((writer, up_writer))
+        down = asyncio.create_task(_pass_on(up_reader, writer))
+        while (chunk := await reader.read(65_536)) and b"COMMIT" not in chunk:
             up_writer.write(chunk)
-        for stream in (writer, up_writer):
-            stream.close()
+        down.cancel()
+        await asyncio.gather(down, return_exceptions=True)
+        if chunk and is_sent:
+            up_writer.write(chunk)
+            # The server answers when it has committed; nobody hears it.
+            await up_reader.read(65_536)
+        writer.close()
+        up_writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
@@ -208,6 +205,11 @@ async def commit_cutter(dsn: str, *, is_sent: bool) -> AsyncIterator[str]:
         yield f"postgresql://postgres@{host}:{port}{target.path}"
     finally:
         server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in streams:
+            stream.close()
+            await asyncio.gather(stream.wait_closed(), return_exceptions=True)
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(65_536):
+        writer.write(chunk)

@@ -22,7 +22,10 @@ REPLACED_WITHIN_S = 5.0
 @pytest.fixture
 async def kit(postgres_dsn: str) -> AsyncIterator[Kit]:
     await migrate_postgres(postgres_dsn)
-    old, new = SqlStore(await PostgresEngine.connect(postgres_dsn)), SqlStore(await PostgresEngine.connect(postgres_dsn))
+    old, new = (
+        SqlStore(await PostgresEngine.connect(postgres_dsn)),
+        SqlStore(await PostgresEngine.connect(postgres_dsn)),
+    )
     yield await Kit.open(old, new)
     await old.close()
     await new.close()

@@ -84,19 +84,24 @@ class Submit:
                 parents = _parents(body.depends_on)
         except InvalidInput as exc:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
-        lane = self._lane(body)
+        asks = bool(
+            body.min_resources or body.capabilities or body.cluster or body.node_type or body.schedule_strategy
+            or body.target_region or body.require_region
+        )  # fmt: skip
+        lane = self._lane(body, asks)
         return NewTask(
-            task, lane.id, lane.project, body.workflow_id, body.name, body.task_type, body.queue, body.priority, now,
-            due_at, body.timeout_s, parameters, _spec(body), parents,
+            task, lane.project, body.workflow_id, body.name, now, parameters, _spec(body, asks), lane.id, body.priority,
+            body.timeout_s, due_at, parents,
         )  # fmt: skip
 
-    def _lane(self, body: TaskBody) -> Lane:
-        is_plain = not body.min_resources and not body.capabilities
-        asked: Hashable = () if is_plain else (_frozen(body.min_resources), _frozen(body.capabilities))
-        key = (
-            body.queue, body.project_id, body.priority, body.task_type, body.cluster, body.node_type,
-            body.schedule_strategy, body.target_region, body.require_region, asked,
-        )  # fmt: skip
+    def _lane(self, body: TaskBody, asks: bool) -> Lane:
+        # Nearly all tasks ask for nothing in particular, and find their lane by four words.
+        key: Hashable = (body.queue, body.project_id, body.priority, body.task_type)
+        if asks:
+            key = (
+                key, body.cluster, body.node_type, body.schedule_strategy, body.target_region, body.require_region,
+                _frozen(body.min_resources), _frozen(body.capabilities),
+            )  # fmt: skip
         lane = self._lanes.get(key)
         if lane is None:
             requirement = Requirement(
@@ -131,13 +136,9 @@ def _parents(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(ids.parse(text, "task", field=f"depends_on[{at}]") for at, text in enumerate(texts))
 
 
-def _spec(body: TaskBody) -> bytes | None:
-    # Spelt out, as this runs for every task: nearly all of them say nothing here.
-    if not (
-        body.depends_on or body.cluster or body.node_type or body.schedule_strategy or body.target_region
-        or body.require_region or body.min_resources or body.capabilities or body.content_features or body.categories
-        or body.retry != _USUAL_RETRY
-    ):  # fmt: skip
+def _spec(body: TaskBody, asks: bool) -> bytes | None:
+    says_more = body.depends_on or body.content_features or body.categories or body.retry != _USUAL_RETRY
+    if not asks and not says_more:
         return None
     return _encode(SpecBody(**{field: getattr(body, field) for field in SpecBody.__struct_fields__}))
 

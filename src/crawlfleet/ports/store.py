@@ -27,18 +27,16 @@ from crawlfleet.model.task import DeadLetter, DeadLetterGroup, LiveTask, TaskRec
 
 class NewTask(NamedTuple):
     id: TaskId
-    lane: LaneId
     project: str
     workflow: str | None
     name: str | None
-    task_type: str
-    queue: str
-    priority: int
     created_at: Instant
-    due_at: Instant | None
-    timeout_s: int
     parameters: bytes
     spec: bytes | None
+    lane: LaneId
+    priority: int
+    timeout_s: int
+    due_at: Instant | None = None
     parents: tuple[TaskId, ...] = ()
 
 

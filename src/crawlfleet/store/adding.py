@@ -18,7 +18,7 @@ from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.transitions import parent_ended
 from crawlfleet.store.tx import Engine, Row, Tx
 
-TASK_COLUMNS = ("id", "project", "workflow", "name", "created_at", "parameters", "spec")
+TASK_COLUMNS = NewTask._fields[:7]
 # Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
 LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
 FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
@@ -147,8 +147,8 @@ class _Adding:
             self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
 
     def _answer(self, submission: Submission) -> SubmissionAnswer:
-        if not any(type(item) is Refusal or item.parents for item in submission.items):  # type: ignore[union-attr]
-            return SubmissionAnswer([self._accept(item) for item in submission.items])  # type: ignore[arg-type]
+        if (answer := self._accept_plain(submission.items)) is not None:
+            return answer
         refused = [self._refusal(item) for item in submission.items]
         if submission.is_atomic and any(refused):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
@@ -157,6 +157,24 @@ class _Adding:
             refusal or self._accept(item)  # type: ignore[arg-type]
             for refusal, item in zip(refused, submission.items, strict=True)
         ])  # fmt: skip
+
+    def _accept_plain(self, items: Sequence[NewTask | Refusal]) -> SubmissionAnswer | None:
+        """The short way of nearly all batches, all of whose tasks are good and wait for nothing; None for others."""
+        rows: list[Row] = []
+        pending: list[Row] = []
+        answers: list[Accepted] = []
+        for item in items:
+            if isinstance(item, Refusal):
+                return None
+            task, _, _, _, created_at, _, _, lane, priority, timeout_s, due_at, parents = item
+            if parents or due_at is not None:
+                return None
+            rows.append(item[:7])
+            pending.append((task, lane, timeout_s))
+            answers.append(Accepted(task, _PENDING, created_at, priority))
+        self._tasks += rows
+        self._pending += pending
+        return SubmissionAnswer(answers)
 
     def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
         if isinstance(item, Refusal):
@@ -168,9 +186,7 @@ class _Adding:
         return None
 
     def _accept(self, item: NewTask) -> Accepted:
-        self._tasks.append(
-            (item.id, item.project, item.workflow, item.name, item.created_at, item.parameters, item.spec)
-        )
+        self._tasks.append(item[:7])
         due_at = item.due_at if item.due_at is not None and item.due_at > self._now else None
         if due_at is None and not item.parents:
             self._pending.append((item.id, item.lane, item.timeout_s))
@@ -199,7 +215,7 @@ class _Adding:
     async def _write(self) -> None:
         if not self._tasks:
             return
-        await self._tx.insert(tables.task, TASK_COLUMNS, self._tasks)
+        await self._write_tasks()
         if self._pending:
             await self._tx.add_pending(self._pending)
         if self._live:
@@ -217,6 +233,16 @@ class _Adding:
             each = {"task": [row[0] for row in self._done], "reason": [row[-1] for row in self._done]}
             self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
         await self._journal.write(self._tx, self._now)
+
+    async def _write_tasks(self) -> None:
+        # Most tasks have no workflow, no name and no spec: columns that nobody fills are not sent.
+        columns = list(zip(*self._tasks, strict=True))
+        sent = [n for n, column in enumerate(columns) if column[0] is not None or any(v is not None for v in column)]
+        if len(sent) < len(TASK_COLUMNS):
+            rows = list(zip(*(columns[n] for n in sent), strict=True))
+            await self._tx.insert(tables.task, [TASK_COLUMNS[n] for n in sent], rows)
+        else:
+            await self._tx.insert(tables.task, TASK_COLUMNS, self._tasks)
 
 
 _TWIN = SubmissionAnswer([])

@@ -33,6 +33,7 @@ LOCK_HELD = (
     f"SELECT {LIVE_LIST}, t.spec FROM live l JOIN task t ON t.id = l.id "
     "WHERE l.node = $1 AND l.node <> 0 ORDER BY l.id LOCK_ROWS(l)"
 )
+ANY_CHILDREN = "SELECT 1 FROM dependency LIMIT 1"
 CHILDREN = "SELECT parent, child FROM dependency WHERE parent AMONG($1)"
 FORGET_CHILDREN = "DELETE FROM dependency WHERE parent AMONG($1)"
 FINAL_AMONG = "SELECT id FROM done WHERE id AMONG($1)"
@@ -88,6 +89,8 @@ class Transition:
 
     async def release_children(self, finals: dict[TaskId, TaskStatus]) -> None:
         """Tell the children of tasks that ended; a child that can never run is cancelled, and its children after it."""
+        if not finals or not await self._tx.fetch(ANY_CHILDREN):
+            return
         while finals:
             edges = await self._tx.fetch(CHILDREN, list(finals))
             if not edges:

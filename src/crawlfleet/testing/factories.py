@@ -116,8 +116,8 @@ class Kit:
         lane = lane or self.lane
         spec = None if retry is None else msgspec.json.encode({"retry": retry})
         return NewTask(
-            self.ids.one(), lane.id, lane.project, workflow, name, lane.requirement.task_type, lane.queue,
-            lane.priority, self.now, due_at, timeout_s, parameters, spec, tuple(parents),
+            self.ids.one(), lane.project, workflow, name, self.now, parameters, spec, lane.id, lane.priority, timeout_s,
+            due_at, tuple(parents),
         )  # fmt: skip
 
     async def add(

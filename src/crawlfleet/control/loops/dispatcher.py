@@ -10,7 +10,7 @@ look at the store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
@@ -52,6 +52,8 @@ class _Store(TaskStore, ReadyTasks, NodeStore, EventStore, Protocol):
 class DispatchReport:
     placed: int = 0
     refused: int = 0
+    stale: int = 0
+    """Of those refused, what was no longer pending."""
     has_more: bool = False
 
     def __bool__(self) -> bool:
@@ -104,13 +106,15 @@ class Dispatcher(LeaderLoop):
         placer = Placer(states, rng=self._rng, default_strategy=self._strategy, cursors=self._cursors)
         chosen, is_full = self._choose(windows, lanes, placer, now)
         report = await self._commit(chosen, lanes, term, now)
-        await self._refill(windows)
+        is_refilled = await self._refill(windows, chosen)
         if is_looking:
             waiting = [lanes[window.lane] for window in windows if window.size and window.lane not in chosen]
             await self._tell_blocked(waiting, states, term, now)
         if report.placed:
             log.debug("tasks_placed", count=report.placed, refused=report.refused)
-        return DispatchReport(report.placed, report.refused, has_more=is_full and report.placed > 0)
+        # What was not pending any more only took the place of tasks behind it.
+        has_more = report.stale > 0 or (report.placed > 0 and (is_full or is_refilled))
+        return replace(report, has_more=has_more)
 
     async def _take_over(self, term: int) -> None:
         """Everything remembered is of another term: begin from the store."""
@@ -204,7 +208,8 @@ class Dispatcher(LeaderLoop):
             self._ledger.hold_all(held, lanes[lane].requirement, at)
         await self._broker.signals.wake([node_topic(node) for node in applied.told])
         await self._give_back(batch, applied)
-        return DispatchReport(len(batch) - len(applied.refused), len(applied.refused))
+        stale = sum(refusal.code is Code.NOT_READY for refusal in applied.refused.values())
+        return DispatchReport(len(batch) - len(applied.refused), len(applied.refused), stale)
 
     async def _assigned(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
         try:
@@ -235,10 +240,15 @@ class Dispatcher(LeaderLoop):
             self._looked_at = float("-inf")
             await self._broker.ready.offer(_by_lane(unready))
 
-    async def _refill(self, windows: Sequence[Window]) -> None:
-        for window in windows:
-            if window.is_deep and window.size < REFILL_BELOW:
-                await self._refill_lane(window.lane)
+    async def _refill(self, windows: Sequence[Window], taken: Mapping[LaneId, Sequence[NodeState]]) -> bool:
+        """Whether a window that this pass left low shows more of its lane now."""
+        low = [
+            window.lane for window in windows
+            if window.is_deep and window.size - len(taken.get(window.lane, ())) < REFILL_BELOW
+        ]  # fmt: skip
+        for lane in low:
+            await self._refill_lane(lane)
+        return bool(low)
 
     async def _refill_lane(self, lane: LaneId) -> None:
         heads = await self._store.ready_heads(lane, self._window)

@@ -36,10 +36,12 @@ LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 30_000
 _TRIES = 5
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+# The internal error is what the driver says of a connection that died under it at the wrong moment.
 _AWAY = (
-    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError,
-    asyncpg.IdleInTransactionSessionTimeoutError, asyncpg.CannotConnectNowError, OSError, TimeoutError,
+    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError,
+    asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError, asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError, asyncpg.IdleInTransactionSessionTimeoutError, asyncpg.CannotConnectNowError, OSError,
+    TimeoutError,
 )  # fmt: skip
 _DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call]
 
@@ -110,6 +112,8 @@ class PostgresEngine:
                 return await work(PostgresTx(connection))
         except _AWAY as exc:
             raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+        except asyncpg.PostgresError as exc:
+            raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)

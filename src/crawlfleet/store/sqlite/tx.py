@@ -23,17 +23,17 @@ ASSIGN = (
     "deadline_at = ? + timeout_s * 1000 WHERE id = ? AND status = 0 AND lane = ?"
 )
 ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
+# What the database can copy or repeat by itself it does: a value bound from Python costs more than a row moved there.
 ADD_PENDING = (
     f"INSERT INTO live ({', '.join(codec.LIVE_COLUMNS)}) "
-    "VALUES (?1, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL)"
+    "SELECT value, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL FROM json_each(?1)"
 )
-# What the database can copy by itself it copies: a value bound from here costs more than a row moved there.
 KEEP_EXECUTIONS = (
     f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) "
-    "SELECT execution, id, round, retries, node, session, 1, assigned_at, started_at, ?2, NULL, NULL, 0, NULL, NULL "
-    "FROM live WHERE id IN (SELECT value FROM json_each(?1))"
+    "SELECT l.execution, l.id, l.round, l.retries, l.node, l.session, 1, l.assigned_at, "
+    "COALESCE(l.started_at, {told}), ?2, NULL, NULL, 0, {result}, {metrics} "
+    "FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
 )
-KEEP_RESULT = "UPDATE execution SET started_at = COALESCE(started_at, ?2), result = ?3, metrics = ?4 WHERE id = ?1"
 HELD = "SELECT id, execution, node, lane, status FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
     f"INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}) "
@@ -98,7 +98,11 @@ class SqliteTx:
         return [task for task, _, run, _, _ in rows if found.get(task) == run]
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
-        self._connection.executemany(ADD_PENDING, rows)
+        alike: dict[Row, list[int]] = {}
+        for task, lane, timeout_s in rows:
+            alike.setdefault((lane, timeout_s), []).append(task)
+        for (lane, timeout_s), tasks in alike.items():
+            self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), lane, timeout_s])
 
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         run = self._connection.execute
@@ -106,12 +110,25 @@ class SqliteTx:
         found = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
         held = [row for row in found if row[:3] in wanted]
         if held:
-            tasks, ours = _to_json([row[0] for row in held]).decode(), {row[1] for row in held}
-            run(KEEP_EXECUTIONS, [tasks, now])
-            self._connection.executemany(KEEP_RESULT, [row[1:2] + row[3:] for row in rows if row[1] in ours])
+            ours = {row[:3] for row in held}
+            self._keep_executions([row for row in rows if row[:3] in ours], now)
+            tasks = _to_json([row[0] for row in held]).decode()
             run(KEEP_FINAL, [tasks, now])
             run(DELETE, [tasks])
         return held
+
+    def _keep_executions(self, rows: Sequence[Row], now: int) -> None:
+        """Each value read out of the JSON costs as much as a row: only columns that anybody filled are sent."""
+        tasks, _, _, told, results, metrics = zip(*rows, strict=True)
+        sent: list[Sequence[Any]] = [tasks]
+        words = {"told": "NULL", "result": "NULL", "metrics": "NULL"}
+        for name, column in (("told", told), ("result", results), ("metrics", metrics)):
+            if any(value is not None for value in column):
+                read = f"json_extract(said.value, '$[{len(sent)}]')"
+                words[name] = read if name == "told" else f"CAST({read} AS BLOB)"
+                sent.append(column if name == "told" else [value and value.decode() for value in column])
+        said = _to_json(list(zip(*sent, strict=True))).decode()
+        self._connection.execute(KEEP_EXECUTIONS.format(**words), [said, now])
 
 
 def _bound(arg: Any) -> Any:

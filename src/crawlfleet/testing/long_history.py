@@ -1,0 +1,118 @@
+"""A store that has been used for long: many finished tasks and events behind the few that are alive."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from types import ModuleType
+
+from crawlfleet import store
+from crawlfleet.model.execution import End
+from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.requirement import Lane
+from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
+from crawlfleet.ports.store import Claim
+from crawlfleet.scheduling import life
+from crawlfleet.store import codec, tables
+from crawlfleet.store.adding import TASK_COLUMNS
+from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.tx import Row, Tx
+from crawlfleet.testing.factories import START, Kit
+
+DAY_MS = 24 * 3_600_000
+NODE = 7
+_IS_STATEMENT = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH) ")
+
+
+async def write_history(engine: QueryEngine, lane: Lane, count: int, *, held: int = 500) -> None:
+    """`count` completed tasks of the last month, each with its execution and an event, and some that a node holds."""
+    at = START - 30 * DAY_MS
+    ids = IdFactory(1_000, lambda: at)
+    tasks, done, executions, events = [], [], [], []
+    for n, (task, execution) in enumerate(zip(ids.take(count), ids.take(count), strict=True)):
+        at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
+        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        done.append(
+            (task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None)
+        )
+        executions.append(_execution(execution, task, at))
+        events.append((n + 1, 1, at, codec.encode([("task.completed", {"task": [task]}, {})])))
+    live = []
+    for task, execution in zip(ids.take(held), ids.take(held), strict=True):
+        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        live.append(
+            (task, int(TaskStatus.ASSIGNED), lane.id, 1, 0, 0, 0, 0, None, 60, 0, NODE, 1, execution, at, None, START)
+        )
+
+    async def work(tx: Tx) -> None:
+        await tx.insert(tables.task, TASK_COLUMNS, tasks)
+        await tx.insert(tables.done, codec.DONE_COLUMNS, done)
+        await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, executions)
+        await tx.insert(tables.event_log, ("first", "count", "at", "body"), events)
+        await tx.insert(tables.live, codec.LIVE_COLUMNS, live)
+
+    await engine.write(work)
+
+
+def _execution(execution: int, task: int, at: int) -> Row:
+    status = int(ExecutionStatus.COMPLETED)
+    return (execution, task, 1, 0, NODE, 1, status, at, at, at + 1_000, None, None, 0, b"{}", None)
+
+
+async def use_every_hot_verb(kit: Kit) -> None:
+    """What masters do all day, each at least once; what only people ask for is left out."""
+    known, term = kit.store, await kit.term()
+    node = await kit.node()
+    await known.renew([], kit.now)
+    plain, other, lost, failing = await kit.submit(4)
+    claim = Claim(kit.lane.project, "key", b"body", kit.now + DAY_MS)
+    await kit.add([kit.new_task(due_at=kit.now + 1)], claim=claim)
+    child = await kit.submit_one(parents=[plain, other])
+    done, back, gone, broken = await kit.assign([plain, other, lost, failing], node)
+    await kit.start(done)
+    await kit.renew(node, b"{}")
+    await kit.complete(done, done._replace(execution=1))
+    await kit.finish(back, End.RETURNED)
+    await kit.fail(broken, error=ErrorClass.NETWORK)
+    await kit.cancel(gone.task, child)
+    await known.live([other])
+    await known.held([node.id])
+    await known.deliveries([other])
+    await known.placement_view()
+    for lane in await known.ready_lanes():
+        await known.ready_heads(lane, 100)
+    await known.lanes([kit.lane.id])
+    kit.later()
+    await known.change(await known.due(kit.now, 100), life.release(kit.now), kit.now, term)
+    await known.change(await known.overdue(kit.now, 100), life.overdue(kit.now), kit.now, term)
+    await known.leases()
+    await known.set_health([(node.id, Health.HEALTHY, {})], term, kit.now)
+    await known.note_heartbeats([(node.id, b"{}")], term, kit.now)
+    await known.beat(term)
+    await known.leader()
+    await known.relay(term, 100)
+    await known.last_event()
+    await known.events_after(10, 100)
+    await known.fold_counters(term)
+    await known.totals()
+    await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
+    await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
+    await known.secret_hash(node.id)
+    await known.tasks([plain, other])
+    await known.executions(plain)
+    await known.parents(child)
+    await known.reopen([plain], kit.now)
+    await kit.online(node.id)
+    await kit.end(node)
+
+
+def statement_constants(*dialect: ModuleType) -> dict[str, str]:
+    """The statements written at the top of the store's modules, and of the dialect's, by name."""
+    here = [importlib.import_module(f"{store.__name__}.{found.name}") for found in pkgutil.iter_modules(store.__path__)]
+    return {
+        f"{module.__name__}.{name}": value
+        for module in (*here, *dialect)
+        for name, value in vars(module).items()
+        if isinstance(value, str) and _IS_STATEMENT.match(value)
+    }
