@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 
 class Lead:
     def __init__(self) -> None:
         self._term: int | None = None
+        self._has_won = asyncio.Event()
 
     @property
     def term(self) -> int | None:
@@ -13,8 +16,13 @@ class Lead:
 
     def won(self, term: int) -> None:
         self._term = term
+        self._has_won.set()
+
+    async def until_won(self) -> None:
+        await self._has_won.wait()
 
     def lost(self, term: int | None = None) -> None:
         """`term` is over (or whichever we hold). A newer one we have won meanwhile stands."""
         if term is None or term == self._term:
             self._term = None
+            self._has_won.clear()

@@ -212,7 +212,8 @@ class PlacementView(NamedTuple):
     nodes: Sequence[Node]
     clusters: Sequence[Cluster]
     paused_queues: set[str]
-    ready_lanes: Sequence[LaneId]
+    ready_heads: Mapping[LaneId, TaskId]
+    """The oldest pending task of every lane that has one."""
 
 
 class LeaseRow(NamedTuple):

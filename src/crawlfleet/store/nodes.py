@@ -23,7 +23,7 @@ from crawlfleet.ports.store import Applied, LeaseRow, NewNode, PlacementView, Re
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.ready import PAUSED_QUEUES, READY_LANES
+from crawlfleet.store.ready import PAUSED_QUEUES, READY_LANE_HEADS
 from crawlfleet.store.tasks import HELD_BY
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx
@@ -182,7 +182,8 @@ class NodeTables:
             nodes = [_node(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
             clusters = [_cluster(row) for row in await tx.fetch(_SELECT_CLUSTER)]
             paused = {row[0] for row in await tx.fetch(PAUSED_QUEUES)}
-            return PlacementView(nodes, clusters, paused, [row[0] for row in await tx.fetch(READY_LANES)])
+            heads = {row[0]: row[1] for row in await tx.fetch(READY_LANE_HEADS)}
+            return PlacementView(nodes, clusters, paused, heads)
 
         return await self._engine.read(work)
 

@@ -11,11 +11,16 @@ from crawlfleet.store.journal import write_events
 from crawlfleet.store.tx import Engine, Tx
 
 # Hops from lane to lane over the index: the cost is a few lookups per lane, whatever the number of tasks.
-READY_LANES = (
+_HOPS = (
     "WITH RECURSIVE hop(lane) AS ("
     "SELECT (SELECT MIN(lane) FROM live WHERE status = 0) "
     "UNION ALL SELECT (SELECT MIN(lane) FROM live WHERE status = 0 AND lane > hop.lane) FROM hop "
-    "WHERE hop.lane IS NOT NULL) SELECT lane FROM hop WHERE lane IS NOT NULL"
+    "WHERE hop.lane IS NOT NULL) "
+)
+READY_LANES = f"{_HOPS}SELECT lane FROM hop WHERE lane IS NOT NULL"
+READY_LANE_HEADS = (
+    f"{_HOPS}SELECT lane, (SELECT MIN(id) FROM live WHERE status = 0 AND live.lane = hop.lane) FROM hop "
+    "WHERE lane IS NOT NULL"
 )
 PAUSED_QUEUES = "SELECT name FROM queue WHERE is_paused = 1"
 READY_HEADS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id LIMIT $2"

@@ -38,8 +38,6 @@ BATCH = 1_000
 QUANTUM = 128
 """How many of one lane go before the next lane of the same rank has its turn."""
 REFILL_BELOW = 500
-CHECKED_LANES = 50
-"""How many lanes, in turn, are compared with the store at each look."""
 LOOK_S = 1.0
 """How old the view of nodes, queues and lanes may be."""
 
@@ -85,10 +83,9 @@ class Dispatcher(LeaderLoop):
         self._paused: set[str] = set()
         self._looked_at = float("-inf")
         self._blocked: set[Requirement] = set()
-        self._checked_lane: LaneId = 0
 
     async def wait(self, pause_s: float) -> None:
-        if pause_s > 0:
+        if pause_s > 0 and self.lead.term is not None:
             await self._broker.signals.wait(LEADER, pause_s)
         else:
             await super().wait(0)
@@ -140,24 +137,12 @@ class Dispatcher(LeaderLoop):
         view = await self._store.placement_view()
         self._nodes, self._paused = view.nodes, view.paused_queues
         self._clusters = {cluster.name: cluster for cluster in view.clusters}
-        heads = {window.lane: window.head for window in await self._broker.ready.windows()}
-        for lane in view.ready_lanes:
-            if lane not in heads:
+        shown = {window.lane: window.head for window in await self._broker.ready.windows()}
+        for lane, oldest in view.ready_heads.items():
+            # A head older than the window's was committed and never offered: in a busy lane its turn would never come.
+            if not shown.get(lane) or oldest < shown[lane]:
                 await self._refill_lane(lane)
-        await self._look_for_unoffered([lane for lane in view.ready_lanes if heads.get(lane)], heads)
         self._looked_at = self._clock.monotonic()
-
-    async def _look_for_unoffered(self, lanes: Sequence[LaneId], heads: Mapping[LaneId, TaskId]) -> None:
-        """What was committed and never offered: sooner or later the store's head is older than the window's.
-
-        Without this it would wait until its lane runs empty, which a busy lane never does.
-        """
-        turn = sorted(lanes, key=lambda lane: (lane <= self._checked_lane, lane))
-        for lane in turn[:CHECKED_LANES]:
-            self._checked_lane = lane
-            oldest = await self._store.ready_heads(lane, 1)
-            if oldest and oldest[0] < heads[lane]:
-                await self._refill_lane(lane)
 
     def _choose(
         self, windows: Sequence[Window], lanes: Mapping[LaneId, Lane], placer: Placer, now: Instant

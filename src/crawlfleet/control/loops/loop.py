@@ -85,6 +85,12 @@ class LeaderLoop(Loop):
         term = self.lead.term
         return None if term is None else await self.run_term(term, now)
 
+    async def wait(self, pause_s: float) -> None:
+        if self.lead.term is None:
+            await self.lead.until_won()
+        else:
+            await super().wait(pause_s)
+
     @abstractmethod
     async def run_term(self, term: int, now: Instant) -> object:
         """One pass under `term`."""
