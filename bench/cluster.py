@@ -45,6 +45,8 @@ class Cluster:
         self.store = store
         self.master = master
         self.clock = SystemClock()
+        self._sessions: dict[int, int] = {}
+        self._number = 1
 
     @classmethod
     async def start(cls, engine: QueryEngine, *, nodes: int = 100, slots: int = 10) -> Cluster:
@@ -63,7 +65,14 @@ class Cluster:
         now = self.clock.now()
         decide = life.lose("bench", now, Random(0))
         session, _ = await self.store.open_session(joined.node, slots, [TASK_TYPE], decide, now)
+        self._sessions[joined.node] = session
         await self.store.renew([Renewal(joined.node, session, 1, None)], now)
+
+    async def renew(self) -> None:
+        """The leases of all nodes, as their syncs would."""
+        self._number += 1
+        renewals = [Renewal(node, session, self._number, None) for node, session in self._sessions.items()]
+        await self.store.renew(renewals, self.clock.now())
 
     async def submit(self, bodies: Sequence[TaskBody]) -> SubmissionAnswer:
         return await self.master.submit.submit(bodies)

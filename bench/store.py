@@ -171,9 +171,13 @@ async def measure_backlog(place: Place, waiting: int, rows: list[Row]) -> None:
 
 async def _play_nodes(cluster: Cluster) -> None:
     """Whatever is assigned is done a few milliseconds later, so that slots keep coming free."""
+    renewed_at = 0.0
     while True:
         await asyncio.sleep(0.02)
         await cluster.finish_assigned()
+        if time.perf_counter() - renewed_at > 2:
+            await cluster.renew()
+            renewed_at = time.perf_counter()
 
 
 async def _high_priority(cluster: Cluster, count: int) -> list[float]:

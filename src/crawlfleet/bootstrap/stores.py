@@ -1,0 +1,58 @@
+"""Open a store by its address: locked where it must be, migrated, ready."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from crawlfleet.errors import ConfigError
+from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
+from crawlfleet.store.postgres.engine import PostgresEngine
+from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store.sqlite.lock import FileLock
+from crawlfleet.store.store import SqlStore
+
+_SQLITE = "sqlite:///"
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+class OpenedStore(SqlStore):
+    """A store that gives back what it took at its opening."""
+
+    def __init__(self, engine: QueryEngine, release: Callable[[], None]) -> None:
+        super().__init__(engine)
+        self._release = release
+
+    async def close(self) -> None:
+        try:
+            await super().close()
+        finally:
+            self._release()
+
+
+async def open_store(address: str) -> SqlStore:
+    """`sqlite:///path/to/file` or `postgresql://...`. Raises ConfigError for another, StoreUnavailable for one that is
+    away."""
+    if address.startswith(_SQLITE):
+        return await _open_sqlite(Path(address.removeprefix(_SQLITE)))
+    if address.startswith(_POSTGRES):
+        await migrate_postgres(address)
+        return SqlStore(await PostgresEngine.connect(address))
+    raise ConfigError(f"store: {address!r} is neither sqlite:///FILE nor postgresql://...")
+
+
+async def _open_sqlite(path: Path) -> SqlStore:
+    if not path.name:
+        raise ConfigError("store: sqlite:/// needs the path of a file")
+    if not path.parent.is_dir():
+        raise ConfigError(f"store: the folder {path.parent} does not exist")
+    lock = FileLock(path)
+    lock.take()
+    try:
+        await asyncio.to_thread(migrate_sqlite, path)
+        return OpenedStore(SqliteEngine(path), lock.release)
+    except BaseException:
+        lock.release()
+        raise

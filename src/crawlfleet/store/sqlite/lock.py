@@ -1,0 +1,37 @@
+"""One master per SQLite file, held by the operating system: a master that died holds nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from crawlfleet.errors import ConfigError
+
+
+class FileLock:
+    """Taken for the life of the process that opened the file."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(f"{database.name}.lock")
+        self._file: int | None = None
+
+    def take(self) -> None:
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            holder = os.read(file, 100).decode(errors="replace").strip() or "another process"
+            os.close(file)
+            raise ConfigError(
+                f"store: {self._path.with_suffix('')} is in use by {holder}. One SQLite file serves one master; "
+                "for several masters use PostgreSQL (store = postgresql://...)"
+            ) from exc
+        os.ftruncate(file, 0)
+        os.write(file, f"process {os.getpid()}\n".encode())
+        self._file = file
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

@@ -1,0 +1,65 @@
+"""Opening a store by its address."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.bootstrap.stores import open_store
+from crawlfleet.errors import ConfigError, StoreUnavailable
+
+HOLD = """
+import asyncio, sys
+from crawlfleet.bootstrap.stores import open_store
+async def main():
+    store = await open_store(sys.argv[1])
+    print("open", flush=True)
+    sys.stdin.read()
+asyncio.run(main())
+"""
+
+
+async def test_a_second_master_on_one_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'fleet.db'}"
+    store = await open_store(address)
+    with pytest.raises(ConfigError, match=r"fleet\.db is in use by process \d+.*PostgreSQL"):
+        await open_store(address)
+    await store.close()
+    again = await open_store(address)
+    assert (await again.leader()).term == 0
+    await again.close()
+
+
+async def test_a_master_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'fleet.db'}"
+    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, address, stdin=PIPE, stdout=PIPE)
+    assert holder.stdout is not None
+    assert await holder.stdout.readline() == b"open\n"
+    with pytest.raises(ConfigError):
+        await open_store(address)
+    holder.kill()
+    await holder.communicate()
+    store = await open_store(address)
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_postgres_is_migrated_when_it_is_opened(postgres_dsn: str) -> None:
+    store = await open_store(postgres_dsn)
+    assert (await store.leader()).term == 0
+    await store.close()
+
+
+@pytest.mark.parametrize("address", ["mysql://x", "sqlite:///", "fleet.db", "sqlite:////no/such/folder/fleet.db"])
+async def test_an_address_that_is_none_names_the_setting(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"^store: "):
+        await open_store(address)
+
+
+async def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="PostgreSQL"):
+        await open_store("postgresql://nobody@127.0.0.1:1/none")
