@@ -32,7 +32,8 @@ async def _chunk(tx: Tx, lane: int, start: int, size: int) -> None:
 
 async def _insert(tx: Tx, numbers: str, task: str, at: str, blob: str, lane: int) -> None:
     await tx.execute(
-        f"INSERT INTO task (id, project, created_at, parameters) {numbers} SELECT {task}, 'history', {at}, {blob} FROM n"
+        f"INSERT INTO task (id, project, created_at, parameters) {numbers} "
+        f"SELECT {task}, 'history', {at}, {blob} FROM n"
     )
     await tx.execute(
         "INSERT INTO done (id, status, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
