@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from crawlfleet.errors import NotFound
+from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
 from crawlfleet.ports.store import NewNode, Store
@@ -40,6 +40,13 @@ async def one_join_key_said_many_times_at_once_is_one_node(store: Store, kit: Ki
         nodes = await asyncio.gather(*((store, kit.second)[m % 2].register(new[m], kit.now) for m in range(4)))
         assert len(set(nodes)) == 1
     assert len(await kit.second.nodes()) == ROUNDS
+
+
+async def the_handle_of_another_node_cannot_be_taken(store: Store, kit: Kit) -> None:
+    await store.register(_named(kit, "mine", "secret", device_id="worker-001"), kit.now)
+    async with kit.unchanged():
+        with pytest.raises(Conflict):
+            await store.register(_named(kit, "yours", "secret", device_id="worker-001"), kit.now)
 
 
 async def an_unknown_node_has_no_secret(store: Store, kit: Kit) -> None:

@@ -30,6 +30,20 @@ async def the_head_of_a_lane_is_its_oldest_pending_task(store: Store, kit: Kit) 
     assert await kit.second.ready_heads(12_345, 3) == []
 
 
+async def what_placement_needs_is_seen_in_one_look(store: Store, kit: Kit) -> None:
+    node, removed = await kit.node(), await kit.node()
+    await store.unregister(removed.id, kit.now)
+    urgent = await kit.known_lane(priority=10)
+    tasks, hot = await kit.submit(3), await kit.submit(2, lane=urgent)
+    await kit.assign(tasks[:1], node)
+    await store.set_queue_paused("night", True, kit.now)
+    view = await kit.second.placement_view()
+    assert [found.id for found in view.nodes] == [node.id]
+    assert [cluster.name for cluster in view.clusters] == ["default"]
+    assert view.paused_queues == {"night"}
+    assert view.ready_heads == {kit.lane.id: tasks[1], urgent.id: hot[0]}
+
+
 async def a_task_that_comes_back_stands_at_its_old_place(store: Store, kit: Kit) -> None:
     tasks = await kit.submit(3)
     (run,) = await kit.assign(tasks[:1], await kit.node())

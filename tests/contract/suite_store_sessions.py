@@ -7,7 +7,7 @@ import pytest
 from crawlfleet.errors import NotFound
 from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
-from crawlfleet.model.status import ExecutionStatus, NodeStatus, TaskStatus
+from crawlfleet.model.status import ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.ports.store import Applied, LeaseRow, Renewal, Store
 from crawlfleet.testing.factories import Kit, ReadyNode
 
@@ -47,10 +47,22 @@ async def a_new_session_ends_what_the_old_one_held(store: Store, kit: Kit) -> No
     run = await kit.run_one(await kit.node())
     session, applied = await store.open_session(run.node.id, 10, ["echo"], kit.lose(), kit.now)
     assert session == run.node.session + 1
+    assert applied is not None
     assert applied.after == {run.task: PENDING}
     assert (applied.freed, applied.ready) == ([(run.node.id, run.task)], {kit.lane.id: [run.task]})
     (execution,) = await kit.second.executions(run.task)
     assert (execution.status, execution.session) == (ExecutionStatus.LOST, run.node.session)
+
+
+async def a_call_that_opens_a_session_late_ends_nothing(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    async with kit.unchanged():
+        for late in (run.node.session - 1, run.node.session + 1):
+            answer = await store.open_session(run.node.id, 10, ["echo"], kit.lose(), kit.now, after=late)
+            assert answer == (run.node.session, None)
+    session, applied = await store.open_session(run.node.id, 10, ["echo"], kit.lose(), kit.now, after=run.node.session)
+    assert session == run.node.session + 1
+    assert applied is not None
 
 
 async def a_new_session_leaves_other_nodes_alone(store: Store, kit: Kit) -> None:
@@ -90,6 +102,25 @@ async def a_renewal_counts_though_the_wall_clock_jumped_back(store: Store, kit: 
     kit.later(-3_600_000)
     assert (await kit.renew(node)).is_newest
     assert (await kit.second.leases())[0].renewals == 2
+
+
+async def a_renewal_tells_what_the_store_gives_the_node(store: Store, kit: Kit) -> None:
+    node, other = await kit.node(), await kit.node()
+    runs = await kit.run(node, 3)
+    await kit.run_one(other)
+    await kit.complete(runs[0])
+    await kit.cancel(runs[1].task)
+    held = {row.id: row for row in (await kit.renew(node)).held}
+    assert set(held) == {runs[1].task, runs[2].task}
+    assert held[runs[1].task].recall is Recall.CANCEL
+    assert held[runs[2].task].execution == runs[2].execution
+
+
+async def a_renewal_that_is_not_taken_tells_nothing_of_the_work(store: Store, kit: Kit) -> None:
+    node = await kit.node()
+    await kit.run_one(node)
+    (renewed,) = await store.renew([Renewal(node.id, node.session, 1, None)], kit.now)
+    assert (renewed.is_newest, list(renewed.held)) == (False, [])
 
 
 async def an_older_number_renews_nothing(store: Store, kit: Kit) -> None:

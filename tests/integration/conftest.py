@@ -22,7 +22,7 @@ def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def empty_postgres(postgres_server: PostgresServer) -> PostgresTemplate:
     return PostgresTemplate(postgres_server.create_database())
 

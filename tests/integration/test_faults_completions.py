@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.errors import UsageError
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId, TaskId
@@ -179,7 +179,7 @@ async def test_a_node_that_speaks_nonsense_harms_only_itself(fleet: Fleet, said:
     calls += [fleet.master.sync.sync(nonsense), others[2].sync()]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     for answer in answers:
-        assert not isinstance(answer, BaseException) or isinstance(answer, CrawlfleetError), repr(answer)
+        assert not isinstance(answer, BaseException) or isinstance(answer, UsageError), repr(answer)
     assert all(not node.outcomes for node in others)
     await fleet.settle()
     await fleet.judge()

@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
 SMALL = Scale(tasks=120, busy_s=200.0, total_s=330.0)
 MOST_SEEDS = 15
+FAILED_ONCE = (74, 133, 134)
+"""A late call that opened a session ended the one opened meanwhile; work that took longer to die than its lease."""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,12 @@ def test_a_seed_replays_exactly(template: Path) -> None:
     first, again = run_seed(7, template, SMALL), run_seed(7, template, SMALL)
     assert first == again
     assert first.is_clean, first
+
+
+@pytest.mark.parametrize("seed", FAILED_ONCE)
+def test_a_seed_that_failed_once_is_clean(seed: int, template: Path) -> None:
+    verdict = run_seed(seed, template)
+    assert verdict.is_clean, verdict
 
 
 @pytest.mark.parametrize("name", sorted(VARIANTS))

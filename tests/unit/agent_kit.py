@@ -126,7 +126,7 @@ class Master:
         self.opens: list[OpenUp] = []
         self.calls: list[Call] = []
         self.taken: list[OutcomeBody] = []
-        self.is_manual = self.is_hung = self.is_down = self.is_losing_answers = False
+        self.is_manual = self.is_hung = self.is_down = self.is_losing_answers = self.is_minding_order = False
         self.delay_s = 0.0
         self.standing = SyncDown(SyncVerdict.OK)
         """Said in each answer: verdict, drain and slots."""
@@ -163,6 +163,8 @@ class Master:
         await self._pass()
         if self.open_error is not None:
             raise self.open_error
+        if self.is_minding_order and up.after != self.session:
+            return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes), is_open=False)
         self.session += 1
         return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes))
 

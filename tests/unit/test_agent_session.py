@@ -46,6 +46,22 @@ async def test_a_restarted_agent_reports_what_the_killed_one_had_saved(tmp_path:
 
 
 @virtual
+async def test_a_session_is_opened_after_the_newest_there_is(tmp_path: Path) -> None:
+    master = Master()
+    master.is_minding_order = True
+    async with node(tmp_path, master) as one:
+        await asyncio.sleep(0.1)
+        assert [up.after for up in master.opens] == [0, 100]
+        assert [event["session"] for event in one.said("session_opened")] == [101]
+        master.standing = SyncDown(SyncVerdict.SESSION_ENDED)
+        await asyncio.sleep(0.1)
+        master.say()
+        master.standing = SyncDown(SyncVerdict.OK)
+        await asyncio.sleep(5)
+        assert [up.after for up in master.opens] == [0, 100, 101]
+
+
+@virtual
 async def test_a_lost_answer_opens_another_session_with_the_same_outcomes(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, is_synced=False)
     outbox.add([Ended(outcome(1))])

@@ -17,9 +17,14 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Gatherer(Generic[ItemT, AnswerT]):
-    def __init__(self, flush: Callable[[list[ItemT]], Awaitable[Sequence[AnswerT]]], *, most: int) -> None:
+    def __init__(
+        self, flush: Callable[[list[ItemT]], Awaitable[Sequence[AnswerT]]], *,
+        most: int, weigh: Callable[[ItemT], int] | None = None,
+    ) -> None:  # fmt: skip
+        """A batch weighs at most `most`, each item one unless `weigh` says otherwise; a heavier call goes alone."""
         self._flush = flush
         self._most = most
+        self._weigh = weigh
         self._calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]] = []
         self._drainer: asyncio.Task[None] | None = None
 
@@ -44,7 +49,7 @@ class Gatherer(Generic[ItemT, AnswerT]):
     def _next_calls(self) -> list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]]:
         size = 0
         for count, (items, _) in enumerate(self._calls):
-            size += len(items)
+            size += len(items) if self._weigh is None else sum(map(self._weigh, items))
             if count and size > self._most:
                 calls, self._calls = self._calls[:count], self._calls[count:]
                 return calls

@@ -37,13 +37,14 @@ class OpenSession:
         await self._finish.finish(up.node, up.outcomes)
         now = self._clock.now()
         decide = life.lose("its node began a new session", now, self._rng)
-        session, applied = await self._store.open_session(up.node, up.slots, up.task_types, decide, now)
-        await tell(self._broker, applied)
-        await self._broker.signals.wake([LEADER])
+        session, applied = await self._store.open_session(up.node, up.slots, up.task_types, decide, now, after=up.after)
+        if applied is not None:
+            await tell(self._broker, applied)
+            await self._broker.signals.wake([LEADER])
         (node,) = await self._store.nodes([up.node])
         return OpenDown(
             session=session, lease_ms=node.description.lease_ms, sync_ms=SYNC_MS,
-            acknowledged=[outcome.execution for outcome in up.outcomes],
+            acknowledged=[outcome.execution for outcome in up.outcomes], is_open=applied is not None,
         )  # fmt: skip
 
 

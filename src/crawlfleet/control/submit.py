@@ -45,7 +45,10 @@ class Submit:
         self._types = task_types
         self._lanes: dict[Hashable, Lane] = {}
         self._new_lanes: dict[LaneId, Lane] = {}
-        self._gatherer: Gatherer[Submission, SubmissionAnswer] = Gatherer(self._flush, most=_GATHER_MOST)
+        # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
+        self._gatherer: Gatherer[Submission, SubmissionAnswer] = Gatherer(
+            self._flush, most=_GATHER_MOST, weigh=lambda submission: len(submission.items)
+        )
 
     async def submit(
         self, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool = False, scope: str = "", key: str | None = None

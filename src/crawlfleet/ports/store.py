@@ -233,9 +233,13 @@ class NodeStore(Protocol):
         ...
 
     async def open_session(
-        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant
-    ) -> tuple[int, Applied]:
-        """End the node's session and what it held, begin the next one; its number. Raises NotFound."""
+        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
+        *, after: int | None = None,
+    ) -> tuple[int, Applied | None]:  # fmt: skip
+        """End the node's session and what it held, begin the next one; its number. Raises NotFound.
+
+        With `after`, only if that is still the newest session; otherwise nothing changes and the newest is told.
+        """
         ...
 
     async def renew(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:

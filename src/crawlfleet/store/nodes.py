@@ -62,12 +62,15 @@ class NodeTables:
         return rows[0][0] if rows else None
 
     async def open_session(
-        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant
-    ) -> tuple[int, Applied]:
-        async def work(tx: Tx) -> tuple[int, Applied]:
+        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
+        *, after: int | None = None,
+    ) -> tuple[int, Applied | None]:  # fmt: skip
+        async def work(tx: Tx) -> tuple[int, Applied | None]:
             lease = await tx.fetch(_LOCK_LEASE, node)
             description = await _described(tx, node)
             session: int = lease[0][0]
+            if after is not None and session != after:
+                return session, None
             transition = Transition(tx, self._lanes, now)
             await transition.change_held(node, decide)
             said = description | {"slots": slots, "task_types": list(task_types)}

@@ -21,29 +21,30 @@ from crawlfleet.store.tx import Row, Tx
 from crawlfleet.testing.factories import START, Kit
 
 DAY_MS = 24 * 3_600_000
-NODE = 7
+NODE, NODES = 7, 100
+_IS_TEMPLATE = re.compile(r"\{\w+\}")
 _IS_STATEMENT = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH) ")
 
 
-async def write_history(engine: QueryEngine, lane: Lane, count: int, *, held: int = 500) -> None:
-    """`count` completed tasks of the last month, each with its execution and an event, and some that a node holds."""
+async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: int = 20_000) -> None:
+    """`count` completed tasks of the last month, each with its execution and an event; and many that are alive, half of
+    them pending and half on nodes."""
     at = START - 30 * DAY_MS
     ids = IdFactory(1_000, lambda: at)
     tasks, done, executions, events = [], [], [], []
-    for n, (task, execution) in enumerate(zip(ids.take(count), ids.take(count), strict=True)):
+    for n in range(count):
         at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
+        task, execution = ids.take(2)
         tasks.append((task, lane.project, None, None, at, b"{}", None))
         done.append(
             (task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None)
         )
         executions.append(_execution(execution, task, at))
         events.append((n + 1, 1, at, codec.encode([("task.completed", {"task": [task]}, {})])))
-    live = []
-    for task, execution in zip(ids.take(held), ids.take(held), strict=True):
+    live: list[Row] = []
+    for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
         tasks.append((task, lane.project, None, None, at, b"{}", None))
-        live.append(
-            (task, int(TaskStatus.ASSIGNED), lane.id, 1, 0, 0, 0, 0, None, 60, 0, NODE, 1, execution, at, None, START)
-        )
+        live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
 
     async def work(tx: Tx) -> None:
         await tx.insert(tables.task, TASK_COLUMNS, tasks)
@@ -53,6 +54,15 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, held: in
         await tx.insert(tables.live, codec.LIVE_COLUMNS, live)
 
     await engine.write(work)
+
+
+def _pending(task: int, lane: Lane) -> Row:
+    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None)
+
+
+def _held(task: int, lane: Lane, execution: int, node: int) -> Row:
+    status = int(TaskStatus.ASSIGNED)
+    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS)
 
 
 def _execution(execution: int, task: int, at: int) -> Row:
@@ -114,5 +124,6 @@ def statement_constants(*dialect: ModuleType) -> dict[str, str]:
         f"{module.__name__}.{name}": value
         for module in (*here, *dialect)
         for name, value in vars(module).items()
-        if isinstance(value, str) and _IS_STATEMENT.match(value)
+        if name.isupper() and not name.startswith("_") and isinstance(value, str) and _IS_STATEMENT.match(value)
+        if not _IS_TEMPLATE.search(value)
     }

@@ -121,6 +121,9 @@ class OpenUp(msgspec.Struct, array_like=True, frozen=True):
     slots: int = 0
     task_types: list[str] = []
     version: int = PROTOCOL_VERSION
+    after: int = 0
+    """The newest session the node knows of. Only the one after it is opened: a call that arrives late, when another
+    one has opened a session already, must not end it."""
 
 
 class OpenDown(msgspec.Struct, array_like=True, frozen=True):
@@ -130,3 +133,5 @@ class OpenDown(msgspec.Struct, array_like=True, frozen=True):
     """Sync at least this often."""
     acknowledged: list[int] = []
     masters: list[str] = []
+    is_open: bool = True
+    """False: nothing was opened, and `session` is the newest there is. Ask again, after it."""

@@ -62,6 +62,7 @@ class SessionOpener:
         self._clock = clock
         self._on_event = on_event
         self._not_before = clock.monotonic()
+        self._newest = 0
 
     async def open(self) -> Session:
         """Tries one master after the other until one opens it. Raises NodeRemoved or LeavingUnopened."""
@@ -86,7 +87,12 @@ class SessionOpener:
                 backoff_s = self._masters.backoff_s(failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
                 self._not_before = self._clock.monotonic() + backoff_s
             else:
-                return self._opened(up, down, sent_at)
+                self._newest = down.session
+                self._outcomes.drop(down.acknowledged)
+                if down.is_open:
+                    return self._opened(up, down, sent_at)
+                # There are sessions we did not know of: an earlier start's, or one whose answer was lost.
+                self._not_before = self._clock.monotonic()
 
     async def _pause(self) -> None:
         """Until the next try is due; a wish to leave is heard meanwhile."""
@@ -107,10 +113,10 @@ class SessionOpener:
             outcomes=self._outcomes.batch(limit_bytes=None).outcomes,
             slots=self._slots.declared,
             task_types=list(self._credentials.task_types),
+            after=self._newest,
         )
 
     def _opened(self, up: OpenUp, down: OpenDown, sent_at: float) -> Session:
-        self._outcomes.drop(down.acknowledged)
         lease_s = down.lease_ms / 1000
         self._guard.begin(lease_s, sent_at)
         self._runner.session = down.session

@@ -60,12 +60,10 @@ class PostgresEngine:
                     "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
                     "lock_timeout": str(LOCK_TIMEOUT_MS),
                     "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-                    # Hot tables churn: a plan made for an empty table must not scan a full one. So rows are looked up
-                    # one by one in an index; a hash or merge join would read all of it.
-                    "plan_cache_mode": "force_generic_plan",
+                    # Hot tables churn: a plan made while one was nearly empty, and kept, would read all of it when
+                    # it is full. Planning anew looks at its size of the moment, and costs a batch next to nothing.
+                    "plan_cache_mode": "force_custom_plan",
                     "enable_seqscan": "off",
-                    "enable_hashjoin": "off",
-                    "enable_mergejoin": "off",
                     "jit": "off",
                 },
             )  # fmt: skip

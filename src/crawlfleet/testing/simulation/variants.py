@@ -119,8 +119,8 @@ def leaves_work_with_the_dead(world: World) -> Iterator[None]:
     async def ending(node: int, session: int, status: Any, _decide: Decide, now: Instant, **rest: Any) -> Any:
         return await end_session(node, session, status, keep, now, **rest)
 
-    async def opening(node: int, slots: int, types: Sequence[str], _decide: Decide, now: Instant) -> Any:
-        return await open_session(node, slots, types, keep, now)
+    async def opening(node: int, slots: int, types: Sequence[str], _decide: Decide, now: Instant, **rest: Any) -> Any:
+        return await open_session(node, slots, types, keep, now, **rest)
 
     with patch.object(world.store, "end_session", ending), patch.object(world.store, "open_session", opening):
         yield

@@ -1,0 +1,308 @@
+"""Submit, up to the store: what is checked, what is asked of placement, and how callers share a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.control.submit import Submit
+from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.errors import InvalidInput, StoreUnavailable
+from crawlfleet.model import limits
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.ids import IdFactory, task_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.store import Accepted, Added, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.testing.clock import EPOCH, FakeClock
+from crawlfleet.wire.tasks import TaskBody, task_body
+
+
+class NotingStore:
+    """Takes everything, and notes in which order it was given."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[LaneId, Lane] = {}
+        self.lane_calls = 0
+        self.batches: list[Sequence[Submission]] = []
+        self.is_away = False
+
+    async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
+        self.lane_calls += 1
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise StoreUnavailable("away")
+        self.lanes |= {lane.id: lane for lane in lanes}
+
+    async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
+        self.batches.append(submissions)
+        ready: dict[LaneId, list[int]] = {}
+        for task in self.tasks_of(submissions):
+            assert task.lane in self.lanes, "a task ran ahead of its lane"
+            ready.setdefault(task.lane, []).append(task.id)
+        await asyncio.sleep(0)
+        return Added([self._answer(submission) for submission in submissions], ready)
+
+    @property
+    def tasks(self) -> list[NewTask]:
+        return [task for batch in self.batches for task in self.tasks_of(batch)]
+
+    @staticmethod
+    def tasks_of(submissions: Sequence[Submission]) -> list[NewTask]:
+        return [item for submission in submissions for item in submission.items if isinstance(item, NewTask)]
+
+    @staticmethod
+    def _answer(submission: Submission) -> SubmissionAnswer:
+        return SubmissionAnswer([
+            item if isinstance(item, Refusal) else Accepted(item.id, TaskStatus.PENDING, 0, item.priority)
+            for item in submission.items
+        ])  # fmt: skip
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.store = NotingStore()
+        self.broker = MemoryBroker()
+        self.clock = FakeClock()
+        self.service = Submit(
+            store=cast("TaskStore", self.store), broker=self.broker, id_factory=IdFactory(1, self.clock.now),
+            clock=self.clock, task_types=TaskTypes({"echo": {}, "strict": {"required": ["url"]}}),
+        )  # fmt: skip
+
+    async def submit(self, *bodies: TaskBody | Refusal, **how: Any) -> SubmissionAnswer:
+        return await self.service.submit(bodies, **how)
+
+    async def lane_of(self, **fields: Any) -> Lane:
+        await self.submit(echo(**fields))
+        return self.store.lanes[self.store.tasks[-1].lane]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def echo(**fields: Any) -> TaskBody:
+    body = task_body({"task_type": "echo", **fields})
+    assert isinstance(body, TaskBody), body
+    return body
+
+
+def only(answer: SubmissionAnswer) -> Refusal:
+    (item,) = answer.items
+    assert isinstance(item, Refusal), item
+    return item
+
+
+# -- what is stored
+
+
+async def test_a_task_is_stored_as_it_was_said(desk: Desk) -> None:
+    fields = {"project_id": "shop", "workflow_id": "w", "name": "n", "priority": 8, "queue": "q", "timeout_s": 30}
+    await desk.submit(echo(**fields, parameters={"url": "http://a"}, run_at="2026-01-01T01:00:00+01:00"))
+    (task,) = desk.store.tasks
+    lane = desk.store.lanes[task.lane]
+    assert (task.project, task.workflow, task.name, task.priority, task.timeout_s) == ("shop", "w", "n", 8, 30)
+    assert (lane.queue, lane.project, lane.priority, lane.requirement.task_type) == ("q", "shop", 8, "echo")
+    assert (msgspec.json.decode(task.parameters), task.spec, task.due_at) == ({"url": "http://a"}, None, EPOCH)
+    assert task.created_at == desk.clock.now()
+
+
+async def test_what_is_beside_the_columns_is_kept_and_defaults_are_not(desk: Desk) -> None:
+    await desk.submit(
+        echo(retry={"max_retries": 9}, categories=["a"], content_features={"js": True}, min_resources={"cpu": 2})
+    )
+    (task,) = desk.store.tasks
+    assert task.spec is not None
+    assert msgspec.json.decode(task.spec) == {
+        "retry": {"max_retries": 9}, "categories": ["a"], "content_features": {"js": True}, "min_resources": {"cpu": 2},
+    }  # fmt: skip
+
+
+async def test_the_leader_is_told_of_what_is_ready(desk: Desk) -> None:
+    await desk.submit(echo(), echo(priority=9))
+    windows = {window.lane: window.size for window in await desk.broker.ready.windows()}
+    assert windows == {task.lane: 1 for task in desk.store.tasks}
+    assert await desk.broker.signals.wait("leader", 0)
+
+
+async def test_ids_ascend_in_the_order_of_the_batch(desk: Desk) -> None:
+    await desk.submit(*[echo()] * 50)
+    made = [task.id for task in desk.store.tasks]
+    assert made == sorted(set(made))
+
+
+# -- lanes
+
+
+async def test_equal_asks_share_a_lane_that_is_made_known_once(desk: Desk) -> None:
+    for _ in range(3):
+        await desk.submit(echo(capabilities={"browser": ["firefox", "chrome"], "gpu": True}), echo())
+    assert len(desk.store.lanes) == 2
+    assert desk.store.lane_calls == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"min_resources": {"cpu_cores": 2}}, {"min_resources": {"cpu": 2}}),
+        ({"min_resources": {"memory_gb": 1}}, {"min_resources": {"memory_mb": 1024}}),
+        ({"min_resources": {"cpu": 1.01}}, {"min_resources": {"cpu": 1.25}}),
+        ({"min_resources": {"cpu": 0}}, {}),
+        ({"capabilities": {"a": 1, "b": ["x", "y"]}}, {"capabilities": {"b": ["y", "x", "x"], "a": True}}),
+        ({"capabilities": {"browser": "chrome"}}, {"capabilities": {"browser": ["chrome"]}}),
+        ({"project_id": ""}, {}),
+        ({"name": "a", "workflow_id": "b", "timeout_s": 5}, {"categories": ["c"]}),
+    ],
+)
+async def test_different_words_for_the_same_ask_are_one_lane(
+    desk: Desk, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert await desk.lane_of(**one) == await desk.lane_of(**other)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"queue": "other"}, {"project_id": "p"}, {"priority": 6}, {"cluster": "c"}, {"node_type": "n"},
+        {"schedule_strategy": "spread"}, {"target_region": "eu"}, {"require_region": True},
+        {"capabilities": {"gpu": True}}, {"min_resources": {"cpu": 1}},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)  # fmt: skip
+async def test_whatever_placement_looks_at_makes_a_lane_of_its_own(desk: Desk, fields: dict[str, Any]) -> None:
+    plain, asking = await desk.lane_of(), await desk.lane_of(**fields)
+    assert plain.id != asking.id
+    assert await desk.lane_of() == plain
+
+
+async def test_nobody_runs_ahead_of_a_lane_that_is_being_made_known(desk: Desk) -> None:
+    await asyncio.gather(*(desk.submit(echo(queue=f"q{number % 3}")) for number in range(12)))
+    assert len(desk.store.lanes) == 3
+
+
+async def test_a_lane_that_could_not_be_made_known_is_tried_again(desk: Desk) -> None:
+    desk.store.is_away = True
+    with pytest.raises(StoreUnavailable):
+        await desk.submit(echo())
+    desk.store.is_away = False
+    await desk.submit(echo())
+    assert len(desk.store.tasks) == 1
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"run_at": "2026-01-31T12:00:00"}, "run_at"),
+        ({"run_at": "tomorrow"}, "run_at"),
+        ({"run_at": ""}, "run_at"),
+        ({"run_at": "9999-99-99T00:00:00Z"}, "run_at"),
+        ({"depends_on": ["task-1"]}, "depends_on[0]"),
+        ({"depends_on": [task_text(5), "node-0000000000000005"]}, "depends_on[1]"),
+        ({"depends_on": [task_text(5), task_text(6), "task-00000000000000ZZ"]}, "depends_on[2]"),
+        ({"depends_on": ["task-0000000000000000"]}, "depends_on[0]"),
+        ({"depends_on": ["TASK-0000000000000005"]}, "depends_on[0]"),
+    ],
+)
+async def test_a_field_that_cannot_be_read_is_refused_by_name(desk: Desk, fields: dict[str, Any], field: str) -> None:
+    refusal = only(await desk.submit(echo(**fields)))
+    assert (refusal.code, refusal.field) == (Code.INVALID_INPUT, field)
+    assert desk.store.tasks == []
+
+
+@pytest.mark.parametrize(
+    "text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-01-31T12:00:00+00:00"]
+)
+async def test_every_moment_with_a_zone_is_answered_one_way_or_the_other(desk: Desk, text: str) -> None:
+    (item,) = (await desk.submit(echo(run_at=text))).items
+    assert isinstance(item, Accepted) or item.field == "run_at"
+
+
+async def test_an_unknown_type_is_refused_with_the_known_ones(desk: Desk) -> None:
+    refusal = only(await desk.submit(echo(task_type="ekho")))
+    assert (refusal.code, refusal.field) == (Code.UNKNOWN_TYPE, "task_type")
+    assert "echo, strict" in refusal.detail
+
+
+async def test_an_atomic_batch_with_a_refusal_never_reaches_the_store(desk: Desk) -> None:
+    answer = await desk.submit(echo(), Refusal(Code.TOO_LARGE, "x", "name"), echo(run_at="?"), is_atomic=True)
+    codes = [item.code if isinstance(item, Refusal) else None for item in answer.items]
+    assert codes == [Code.BATCH_REFUSED, Code.TOO_LARGE, Code.INVALID_INPUT]
+    assert desk.store.batches == []
+
+
+@pytest.mark.parametrize("size", [0, limits.BATCH_TASKS + 1])
+async def test_a_batch_has_bounds(desk: Desk, size: int) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        await desk.submit(*[echo()] * size)
+    assert raised.value.field == "tasks"
+
+
+async def test_the_largest_batch_is_taken(desk: Desk) -> None:
+    answer = await desk.submit(*[echo()] * limits.BATCH_TASKS)
+    assert len(answer.items) == limits.BATCH_TASKS
+
+
+# -- keys
+
+
+@pytest.mark.parametrize("key", ["", "k" * (limits.IDEMPOTENCY_KEY_CHARS + 1), "a\x00b", "\ud800"])
+async def test_a_key_has_bounds(desk: Desk, key: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        await desk.submit(echo(), key=key)
+    assert raised.value.field == "Idempotency-Key"
+    assert desk.store.tasks == []
+
+
+async def test_a_key_of_the_full_length_is_taken(desk: Desk) -> None:
+    await desk.submit(echo(), key="k" * limits.IDEMPOTENCY_KEY_CHARS)
+    assert len(desk.store.tasks) == 1
+
+
+async def claim_hash(desk: Desk, *bodies: TaskBody | Refusal, **how: Any) -> bytes:
+    await desk.submit(*bodies, key="k", **how)
+    claim = desk.store.batches[-1][0].claim
+    assert claim is not None
+    return claim.body_hash
+
+
+async def test_a_claim_is_the_same_for_the_same_request_only(desk: Desk) -> None:
+    bodies = [echo(name="a"), echo(name="b")]
+    first = await claim_hash(desk, *bodies)
+    desk.clock.advance(60)
+    assert await claim_hash(desk, *bodies) == first
+    others = [
+        await claim_hash(desk, *reversed(bodies)),
+        await claim_hash(desk, *bodies, is_atomic=True),
+        await claim_hash(desk, echo(name="a")),
+        await claim_hash(desk, echo(name="a"), echo(name="b", parameters={"x": 1})),
+        await claim_hash(desk, echo(name="a"), Refusal(Code.TOO_LARGE, "x")),
+    ]
+    assert len({first, *others}) == 1 + len(others)
+
+
+# -- how callers share a transaction
+
+
+async def test_callers_that_come_together_share_a_transaction(desk: Desk) -> None:
+    await asyncio.gather(*(desk.submit(echo()) for _ in range(30)))
+    assert len(desk.store.tasks) == 30
+    assert len(desk.store.batches) < 5
+
+
+async def test_a_transaction_has_a_bound_in_tasks_however_many_callers_come_with_large_batches(desk: Desk) -> None:
+    await desk.submit(echo())
+    body = echo()
+    await asyncio.gather(*(desk.submit(*[body] * 1_500) for _ in range(12)))
+    sizes = [len(NotingStore.tasks_of(batch)) for batch in desk.store.batches]
+    assert sum(sizes) == 18_001
+    assert max(sizes) <= 4_000
