@@ -54,6 +54,7 @@ class PlayedNode:
         self.id: NodeId = 0
         self.secret = ""
         self.session = 0
+        self.newest = 0
         self.number = 0
         self.held: dict[ExecutionId, AssignmentBody] = {}
         self.outcomes: dict[ExecutionId, OutcomeBody] = {}
@@ -66,13 +67,24 @@ class PlayedNode:
     async def open(self, master: Master | None = None) -> OpenDown:
         """Saved outcomes go up with it; what it held is of an older session, and gone."""
         self.drop_held()
-        types = list(self.description.task_types)
-        up = OpenUp(self.id, self.secret, list(self.outcomes.values()), self.description.slots, types)
-        down = await self._to(master).open_session.open(_over_the_wire(up))
-        self.session, self.number = down.session, 0
-        for execution in down.acknowledged:
-            self.outcomes.pop(execution, None)
-        return down
+        while True:
+            down = await self._to(master).open_session.open(self.open_up())
+            self.newest = down.session
+            for execution in down.acknowledged:
+                self.outcomes.pop(execution, None)
+            if down.is_open:
+                self.session, self.number, self.starts = down.session, 0, []
+                return down
+
+    async def restart(self) -> OpenDown:
+        """Its process died and begins again, with what it had on disk: it does not know its own session any more."""
+        self.newest = 0
+        return await self.open()
+
+    def open_up(self) -> OpenUp:
+        description, outcomes = self.description, list(self.outcomes.values())
+        types = list(description.task_types)
+        return _over_the_wire(OpenUp(self.id, self.secret, outcomes, description.slots, types, after=self.newest))
 
     def next_up(self, **fields: Any) -> SyncUp:
         """What it would say now. Whoever sends it by hand plays the network."""

@@ -69,31 +69,31 @@ class Stores:
 
 
 class PostgresTemplate:
-    """One database for all tests, emptied before each: far quicker than a new one."""
+    """One database for many tests, emptied before each, in one call: far quicker than a new one."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
-        self._seeds = asyncio.run(self._prepare())
+        asyncio.run(self._prepare())
 
-    async def _prepare(self) -> dict[str, list[tuple[Any, ...]]]:
+    async def _prepare(self) -> None:
         await migrate_postgres(self.dsn)
         connection = await asyncpg.connect(self.dsn)
         try:
             await connection.execute(_NOT_WAITING)
-            return {
-                name: [tuple(row) for row in await connection.fetch(f"SELECT * FROM {name}")]
-                for name in tables.metadata.tables
-            }
+            steps = []
+            for name in tables.metadata.tables:
+                # What the migrations themselves put into the tables stays.
+                await connection.execute(f"CREATE TABLE seed_{name} AS TABLE {name}")
+                steps.append(f"DELETE FROM {name}; INSERT INTO {name} TABLE seed_{name};")
+            body = f"BEGIN {' '.join(steps)} END"
+            await connection.execute(f"CREATE FUNCTION empty_all() RETURNS void LANGUAGE plpgsql AS $${body}$$")
         finally:
             await connection.close()
 
     async def empty(self) -> None:
         connection = await asyncpg.connect(self.dsn)
         try:
-            await connection.execute("; ".join(f"DELETE FROM {name}" for name in self._seeds))
-            for name, rows in self._seeds.items():
-                if rows:
-                    await connection.copy_records_to_table(name, records=rows)
+            await connection.execute("SELECT empty_all()")
         finally:
             await connection.close()
 

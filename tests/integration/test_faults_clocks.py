@@ -19,9 +19,7 @@ pytestmark = pytest.mark.integration
 
 HOUR_MS = 3_600_000
 JUMPS = pytest.mark.parametrize("jump_ms", [HOUR_MS, -HOUR_MS], ids=["forward", "back"])
-NONSENSE = pytest.mark.parametrize(
-    "ms_ago", [-1, 400 * 86_400_000, 2**62, 2**63, 2**70, -(2**70)]
-)
+NONSENSE = pytest.mark.parametrize("ms_ago", [-1, 400 * 86_400_000, 2**62, 2**63, 2**70, -(2**70)])
 
 
 async def one_second(fleet: Fleet, *syncing: PlayedNode) -> int:

@@ -183,7 +183,7 @@ class OpenASession(Scenario):
         self.end(self.node, self.tasks[0], End.COMPLETED)
 
     async def act(self) -> None:
-        await self.node.open()
+        await self.node.restart()
         await self.node.sync()
 
     async def expect(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, TaskStatus
 from crawlfleet.ports.broker import node_topic
-from crawlfleet.wire.sync import OpenUp, OutcomeBody, SyncDown, SyncVerdict
+from crawlfleet.wire.sync import OutcomeBody, SyncDown, SyncVerdict
 from tests.integration.faults_kit import Fleet, PlayedNode
 
 pytestmark = pytest.mark.integration
@@ -86,7 +86,7 @@ async def test_a_node_restarted_faster_than_its_lease_gives_its_work_back_at_onc
     await fleet.dispatch()
     await node.sync()
     old = node.session
-    await node.open()
+    await node.restart()
     assert node.session == old + 1
     for task in tasks:
         record = await fleet.record(task)
@@ -110,8 +110,8 @@ async def test_saved_outcomes_are_taken_before_the_rest_is_given_back(fleet: Fle
     node.end(runs[completed], result=msgspec.Raw(b'{"pages":7}'))
     node.end(runs[failed], End.FAILED, ErrorClass.INPUT)
     node.end(runs[retried], End.FAILED, ErrorClass.NETWORK)
-    down = await node.open()
-    assert sorted(down.acknowledged) == sorted(runs[task] for task in (completed, failed, retried))
+    first = await fleet.master.open_session.open(node.open_up())
+    assert sorted(first.acknowledged) == sorted(runs[task] for task in (completed, failed, retried))
     statuses = [await fleet.status(task) for task in tasks]
     assert statuses == [TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.RETRYING, TaskStatus.PENDING]
     assert (await fleet.record(lost)).losses == 1
@@ -128,30 +128,32 @@ async def test_an_opening_whose_answer_is_lost_holds_nothing_when_it_is_repeated
     await fleet.dispatch()
     await node.sync()
     node.end(next(iter(node.held)))
-    saved = dict(node.outcomes)
-    await node.open()
+    node.drop_held()
+    before = node.session
+    await fleet.master.open_session.open(node.open_up())
     # That answer did not arrive; meanwhile the leader gives work to the session that nobody knows of.
     await fleet.dispatch()
     assert len(await fleet.held_by(node)) == 5
-    node.outcomes = saved
     await node.open()
+    assert node.session == before + 2
     assert await fleet.held_by(node) == []
     await fleet.settle()
     await fleet.judge()
 
 
-async def test_an_opening_that_arrives_twice_costs_no_task(fleet: Fleet) -> None:
+async def test_an_opening_that_arrives_late_a_second_time_ends_nothing(fleet: Fleet) -> None:
     node = await fleet.node()
-    up = OpenUp(node.id, node.secret, [], node.description.slots, ["echo"])
+    up = node.open_up()
     await node.open()
     await fleet.tasks(5)
     await fleet.dispatch()
     await node.sync()
-    await fleet.master.open_session.open(up)
-    assert (await node.sync()).verdict is SyncVerdict.SESSION_ENDED
-    assert not node.held
-    await node.open()
+    down = await fleet.master.open_session.open(up)
+    assert (down.is_open, down.session) == (False, node.session)
+    assert (await node.sync()).verdict is SyncVerdict.OK
+    assert len(node.held) == 5
     await fleet.settle()
+    assert len(await fleet.executions()) == 5
     await fleet.judge()
 
 
