@@ -99,7 +99,6 @@ async def test_a_long_backlog_is_worked_off_without_a_miss(stores: Stores, lanes
         assert served == sorted(served), "a lane was not served in its order"
 
 
-@pytest.mark.xfail(reason="a lane that had its quantum is pushed again with its old head, and goes on")
 async def test_lanes_of_one_rank_take_turns(fleet: Fleet) -> None:
     await fleet.node(slots=600)
     early = await fleet.tasks(1, project_id="many")

@@ -47,8 +47,8 @@ class Scenario(ABC):
     async def ends(self, task: TaskId) -> list[ExecutionStatus | None]:
         return [one.status for one in await self.fleet.store.executions(task)]
 
-    async def held_on_a_node(self, count: int) -> PlayedNode:
-        node = await self.fleet.node()
+    async def held_on_a_node(self, count: int, lease_ms: int = 9_000) -> PlayedNode:
+        node = await self.fleet.node(lease_ms=lease_ms)
         self.tasks = await self.fleet.tasks(count)
         await self.fleet.dispatch()
         await node.sync()
@@ -220,12 +220,12 @@ class CancelTasks(Scenario):
 
 class ReapALostNode(Scenario):
     async def prepare(self) -> None:
-        self.node = await self.held_on_a_node(3)
+        self.node = await self.held_on_a_node(3, lease_ms=3_000)
         self.node.drop_held()
         self.other = await self.fleet.node()
 
     async def act(self) -> None:
-        for _ in range(4):
+        for _ in range(2):
             self.fleet.clock.advance(3.1)
             await self.other.sync()
             await self.fleet.master.reaper.run_once(self.fleet.clock.now())

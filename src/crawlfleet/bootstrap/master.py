@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
+import structlog
+
 from crawlfleet.control.assign import AssignByHand
 from crawlfleet.control.cancel import Cancel
 from crawlfleet.control.dead_letters import DeadLetters
@@ -35,10 +37,15 @@ from crawlfleet.control.sync import Sync
 from crawlfleet.control.task_types import TaskTypes
 from crawlfleet.control.unregister import Unregister
 from crawlfleet.control.why import Why
+from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
+
+RESIGN_S = 2.0
+
+log = structlog.get_logger()
 
 
 class Master:
@@ -92,9 +99,20 @@ class Master:
 
     async def run(self) -> None:
         """All loops, until cancelled. A loop that ends is a bug and ends the master, loudly."""
-        async with asyncio.TaskGroup() as group:
-            for loop in self.loops:
-                group.create_task(loop.run(), name=f"{self.name}:{loop.name}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for loop in self.loops:
+                    group.create_task(loop.run(), name=f"{self.name}:{loop.name}")
+        finally:
+            await self._resign()
+
+    async def _resign(self) -> None:
+        """A clean stop costs nobody the seconds of waiting for a silent leader."""
+        try:
+            async with asyncio.timeout(RESIGN_S):
+                await self.leader.resign()
+        except (Unavailable, TimeoutError) as exc:
+            log.warning("not_resigned", master=self.name, error=repr(exc))
 
     @classmethod
     async def start(

@@ -57,6 +57,9 @@ class Ledger:
     def reserved(self, node: NodeId) -> dict[str, float]:
         return dict(self._reserved.get(node, ()))
 
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
     def pairs(self) -> set[tuple[NodeId, TaskId]]:
         return {(node, task) for node, tasks in self._held.items() for task in tasks}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import NodeStore, Reads, ReadyTasks, TaskStore
 from crawlfleet.scheduling import explain
@@ -25,6 +27,8 @@ class Why:
         record = (await self._store.tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
+        if record.status is TaskStatus.RETRYING:
+            record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])
         return explain.why(
             record,
@@ -34,3 +38,7 @@ class Why:
             nodes=await node_states(self._store),
             now=self._clock.now(),
         )
+
+    async def _last_failure(self, task: TaskId) -> str | None:
+        failures = [one.failure.message for one in await self._store.executions(task) if one.failure is not None]
+        return failures[-1] if failures else None

@@ -33,6 +33,8 @@ class LaneView(NamedTuple):
     priority: int
     head: TaskId
     size: int
+    turns: int = 0
+    """Quanta it has had in this pass: lanes of one rank take turns, whatever their heads."""
 
 
 def effective_priority(priority: int, head_made_at: Instant, now: Instant, ageing: Ageing) -> int:
@@ -62,10 +64,11 @@ class LaneHeap:
 
     def pop(self) -> LaneView:
         """Raises IndexError when no lane is left."""
-        return heapq.heappop(self._heap)[2]
+        return heapq.heappop(self._heap)[3]
 
-    def _entry(self, view: LaneView) -> tuple[int, TaskId, LaneView]:
-        return -effective_priority(view.priority, made_at(view.head), self._now, self._ageing), view.head, view
+    def _entry(self, view: LaneView) -> tuple[int, int, TaskId, LaneView]:
+        rank = effective_priority(view.priority, made_at(view.head), self._now, self._ageing)
+        return -rank, view.turns, view.head, view
 
 
 def lanes_in_order(views: Iterable[LaneView], now: Instant, ageing: Ageing) -> list[LaneView]:

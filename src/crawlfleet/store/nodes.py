@@ -46,6 +46,7 @@ LOCK_LEASES = (
 _LOCK_LEASE = "SELECT session, is_open, renewals FROM lease WHERE node = $1 LOCK_ROWS(lease)"
 _LOCK_NODES = "SELECT id, status, removed_at FROM node WHERE id AMONG($1) ORDER BY id LOCK_ROWS(node)"
 _LOCK_JOINED = "SELECT id FROM node WHERE join_key = $1 LOCK_ROWS(node)"
+_HELD = int(NodeStatus.MAINTENANCE)
 _WAKING = (NodeStatus.PENDING, NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE)
 
 
@@ -98,7 +99,9 @@ class NodeTables:
             transition = Transition(tx, self._lanes, now)
             await transition.change_held(node, decide)
             await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
-            await tx.execute("UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL", node, int(status))
+            # A node held by a person stays held, through restarts and lost leases, until a person lets it go.
+            sql = f"UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL AND status <> {_HELD}"
+            await tx.execute(sql, node, int(status))
             kind = Kind.NODE_TIMEOUT if status is NodeStatus.UNRESPONSIVE else Kind.NODE_OFFLINE
             tasks = list(transition.applied.after)
             transition.journal.tell(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))

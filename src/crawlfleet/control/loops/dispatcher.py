@@ -162,7 +162,7 @@ class Dispatcher(LeaderLoop):
             if nodes:
                 chosen.setdefault(view.lane, []).extend(nodes)
                 room -= len(nodes)
-                heap.push(view._replace(size=view.size - len(nodes)))
+                heap.push(view._replace(size=view.size - len(nodes), turns=view.turns + 1))
         for name in placer.unknown_strategies:
             log.warning("unknown_strategy", strategy=name, used=self._strategy)
         return chosen, room == 0

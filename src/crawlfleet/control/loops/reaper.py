@@ -75,6 +75,8 @@ class Reaper(LeaderLoop):
         return True
 
     async def _recall_overdue(self, term: int, now: Instant) -> int:
+        if not self._ledger:
+            return 0
         candidates = await self._store.overdue(now, OVERDUE_BATCH)
         if not candidates:
             return 0
