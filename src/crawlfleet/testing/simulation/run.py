@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -66,9 +65,8 @@ def make_template(folder: Path) -> Path:
 def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | None = None) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="crawlfleet-sim-", dir=_fast_folder()) as name:
         folder = Path(name)
-        shutil.copy(template, folder / "store.db")
         with VirtualLoop(seed, limit_s=scale.total_s + 300) as loop:
-            world = World(loop, folder, masters=scale.masters, nodes=scale.nodes)
+            world = World(loop, folder, template, masters=scale.masters, nodes=scale.nodes)
             try:
                 with broken(world) if broken is not None else nullcontext():
                     final = loop.run(_live(world, scale))

@@ -8,7 +8,9 @@ masters interleave. Between the two lies the commit: failing before it is `Store
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -36,22 +38,25 @@ _REMEMBERED = frozenset({"lanes"})
 
 
 class ObservedEngine(InlineEngine):
-    """Tells what each transaction wrote to the outbox, the moment it is committed."""
+    """SQLite in memory, as the simulation is about order and not about disks. Tells what each transaction wrote to the
+    outbox, the moment it is committed."""
 
-    def __init__(self, path: Path, on_events: Callable[[list[EventBatch]], None]) -> None:
-        super().__init__(path, synchronous="OFF")
+    def __init__(self, template: Path, on_events: Callable[[list[EventBatch]], None]) -> None:
+        super().__init__(Path(":memory:"), synchronous="OFF")
+        with closing(sqlite3.connect(template)) as source:
+            source.backup(self._connection)
         self._on_events = on_events
-        self._last_id = 0
+        self._written: list[bytes] = []
+        self._connection.create_function("observe", 1, self._written.append)
+        self._connection.execute(
+            "CREATE TEMP TRIGGER observer AFTER INSERT ON outbox BEGIN SELECT observe(NEW.body); END"
+        )
 
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        self._written.clear()
         result = await super().write(work, term)
-        newest = self._connection.execute("SELECT MAX(id) FROM outbox").fetchone()[0] or 0
-        if newest > self._last_id:
-            sql = "SELECT body FROM outbox WHERE id > ? ORDER BY id"
-            for (body,) in self._connection.execute(sql, (self._last_id,)).fetchall():
-                self._on_events(codec.decode_events(body))
-        # The relay empties the outbox, and SQLite then counts from the start again.
-        self._last_id = newest
+        for body in self._written:
+            self._on_events(codec.decode_events(body))
         return result
 
 

@@ -30,7 +30,11 @@ from crawlfleet.testing.virtual_loop import VirtualLoop
 from crawlfleet.wire.sync import MeasurementBody
 
 TASK_TYPE = "work"
-_PAUSES = {"relay": 3.0, "stager": 1.3, "node_watcher": 15.0, "tallier": 10.0}
+_PAUSES = {
+    "dispatcher": 2.0, "reaper": 1.3, "relay": 5.0, "stager": 1.7, "node_watcher": 30.0, "tallier": 20.0,
+    "reconciler": 10.0,
+}  # fmt: skip
+"""Longer than in production where that changes nothing but the time a seed takes."""
 _FINAL_KINDS = {
     Kind.TASK_COMPLETED: TaskStatus.COMPLETED, Kind.TASK_FAILED: TaskStatus.FAILED,
     Kind.TASK_TIMEOUT: TaskStatus.TIMEOUT, Kind.TASK_CANCELLED: TaskStatus.CANCELLED,
@@ -38,12 +42,12 @@ _FINAL_KINDS = {
 
 
 class World:
-    def __init__(self, loop: VirtualLoop, folder: Path, *, masters: int, nodes: int) -> None:
+    def __init__(self, loop: VirtualLoop, folder: Path, template: Path, *, masters: int, nodes: int) -> None:
         self.loop = loop
         self.folder = folder
         self.history = History(lambda: loop.now_ms)
         self.weather = Weather()
-        self.engine = ObservedEngine(folder / "store.db", self._observe)
+        self.engine = ObservedEngine(template, self._observe)
         self.store = SqlStore(self.engine)
         self.broker = MemoryBroker(window=64, total=512, rng=loop.rng("broker"))
         self.rounds: dict[TaskId, int] = {}
