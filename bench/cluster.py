@@ -80,6 +80,9 @@ class Cluster:
     async def finish_assigned(self) -> int:
         """Every execution that was assigned is completed, as the syncs of all nodes together would."""
         batch, self.store.assigned = self.store.assigned, []
+        return await self.finish(batch)
+
+    async def finish(self, batch: Sequence[Assignment]) -> int:
         outcomes = [Outcome(item.node, item.task, item.execution, End.COMPLETED, result=b'{"ok":1}') for item in batch]
         await self.master.finish.finish_outcomes(outcomes)
         return len(batch)

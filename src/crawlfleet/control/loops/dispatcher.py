@@ -34,7 +34,8 @@ from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.order import Ageing, LaneHeap, LaneView
 from crawlfleet.scheduling.placement import Cursors, Placer
 
-BATCH = 1_000
+BATCH = 500
+"""One commit's worth: larger ones win little, and whoever comes meanwhile with a higher priority waits for them."""
 QUANTUM = 128
 """How many of one lane go before the next lane of the same rank has its turn."""
 REFILL_BELOW = 500
