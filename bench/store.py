@@ -13,10 +13,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import structlog
@@ -34,7 +36,7 @@ from crawlfleet.testing.servers import PostgresServer
 BATCH = 500
 PAIRS = 9
 CYCLES = 12
-TASK_S = 0.25
+LONGEST_TASK_S = 0.5
 
 
 class Row(NamedTuple):
@@ -173,18 +175,19 @@ async def measure_backlog(place: Place, waiting: int, rows: list[Row]) -> None:
 
 
 async def _play_nodes(cluster: Cluster) -> None:
-    """Every task takes a quarter of a second, so that all slots are busy and some come free all the time."""
-    running: deque[tuple[float, list[Assignment]]] = deque()
+    """Tasks take up to half a second, so that all slots are busy and some come free all the time."""
+    rng, number = Random(1), count()
+    running: list[tuple[float, int, Assignment]] = []
     renewed_at = 0.0
     while True:
         await asyncio.sleep(0.005)
         now = time.perf_counter()
-        if cluster.store.assigned:
-            running.append((now + TASK_S, cluster.store.assigned))
-            cluster.store.assigned = []
+        taken, cluster.store.assigned = cluster.store.assigned, []
+        for item in taken:
+            heappush(running, (now + rng.uniform(0, LONGEST_TASK_S), next(number), item))
         over: list[Assignment] = []
         while running and running[0][0] <= now:
-            over += running.popleft()[1]
+            over.append(heappop(running)[2])
         await cluster.finish(over)
         if now - renewed_at > 2:
             await cluster.renew()
