@@ -64,6 +64,8 @@ class PostgresEngine:
                     # it is full. Planning anew looks at its size of the moment, and costs a batch next to nothing.
                     "plan_cache_mode": "force_custom_plan",
                     "enable_seqscan": "off",
+                    # A bitmap would gather a whole lane and sort it, where the index has its head in order.
+                    "enable_bitmapscan": "off",
                     "jit": "off",
                 },
             )  # fmt: skip
