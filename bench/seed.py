@@ -37,12 +37,8 @@ async def _insert(tx: Tx, numbers: str, task: str, at: str, blob: str, lane: int
     )
     await tx.execute(
         "INSERT INTO done (id, status, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
-        f"started_at, ended_at) {numbers} SELECT {task}, 10, {lane}, 1, 0, 0, 0, 3600, 1, {task} + 1, {at}, {at}, {at} "
-        "FROM n"
-    )
-    await tx.execute(
-        "INSERT INTO execution (id, task, round, retry, node, session, status, assigned_at, started_at, ended_at, "
-        f"is_permanent) {numbers} SELECT {task} + 1, {task}, 1, 0, 1, 1, 1, {at}, {at}, {at}, 0 FROM n"
+        f"started_at, ended_at, session) {numbers} "
+        f"SELECT {task}, 10, {lane}, 1, 0, 0, 0, 3600, 1, {task} + 1, {at}, {at}, {at}, 1 FROM n"
     )
 
 

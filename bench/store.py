@@ -26,6 +26,7 @@ import structlog
 from bench.cluster import Cluster, bodies
 from bench.raw import RawTable, raw_postgres, raw_sqlite
 from bench.seed import seed_finished
+from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.ports.store import Assignment
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.postgres.engine import PostgresEngine
@@ -34,7 +35,7 @@ from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.testing.servers import PostgresServer
 
 BATCH = 500
-PAIRS = 9
+PAIRS = 15
 CYCLES = 12
 LONGEST_TASK_S = 0.5
 
@@ -257,6 +258,7 @@ async def main() -> None:
     parser.add_argument("--part", choices=("cycle", "backlog", "history"), help="only this (default: all)")
     args = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    tune_collector()  # as a master does when it starts
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="crawlfleet-bench-") as name:
         places = []

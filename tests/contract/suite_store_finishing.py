@@ -35,7 +35,6 @@ async def a_completed_execution_is_kept_with_its_result(store: Store, kit: Kit) 
     assert (execution.node, execution.session) == run.node
     assert (execution.round, execution.retry, execution.failure) == (1, 0, None)
     assert (execution.result, execution.metrics) == (b'{"pages":3}', b'{"cpu":1}')
-    assert await kit.second.execution(run.execution) == execution
 
 
 async def the_start_that_was_told_outranks_the_one_in_the_outcome(store: Store, kit: Kit) -> None:

@@ -211,7 +211,11 @@ def _check_live_rows(dump: Dump, live: dict[TaskId, Row]) -> None:
 def _check_history(dump: Dump, done: dict[TaskId, Row]) -> None:
     completed: Counter[tuple[int, int]] = Counter()
     executions: dict[int, Row] = {}
-    for row in _rows(dump, "execution"):
+    kept = [
+        {"id": row["execution"], "task": task, "round": row["round"], "status": ExecutionStatus.COMPLETED}
+        for task, row in done.items() if row["session"] is not None
+    ]  # fmt: skip
+    for row in [*_rows(dump, "execution"), *kept]:
         executions[row["id"]] = row
         completed[row["task"], row["round"]] += row["status"] == ExecutionStatus.COMPLETED
     assert max(completed.values(), default=0) <= 1

@@ -317,7 +317,7 @@ class Fleet:
 
     async def executions(self) -> list[ExecutionRecord]:
         """Every execution that is over."""
-        sql = f"SELECT {', '.join(codec.EXECUTION_COLUMNS)} FROM execution ORDER BY id"
+        sql = codec.all_ended_executions()
         return [codec.execution_record(row) for row in await self.store.engine.read(lambda tx: tx.fetch(sql))]
 
     async def dump(self) -> Dump:

@@ -108,8 +108,8 @@ async def test_completing_only_adds_to_history(engine: OpenEngine, kit: Kit) -> 
     touched = listen(engine.connection)
     await kit.complete(*runs)
     assert {(action, table) for action, table in touched if table in HISTORY and action != "read"} == {
-        ("insert", "done"), ("insert", "execution"),
-    }  # fmt: skip
+        ("insert", "done"),
+    }
     assert ("read", "done") not in touched
     assert ("read", "event_log") not in touched
 

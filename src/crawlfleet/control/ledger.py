@@ -40,15 +40,16 @@ class Ledger:
                     self._reserve(node, requirement, 1)
 
     def release(self, freed: Iterable[tuple[NodeId, TaskId]]) -> None:
+        held = self._held
         for node, task in freed:
-            tasks = self._held.get(node)
+            tasks = held.get(node)
             hold = tasks.pop(task, None) if tasks is not None else None
             if hold is not None:
                 if hold.requirement.resources:
                     self._reserve(node, hold.requirement, -1)
                 if not tasks:
                     # Sums of fractions leave crumbs: an empty node starts from nothing again.
-                    del self._held[node]
+                    del held[node]
                     self._reserved.pop(node, None)
 
     def held(self, node: NodeId) -> Mapping[TaskId, Hold]:

@@ -94,6 +94,19 @@ EXECUTION_COLUMNS = (
 )  # fmt: skip
 
 
+def kept_in_done(where: str = "TRUE") -> str:
+    """Executions that completed their task, as rows of `execution`."""
+    return (
+        "SELECT execution AS id, id AS task, round, retries AS retry, node, session, 1 AS status, assigned_at, "
+        "started_at, ended_at, NULL AS error, NULL AS message, 0 AS is_permanent, result, metrics FROM done "
+        f"WHERE session IS NOT NULL AND {where}"
+    )
+
+
+def all_ended_executions() -> str:
+    return f"SELECT {', '.join(EXECUTION_COLUMNS)} FROM execution UNION ALL {kept_in_done()} ORDER BY id"
+
+
 def execution_record(row: Sequence[Any]) -> ExecutionRecord:
     ended = (ExecutionStatus(row[6]), row[7], row[8], row[9], failure(row[10], row[11], row[12]))
     return ExecutionRecord(*(*row[:6], *ended, _bytes(row[13]), _bytes(row[14])))

@@ -9,7 +9,7 @@ from crawlfleet.model.event import EventBatch
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store import codec, tables
-from crawlfleet.store.tx import Tx
+from crawlfleet.store.tx import Row, Tx
 
 
 class Journal:
@@ -32,12 +32,15 @@ class Journal:
 
     async def write(self, tx: Tx, now: Instant) -> None:
         deltas = [(project, status, n) for (project, status), n in self._moves.items() if n]
-        if deltas:
-            await tx.insert(tables.counter_delta, ("project", "status", "n"), deltas)
         if self._batches:
-            await write_events(tx, self._batches, now)
+            await tx.note(deltas, _outbox_row(self._batches, now))
+        elif deltas:
+            await tx.insert(tables.counter_delta, ("project", "status", "n"), deltas)
 
 
 async def write_events(tx: Tx, batches: Sequence[EventBatch], now: Instant) -> None:
-    count = sum(len(batch) for batch in batches)
-    await tx.insert(tables.outbox, ("at", "count", "body"), [(now, count, codec.encode_events(batches))])
+    await tx.note([], _outbox_row(batches, now))
+
+
+def _outbox_row(batches: Sequence[EventBatch], now: Instant) -> Row:
+    return (now, sum(len(batch) for batch in batches), codec.encode_events(batches))

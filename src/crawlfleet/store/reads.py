@@ -6,19 +6,24 @@ A task is in `live` or in `done`; the page is walked by id, newest first, from w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Select, and_, case, func, literal, or_, select
 
 from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import FINAL_STATUSES, Recall, TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
 from crawlfleet.ports.store import TaskFilter
 from crawlfleet.store import codec
 from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.tables import dead_letter, dependency, done, execution, lane, live, task
+from crawlfleet.store.tables import dead_letter, dependency, done, lane, live, task
 
+ENDED_OF_TASK = (
+    f"SELECT {', '.join(codec.EXECUTION_COLUMNS)} FROM execution WHERE task = $1 "
+    f"UNION ALL {codec.kept_in_done('id = $1')}"
+)
 _FINAL = frozenset(FINAL_STATUSES)
 
 
@@ -39,18 +44,12 @@ class ReadTables:
         return [_record(row) for row in rows]
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]:
-        columns = [execution.c[name] for name in codec.EXECUTION_COLUMNS]
         # In this order one that ends between the two looks is seen by both, never by none.
         running = await self._engine.query(_live_executions().where(live.c.id == task))
-        ended = await self._engine.query(select(*columns).where(execution.c.task == task).order_by(execution.c.id))
-        records = [codec.execution_record(row) for row in ended]
+        ended = await self._engine.read(lambda tx: tx.fetch(ENDED_OF_TASK, task))
+        records = [codec.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
         known = {record.id for record in records}
         return records + [_live_record(row) for row in running if row[0] not in known]
-
-    async def execution(self, execution_id: ExecutionId) -> ExecutionRecord | None:
-        columns = [execution.c[name] for name in codec.EXECUTION_COLUMNS]
-        rows = await self._engine.query(select(*columns).where(execution.c.id == execution_id))
-        return codec.execution_record(rows[0]) if rows else None
 
     async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
         child = live.alias("child")

@@ -2,8 +2,8 @@
 
     task        what was submitted; written once
     live        the narrow hot row of a task that is not final; touched by primary key, deleted when final
-    done        the final row, until a person's retry moves it back
-    execution   one row per execution that ended
+    done        the final row, until a person's retry moves it back; with the execution that completed it
+    execution   one row per other execution that ended
 
 Everything the hot path touches is `live` and appends; history is never read by it. The partial indexes of `live` are
 what the loops ask for: ready by lane, held by node, due by time.
@@ -96,6 +96,11 @@ done = Table(
     _at("started_at"),
     _big("ended_at"),
     _text("reason", nullable=True),
+    # Of the execution that completed the task, which has no other row: one row less to write for nearly every task.
+    # NULL where the task ended otherwise.
+    _big("session", nullable=True),
+    Column("result", LargeBinary, nullable=True),
+    Column("metrics", LargeBinary, nullable=True),
     # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
     Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
 )  # fmt: skip

@@ -33,6 +33,8 @@ DELIVERIES = (
 )
 LOCK_FINAL = f"SELECT {', '.join(codec.DONE_COLUMNS)} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
 DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
+# What completed it is history now.
+KEEP_EXECUTIONS = f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) {codec.kept_in_done('id AMONG($1)')}"
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 _NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")
 _NOT_READY = Refusal(Code.NOT_READY, "is no longer pending")
@@ -178,6 +180,7 @@ async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant
     await _refuse_others(tx, tasks, applied)
     if rows:
         ids = list(applied.after)
+        await tx.execute(KEEP_EXECUTIONS, ids)
         await tx.execute(DELETE_FINAL, ids)
         await tx.execute(DELETE_DEAD_LETTERS, ids)
         await tx.insert(tables.live, codec.LIVE_COLUMNS, rows)

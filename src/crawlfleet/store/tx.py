@@ -54,6 +54,10 @@ class Tx(Protocol):
         execution kept; (task, execution, node, lane, status before) of those that moved."""
         ...
 
+    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+        """Hot. (project, status, n) of each counter that moved, and the outbox row (at, count, body)."""
+        ...
+
 
 class Engine(Protocol):
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:

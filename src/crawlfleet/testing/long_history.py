@@ -27,19 +27,20 @@ _IS_STATEMENT = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH) ")
 
 
 async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: int = 20_000) -> None:
-    """`count` completed tasks of the last month, each with its execution and an event; and many that are alive, half of
-    them pending and half on nodes."""
+    """`count` completed tasks of the last month, each with two executions and an event; and many that are alive,
+    half of them pending and half on nodes."""
     at = START - 30 * DAY_MS
     ids = IdFactory(1_000, lambda: at)
     tasks, done, executions, events = [], [], [], []
     for n in range(count):
         at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
-        task, execution = ids.take(2)
+        task, failed, execution = ids.take(3)
         tasks.append((task, lane.project, None, None, at, b"{}", None))
-        done.append(
-            (task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None)
-        )
-        executions.append(_execution(execution, task, at))
+        done.append((
+            task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None,
+            1, b"{}", None,
+        ))  # fmt: skip
+        executions.append(_failed(failed, task, at))
         events.append((n + 1, 1, at, codec.encode([("task.completed", {"task": [task]}, {})])))
     live: list[Row] = []
     for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
@@ -48,7 +49,7 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
 
     async def work(tx: Tx) -> None:
         await tx.insert(tables.task, TASK_COLUMNS, tasks)
-        await tx.insert(tables.done, codec.DONE_COLUMNS, done)
+        await tx.insert(tables.done, (*codec.DONE_COLUMNS, "session", "result", "metrics"), done)
         await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, executions)
         await tx.insert(tables.event_log, ("first", "count", "at", "body"), events)
         await tx.insert(tables.live, codec.LIVE_COLUMNS, live)
@@ -65,9 +66,9 @@ def _held(task: int, lane: Lane, execution: int, node: int) -> Row:
     return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS)
 
 
-def _execution(execution: int, task: int, at: int) -> Row:
-    status = int(ExecutionStatus.COMPLETED)
-    return (execution, task, 1, 0, NODE, 1, status, at, at, at + 1_000, None, None, 0, b"{}", None)
+def _failed(execution: int, task: int, at: int) -> Row:
+    status = int(ExecutionStatus.FAILED)
+    return (execution, task, 1, 0, NODE, 1, status, at, at, at + 1_000, 1, "failed", 0, None, None)
 
 
 async def use_every_hot_verb(kit: Kit) -> None:

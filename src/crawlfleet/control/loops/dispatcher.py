@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, repeat
+from operator import attrgetter
 from random import Random
 from typing import Protocol
 
@@ -174,28 +176,26 @@ class Dispatcher(LeaderLoop):
         if not chosen:
             return DispatchReport()
         taken = await self._broker.ready.take({lane: len(nodes) for lane, nodes in chosen.items()})
-        pairs = [
-            (lane, task, node)
-            for lane, tasks in taken.items()
-            for task, node in zip(tasks, chosen[lane], strict=False)
-        ]  # fmt: skip
-        batch = [
-            Assignment(task, lane, execution, node.node.id, node.node.session)
-            for (lane, task, node), execution in zip(pairs, self._ids.take(len(pairs)), strict=True)
-        ]
+        batch: list[Assignment] = []
+        for lane, tasks in taken.items():
+            nodes = [state.node for state in chosen[lane][: len(tasks)]]
+            targets = ([node.id for node in nodes], [node.session for node in nodes])
+            batch += map(Assignment, tasks, repeat(lane), self._ids.take(len(tasks)), *targets)
         try:
             applied = await self._assigned(batch, term, now)
         except (Unavailable, NotLeader):
             await self._broker.ready.offer(_by_lane(batch))
             raise
         at = self._clock.monotonic()
-        for lane, items in _lanes_of(batch).items():
-            held = [(item.node, item.task) for item in items if item.task not in applied.refused]
-            self._ledger.hold_all(held, lanes[lane].requirement, at)
+        assigned = [item for item in batch if item.task not in applied.refused] if applied.refused else batch
+        for lane, items in _lanes_of(assigned).items():
+            self._ledger.hold_all([(item.node, item.task) for item in items], lanes[lane].requirement, at)
         await self._broker.signals.wake([node_topic(node) for node in applied.told])
+        if not applied.refused:
+            return DispatchReport(len(batch))
         await self._give_back(batch, applied)
         stale = sum(refusal.code is Code.NOT_READY for refusal in applied.refused.values())
-        return DispatchReport(len(batch) - len(applied.refused), len(applied.refused), stale)
+        return DispatchReport(len(assigned), len(applied.refused), stale)
 
     async def _assigned(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
         try:
@@ -265,10 +265,8 @@ _NOT_PENDING = Refusal(Code.NOT_READY, "is no longer pending")
 
 
 def _lanes_of(batch: Sequence[Assignment]) -> dict[LaneId, list[Assignment]]:
-    lanes: dict[LaneId, list[Assignment]] = {}
-    for item in batch:
-        lanes.setdefault(item.lane, []).append(item)
-    return lanes
+    """A batch is made lane by lane, and stays so."""
+    return {lane: list(items) for lane, items in groupby(batch, key=attrgetter("lane"))}
 
 
 def _by_lane(batch: Sequence[Assignment]) -> dict[LaneId, list[TaskId]]:

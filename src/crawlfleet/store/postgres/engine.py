@@ -54,7 +54,8 @@ class PostgresEngine:
     async def connect(cls, dsn: str, *, connections: int = 8) -> PostgresEngine:
         try:
             pool = await asyncpg.create_pool(
-                dsn, min_size=1, max_size=connections, command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
+                dsn, min_size=1, max_size=connections, reset=_nothing_to_reset,
+                command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
                 server_settings={
                     "application_name": "crawlfleet",
                     "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
@@ -128,6 +129,10 @@ class PostgresEngine:
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
+
+
+async def _nothing_to_reset(_connection: object) -> None:
+    """Nothing here outlives its transaction: no session lock, no listener, no setting. It saves a round trip each."""
 
 
 async def _roll_back(connection: Connection, transaction: Transaction) -> None:

@@ -45,13 +45,15 @@ COMPLETE = (
     "taken AS (DELETE FROM live l USING said s "
     "WHERE l.id = s.id AND l.execution = s.execution AND l.node = s.node "
     "RETURNING l.*, s.told_at, s.result, s.metrics), "
-    f"kept AS (INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) "
-    "SELECT execution, id, round, retries, node, session, 1, assigned_at, COALESCE(started_at, told_at), $7::bigint, "
-    "NULL, NULL, 0, result, metrics FROM taken), "
-    f"ended AS (INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}) "
+    f"ended AS (INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}, session, result, metrics) "
     "SELECT id, 10, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
-    "COALESCE(started_at, told_at), $7::bigint, NULL FROM taken) "
+    "COALESCE(started_at, told_at), $7::bigint, NULL, session, result, metrics FROM taken) "
     "SELECT id, execution, node, lane, status FROM taken"
+)
+NOTE = (
+    "WITH moved AS (INSERT INTO counter_delta (project, status, n) "
+    "SELECT * FROM unnest($1::text[], $2::smallint[], $3::bigint[])) "
+    "INSERT INTO outbox (at, count, body) VALUES ($4, $5, $6)"
 )
 
 
@@ -124,6 +126,10 @@ class PostgresTx:
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         columns = _columns(sorted(rows, key=lambda row: row[0]))
         return [tuple(record) for record in await self._connection.fetch(COMPLETE, *columns, now)]
+
+    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+        moved = _columns(deltas) if deltas else [[], [], []]
+        await self._connection.execute(NOTE, *moved, *outbox)
 
 
 def _columns(rows: Sequence[Row]) -> list[list[Any]]:

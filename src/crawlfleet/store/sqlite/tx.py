@@ -6,6 +6,8 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -28,20 +30,16 @@ ADD_PENDING = (
     f"INSERT INTO live ({', '.join(codec.LIVE_COLUMNS)}) "
     "SELECT value, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL FROM json_each(?1)"
 )
-KEEP_EXECUTIONS = (
-    f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) "
-    "SELECT l.execution, l.id, l.round, l.retries, l.node, l.session, 1, l.assigned_at, "
-    "COALESCE(l.started_at, {told}), ?2, NULL, NULL, 0, {result}, {metrics} "
-    "FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
-)
 HELD = "SELECT id, execution, node, lane, status FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
-    f"INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}) "
+    f"INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}, session, result, metrics) "
     "SELECT l.id, 10, l.lane, l.round, l.retries, l.losses, l.deaths, l.timeout_s, l.node, l.execution, l.assigned_at, "
-    "e.started_at, ?2, NULL FROM live l JOIN execution e ON e.id = l.execution "
-    "WHERE l.id IN (SELECT value FROM json_each(?1))"
+    "COALESCE(l.started_at, {told}), ?2, NULL, l.session, {result}, {metrics} "
+    "FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
 )
 DELETE = "DELETE FROM live WHERE id IN (SELECT value FROM json_each(?))"
+MOVED = "INSERT INTO counter_delta (project, status, n) VALUES (?, ?, ?)"
+TOLD = "INSERT INTO outbox (at, count, body) VALUES (?, ?, ?)"
 
 _to_json = msgspec.json.Encoder().encode
 
@@ -99,8 +97,8 @@ class SqliteTx:
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
         alike: dict[Row, list[int]] = {}
-        for task, lane, timeout_s in rows:
-            alike.setdefault((lane, timeout_s), []).append(task)
+        for like, group in groupby(rows, key=itemgetter(1, 2)):
+            alike.setdefault(like, []).extend(map(itemgetter(0), group))
         for (lane, timeout_s), tasks in alike.items():
             self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), lane, timeout_s])
 
@@ -111,13 +109,11 @@ class SqliteTx:
         held = [row for row in found if row[:3] in wanted]
         if held:
             ours = {row[:3] for row in held}
-            self._keep_executions([row for row in rows if row[:3] in ours], now)
-            tasks = _to_json([row[0] for row in held]).decode()
-            run(KEEP_FINAL, [tasks, now])
-            run(DELETE, [tasks])
+            self._keep_finals([row for row in rows if row[:3] in ours], now)
+            run(DELETE, [_to_json([row[0] for row in held]).decode()])
         return held
 
-    def _keep_executions(self, rows: Sequence[Row], now: int) -> None:
+    def _keep_finals(self, rows: Sequence[Row], now: int) -> None:
         """Each value read out of the JSON costs as much as a row: only columns that anybody filled are sent."""
         tasks, _, _, told, results, metrics = zip(*rows, strict=True)
         sent: list[Sequence[Any]] = [tasks]
@@ -128,7 +124,12 @@ class SqliteTx:
                 words[name] = read if name == "told" else f"CAST({read} AS BLOB)"
                 sent.append(column if name == "told" else [value and value.decode() for value in column])
         said = _to_json(list(zip(*sent, strict=True))).decode()
-        self._connection.execute(KEEP_EXECUTIONS.format(**words), [said, now])
+        self._connection.execute(KEEP_FINAL.format(**words), [said, now])
+
+    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+        if deltas:
+            self._connection.executemany(MOVED, deltas)
+        self._connection.execute(TOLD, outbox)
 
 
 def _bound(arg: Any) -> Any:

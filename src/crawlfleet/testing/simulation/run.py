@@ -114,7 +114,7 @@ async def _final_state(world: World) -> FinalState:
 
 
 async def _executions(world: World) -> list[ExecutionRecord]:
-    sql = f"SELECT {', '.join(codec.EXECUTION_COLUMNS)} FROM execution ORDER BY id"
+    sql = codec.all_ended_executions()
     ended = [codec.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
     held = await world.store.held([node.id for node in world.nodes])
     return ended + [

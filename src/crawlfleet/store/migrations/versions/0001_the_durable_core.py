@@ -18,6 +18,8 @@ def tune_hot_tables() -> None:
             f"ALTER TABLE {table} SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, "
             "autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)"
         )
+    # It is read once, a moment later: compressing it costs more than the room.
+    op.execute("ALTER TABLE outbox ALTER COLUMN body SET STORAGE EXTERNAL")
 
 
 def upgrade() -> None:
@@ -82,6 +84,9 @@ def upgrade() -> None:
         sa.Column("started_at", sa.BigInteger(), nullable=True),
         sa.Column("ended_at", sa.BigInteger(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
+        sa.Column("session", sa.BigInteger(), nullable=True),
+        sa.Column("result", sa.LargeBinary(), nullable=True),
+        sa.Column("metrics", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_done")),
     )
     op.create_index(
