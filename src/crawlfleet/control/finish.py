@@ -53,9 +53,10 @@ class Finish:
         return await self._gatherer.put(outcomes)
 
     async def _flush(self, outcomes: list[Outcome]) -> Sequence[Answer]:
-        if len({outcome.task for outcome in outcomes}) == len(outcomes):
+        tasks = [outcome.task for outcome in outcomes]
+        if len(set(tasks)) == len(outcomes):
             known = await self._apply(outcomes)
-            return [known.get(outcome.task, _STALE) for outcome in outcomes]
+            return [known.get(task, _STALE) for task in tasks]
         answers: dict[int, Answer] = {}
         left = list(enumerate(outcomes))
         while left:
@@ -77,8 +78,8 @@ class Finish:
             answers.update(applied.refused)
             answers.update(applied.after)
             await tell(self._broker, applied)
-        told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
-        if told:
+        if len(plain) < len(outcomes):
+            told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             applied = await self._store.change(list(told), life.finish(told, now, self._rng), now)
             # A task that has ended has no live execution: whoever still speaks for one is stale, as on the short way.
             answers.update(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
@@ -36,6 +37,7 @@ DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
 # What completed it is history now.
 KEEP_EXECUTIONS = f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) {codec.kept_in_done('id AMONG($1)')}"
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
+_TOLD = itemgetter(*map(Outcome._fields.index, ("task", "execution", "node", "started_at", "result", "metrics")))
 _NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")
 _NOT_READY = Refusal(Code.NOT_READY, "is no longer pending")
 _ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
@@ -130,8 +132,8 @@ def _assignable(batch: Sequence[Assignment], is_open: set[Row], applied: Applied
 
 
 async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
-    rows = [(said.task, said.execution, said.node, said.started_at, said.result, said.metrics) for said in outcomes]
-    if len({row[1] for row in rows}) != len(rows):
+    rows: list[Row] = list(map(_TOLD, outcomes))
+    if len(set(map(itemgetter(1), rows))) != len(rows):
         rows = list({row[:3]: row for row in reversed(rows)}.values())
     moved = await tx.complete(rows, now)
     transition = Transition(tx, lanes, now)

@@ -103,13 +103,16 @@ class SqliteTx:
             self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), lane, timeout_s])
 
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
-        run = self._connection.execute
-        wanted = {row[:3] for row in rows}
-        found = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
-        held = [row for row in found if row[:3] in wanted]
+        run, fence = self._connection.execute, itemgetter(0, 1, 2)
+        wanted = set(map(fence, rows))
+        held = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
+        ours = set(map(fence, held))
+        if ours != wanted:
+            # Some are not held just so any more: the others go on without them.
+            held = [row for row in held if row[:3] in wanted]
+            rows = [row for row in rows if row[:3] in ours]
         if held:
-            ours = {row[:3] for row in held}
-            self._keep_finals([row for row in rows if row[:3] in ours], now)
+            self._keep_finals(rows, now)
             run(DELETE, [_to_json([row[0] for row in held]).decode()])
         return held
 
