@@ -8,7 +8,7 @@
     │   │   ├── NotLeader          a write of an older term
     │   │   └── SessionEnded       a node speaks for a session that is over
     │   ├── NotAllowed       403
-    │   └── OverLimit        429
+    │   └── OverLimit        429   says when to come again
     ├── Unavailable          503   a retry can help
     │   ├── StoreUnavailable       nothing was written
     │   └── OutcomeUnknown         the write may or may not have happened: read again before deciding
@@ -74,6 +74,10 @@ class NotAllowed(UsageError):
 class OverLimit(UsageError):
     code = "over_limit"
     http_status = 429
+
+    def __init__(self, detail: str = "", *, retry_after_s: float = 1.0) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
 
 
 class Unavailable(CrawlfleetError):

@@ -49,6 +49,73 @@ async def the_handle_of_another_node_cannot_be_taken(store: Store, kit: Kit) -> 
             await store.register(_named(kit, "yours", "secret", device_id="worker-001"), kit.now)
 
 
+async def joining_again_says_everything_anew(store: Store, kit: Kit) -> None:
+    node = await store.register(_named(kit, "key", "first", device_id="worker-001", lease_ms=9_000), kit.now)
+    await store.register(_named(kit, "key", "second", device_id="worker-002", lease_ms=30_000), kit.now)
+    (record,) = await kit.second.nodes([node])
+    assert (record.description.device_id, record.description.lease_ms) == ("worker-002", 30_000)
+    assert await kit.second.node_by_device("worker-001") is None
+    assert await kit.second.node_by_device("worker-002") == node
+    await kit.open_session(node)
+    assert [lease.lease_ms for lease in await kit.second.leases()] == [30_000]
+
+
+async def a_lease_keeps_its_length_until_the_next_session(store: Store, kit: Kit) -> None:
+    """The node counts on the length it was told; ended any sooner, its work would run in two places."""
+    node = await store.register(_named(kit, "key", "first", lease_ms=30_000), kit.now)
+    await kit.online(node)
+    await store.register(_named(kit, "key", "second", lease_ms=3_000), kit.now)
+    assert [lease.lease_ms for lease in await kit.second.leases()] == [30_000]
+    await kit.open_session(node)
+    assert [lease.lease_ms for lease in await kit.second.leases()] == [3_000]
+
+
+async def a_node_that_joins_again_cannot_take_the_handle_of_another(store: Store, kit: Kit) -> None:
+    await store.register(_named(kit, "mine", "secret", device_id="worker-001"), kit.now)
+    await store.register(_named(kit, "yours", "secret"), kit.now)
+    async with kit.unchanged():
+        with pytest.raises(Conflict):
+            await store.register(_named(kit, "yours", "other", device_id="worker-001"), kit.now)
+
+
+async def of_many_that_ask_for_one_handle_at_once_one_gets_it(store: Store, kit: Kit) -> None:
+    for n in range(ROUNDS):
+        known = await store.register(_named(kit, f"known {n}", "secret"), kit.now)
+        new = [_named(kit, key, "secret", device_id=f"worker {n}") for key in (f"known {n}", f"a {n}", f"b {n}")]
+        calls = [(store, kit.second)[m % 2].register(each, kit.now) for m, each in enumerate(new)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        (holder,) = (answer for answer in answers if isinstance(answer, int))
+        assert [type(answer) for answer in answers if answer != holder] == [Conflict, Conflict]
+        assert await kit.second.node_by_device(f"worker {n}") == holder
+        assert len(await kit.second.nodes([known])) == 1
+
+
+async def joining_again_while_being_removed_ends_one_way_or_the_other(store: Store, kit: Kit) -> None:
+    for n in range(ROUNDS):
+        node = await store.register(_named(kit, f"key {n}", "first"), kit.now)
+        calls = [kit.second.unregister(node, kit.now), store.register(_named(kit, f"key {n}", f"second {n}"), kit.now)]
+        _, again = await asyncio.gather(*calls)
+        assert again == node or await kit.second.node_by_secret(f"second {n}") == again
+
+
+async def a_node_is_found_by_its_secret_until_it_is_removed(store: Store, kit: Kit) -> None:
+    node = await store.register(_named(kit, "key", "first"), kit.now)
+    assert await kit.second.node_by_secret("first") == node
+    await store.register(_named(kit, "key", "second"), kit.now)
+    assert await kit.second.node_by_secret("first") is None
+    assert await kit.second.node_by_secret("second") == node
+    await store.unregister(node, kit.now)
+    assert await kit.second.node_by_secret("second") is None
+
+
+async def a_cluster_comes_into_being_with_its_first_node(store: Store, kit: Kit) -> None:
+    await kit.join(cluster="eu")
+    await store.put_cluster(Cluster("eu", ClusterStatus.INACTIVE), kit.now)
+    await kit.join(cluster="eu")
+    clusters = {cluster.name: cluster.status for cluster in await kit.second.clusters()}
+    assert clusters == {"default": ClusterStatus.ACTIVE, "eu": ClusterStatus.INACTIVE}
+
+
 async def an_unknown_node_has_no_secret(store: Store, kit: Kit) -> None:
     assert await kit.second.secret_hash(12_345) is None
 
@@ -216,5 +283,5 @@ async def a_cluster_is_put_and_changed(store: Store, kit: Kit) -> None:
     assert clusters["default"] == Cluster("default")
 
 
-def _named(kit: Kit, join_key: str, secret: str, device_id: str | None = None) -> NewNode:
-    return NewNode(kit.ids.one(), join_key, secret, NodeDescription("worker", device_id=device_id))
+def _named(kit: Kit, join_key: str, secret: str, device_id: str | None = None, lease_ms: int = 9_000) -> NewNode:
+    return NewNode(kit.ids.one(), join_key, secret, NodeDescription("worker", device_id=device_id, lease_ms=lease_ms))

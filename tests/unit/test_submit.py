@@ -11,15 +11,17 @@ import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.submit import Submit
-from crawlfleet.control.task_types import TaskTypes
-from crawlfleet.errors import InvalidInput, StoreUnavailable
+from crawlfleet.control.task_types import KnownTypes, TaskTypes
+from crawlfleet.control.waiting import Waiting, WaitingLimit
+from crawlfleet.errors import InvalidInput, OverLimit, StoreUnavailable
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Accepted, Added, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.ports.identity import TypeRecord
+from crawlfleet.ports.store import Accepted, Added, NewTask, Store, Submission, SubmissionAnswer
 from crawlfleet.testing.clock import EPOCH, FakeClock
 from crawlfleet.wire.tasks import TaskBody, task_body
 
@@ -31,7 +33,29 @@ class NotingStore:
         self.lanes: dict[LaneId, Lane] = {}
         self.lane_calls = 0
         self.batches: list[Sequence[Submission]] = []
+        self.is_asked = asyncio.Event()
         self.is_away = False
+        self.types: list[TypeRecord] = []
+        self.type_looks = 0
+        self.looks: list[str | None] = []
+        self.waiting: dict[str | None, int] = {}
+        """How many wait, in all and by project, as the counters say."""
+
+    async def task_types(self) -> list[TypeRecord]:
+        self.type_looks += 1
+        await asyncio.sleep(0)
+        return self.types
+
+    async def totals(self, project: str | None = None) -> dict[TaskStatus, int]:
+        self.looks.append(project)
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise StoreUnavailable("away")
+        third, rest = divmod(self.waiting.get(project, 0), 3)
+        return {
+            TaskStatus.PENDING: third, TaskStatus.WAITING: third, TaskStatus.RETRYING: third + rest,
+            TaskStatus.PROCESSING: 1_000_000, TaskStatus.COMPLETED: 1_000_000,
+        }  # fmt: skip
 
     async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
         self.lane_calls += 1
@@ -42,6 +66,7 @@ class NotingStore:
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
         self.batches.append(submissions)
+        self.is_asked.set()
         ready: dict[LaneId, list[int]] = {}
         for task in self.tasks_of(submissions):
             assert task.lane in self.lanes, "a task ran ahead of its lane"
@@ -66,13 +91,16 @@ class NotingStore:
 
 
 class Desk:
-    def __init__(self) -> None:
+    def __init__(self, limit: WaitingLimit | None = None) -> None:
         self.store = NotingStore()
         self.broker = MemoryBroker()
         self.clock = FakeClock()
+        store = cast("Store", self.store)
+        types = TaskTypes({"echo": {}, "strict": {"required": ["url"]}})
         self.service = Submit(
-            store=cast("TaskStore", self.store), broker=self.broker, id_factory=IdFactory(1, self.clock.now),
-            clock=self.clock, task_types=TaskTypes({"echo": {}, "strict": {"required": ["url"]}}),
+            store=store, broker=self.broker, id_factory=IdFactory(1, self.clock.now), clock=self.clock,
+            known_types=KnownTypes(types, store=store, clock=self.clock),
+            waiting=Waiting(store=store, clock=self.clock, limit=limit),
         )  # fmt: skip
 
     async def submit(self, *bodies: TaskBody | Refusal, **how: Any) -> SubmissionAnswer:
@@ -250,6 +278,119 @@ async def test_a_batch_has_bounds(desk: Desk, size: int) -> None:
 async def test_the_largest_batch_is_taken(desk: Desk) -> None:
     answer = await desk.submit(*[echo()] * limits.BATCH_TASKS)
     assert len(answer.items) == limits.BATCH_TASKS
+
+
+# -- types that nodes brought to other masters
+
+
+async def test_a_type_that_another_master_was_told_of_is_looked_for_before_it_is_refused(desk: Desk) -> None:
+    await desk.submit(echo())
+    desk.store.types = [TypeRecord("new", 1, {"required": ["x"]}, 0)]
+    desk.clock.advance(1)
+    answer = await desk.submit(echo(task_type="new", parameters={"x": 1}), echo(task_type="new"), echo())
+    refused = [item.code if isinstance(item, Refusal) else None for item in answer.items]
+    assert refused == [None, Code.INVALID_INPUT, None]
+
+
+async def test_types_are_looked_for_at_most_once_a_second(desk: Desk) -> None:
+    await asyncio.gather(*(desk.submit(echo(task_type="none")) for _ in range(20)))
+    assert desk.store.type_looks == 1
+    desk.clock.advance(1)
+    await asyncio.gather(*(desk.submit(echo(task_type="none"), echo(task_type="nil")) for _ in range(20)))
+    assert desk.store.type_looks == 2
+
+
+async def test_known_types_are_looked_at_every_few_seconds_only(desk: Desk) -> None:
+    await desk.submit(echo(parameters={"x": 1}))
+    desk.store.types = [TypeRecord("echo", 2, {"required": ["y"]}, 0)]
+    desk.clock.advance(4.9)
+    await desk.submit(echo(parameters={"x": 1}))
+    assert (desk.store.type_looks, len(desk.store.tasks)) == (1, 2)
+    desk.clock.advance(0.2)
+    assert only(await desk.submit(echo(parameters={"x": 1}))).field == "parameters"
+
+
+# -- how many may wait
+
+
+async def test_so_many_may_wait_and_no_more() -> None:
+    desk = Desk(WaitingLimit(installation=10))
+    desk.store.waiting = {None: 4}
+    await desk.submit(*[echo()] * 5)
+    with pytest.raises(OverLimit, match="limit of 10") as raised:
+        await desk.submit(echo(), echo())
+    assert (raised.value.http_status, raised.value.retry_after_s) == (429, 5.0)
+    await desk.submit(echo())
+    with pytest.raises(OverLimit):
+        await desk.submit(echo())
+    assert len(desk.store.tasks) == 6
+
+
+async def test_room_is_seen_a_second_later() -> None:
+    desk = Desk(WaitingLimit(installation=10))
+    desk.store.waiting = {None: 10}
+    for _ in range(2):
+        with pytest.raises(OverLimit):
+            await desk.submit(echo())
+    desk.store.waiting = {None: 7}
+    desk.clock.advance(1)
+    await desk.submit(*[echo()] * 3)
+    with pytest.raises(OverLimit):
+        await desk.submit(echo())
+    assert desk.store.looks == [None, None]
+
+
+async def test_many_at_once_do_not_pass_the_limit_together() -> None:
+    desk = Desk(WaitingLimit(installation=10))
+    answers = await asyncio.gather(*(desk.submit(echo()) for _ in range(25)), return_exceptions=True)
+    assert len([answer for answer in answers if isinstance(answer, OverLimit)]) == 15
+    assert len(desk.store.tasks) == 10
+    assert desk.store.looks == [None]
+
+
+async def test_what_is_on_its_way_counts_when_the_figure_is_read_anew() -> None:
+    desk = Desk(WaitingLimit(installation=10))
+    first = asyncio.create_task(desk.submit(*[echo()] * 8))
+    await desk.store.is_asked.wait()
+    desk.clock.advance(1)
+    with pytest.raises(OverLimit):
+        await desk.submit(*[echo()] * 3)
+    await first
+
+
+async def test_what_could_not_be_stored_takes_no_room() -> None:
+    desk = Desk(WaitingLimit(installation=10))
+    await desk.submit(echo())
+    desk.store.is_away = True
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            await desk.submit(*[echo(queue="new")] * 9)
+    desk.store.is_away = False
+    await desk.submit(*[echo()] * 9)
+
+
+async def test_what_is_refused_anyway_takes_no_room() -> None:
+    desk = Desk(WaitingLimit(installation=2))
+    desk.store.waiting = {None: 1}
+    answer = await desk.submit(echo(), echo(task_type="none"), echo(run_at="?"))
+    assert [isinstance(item, Accepted) for item in answer.items] == [True, False, False]
+    assert only(await desk.submit(echo(task_type="none"))).code is Code.UNKNOWN_TYPE
+
+
+async def test_a_project_has_a_limit_of_its_own() -> None:
+    desk = Desk(WaitingLimit(installation=100, project=5))
+    desk.store.waiting = {None: 50, "shop": 4}
+    await desk.submit(echo(project_id="shop"), *[echo(project_id="news")] * 5)
+    for project in ("shop", "news"):
+        with pytest.raises(OverLimit, match=project):
+            await desk.submit(echo(project_id="other"), echo(project_id=project))
+    await desk.submit(*[echo(project_id="other")] * 5)
+    assert len(desk.store.tasks) == 11
+
+
+async def test_projects_are_not_counted_when_their_limit_says_no_more_than_that_of_all(desk: Desk) -> None:
+    await desk.submit(echo(project_id="shop"), echo(project_id="news"))
+    assert desk.store.looks == [None]
 
 
 # -- keys

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from crawlfleet.control.task_types import ANYTHING, TaskTypes, shortened
+from crawlfleet.control.task_types import (
+    ANYTHING,
+    SCHEMA_BYTES,
+    TYPES_MOST,
+    KnownTypes,
+    TaskTypes,
+    check_types,
+    shortened,
+)
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code
+from crawlfleet.ports.identity import TypeRecord
+from crawlfleet.testing.clock import FakeClock
+from tests.unit.store_kit import sqlite_kit
 
 CRAWL = {
     "type": "object",
@@ -104,3 +117,112 @@ def test_shortening_keeps_both_ends() -> None:
     text = shortened("begin" + "x" * 10_000 + "end")
     assert text.startswith("begin")
     assert text.endswith("end")
+
+
+# -- what a schema may not do
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/schema", "file:///etc/passwd", "https://example.com/s.json"])
+def test_a_schema_is_never_fetched(types: TaskTypes, address: str) -> None:
+    with pytest.raises(InvalidInput, match="disabled"):
+        types.learn("crawl", {"properties": {"a": {"$ref": address}}})
+
+
+def test_no_pattern_takes_for_ever(types: TaskTypes) -> None:
+    types.learn("crawl", {"properties": {"a": {"pattern": "^(a+)+$"}}})
+    assert refusal_of(types, {"a": "a" * 5_000 + "b"}) == (Code.INVALID_INPUT, "parameters.a")
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"not": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schemas", "field"),
+    [
+        ({"": {}}, "task_types"),
+        ({"n" * (limits.LABEL_CHARS + 1): {}}, "task_types"),
+        ({"a\x00": {}}, "task_types"),
+        ({f"type {n}": {} for n in range(TYPES_MOST + 1)}, "task_types"),
+        ({"echo": {}, "bad": {"type": "wrong"}}, "task_types.bad"),
+        ({"bad": ["type"]}, "task_types.bad"),
+        ({"bad": {"title": "x" * SCHEMA_BYTES}}, "task_types.bad"),
+        ({"bad": nested(limits.JSON_DEPTH + 1)}, "task_types.bad"),
+        ({"bad": {"minimum": object()}}, "task_types.bad"),
+        ({"bad": {"$ref": "http://127.0.0.1:1/"}}, "task_types.bad"),
+    ],
+)
+def test_what_a_node_brings_along_is_checked(schemas: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        check_types(schemas)
+    assert raised.value.field == field
+    assert len(raised.value.detail) < 1_000
+
+
+def test_types_that_are_well_are_taken() -> None:
+    check_types({"crawl": CRAWL, "free": {}, "n" * limits.LABEL_CHARS: nested(20)})
+
+
+# -- what the store knows
+
+
+def test_only_newer_versions_are_taken(types: TaskTypes) -> None:
+    wants = {"sites": {"required": ["sites"]}, "pages": {"required": ["pages"]}}
+    types.take([TypeRecord("crawl", 2, wants["sites"], 0)])
+    assert refusal_of(types, {"sites": 1}) is None
+    types.take([TypeRecord("crawl", 1, wants["pages"], 0), TypeRecord("crawl", 2, wants["pages"], 0)])
+    assert refusal_of(types, {"sites": 1}) is None
+    types.take([TypeRecord("crawl", 3, wants["pages"], 0)])
+    assert refusal_of(types, {"sites": 1}) is not None
+
+
+def test_a_schema_that_this_version_does_not_understand_leaves_the_old_one(types: TaskTypes) -> None:
+    types.take([TypeRecord("crawl", 2, {"type": "unheard of"}, 0), TypeRecord("new", 1, {}, 0)])
+    assert refusal_of(types, {"urls": ["a"]}) is None
+    assert "new" in types
+
+
+async def test_masters_learn_from_each_other_through_the_store(tmp_path: Path) -> None:
+    async with sqlite_kit(tmp_path) as kit:
+        clock = FakeClock()
+        one, two = (KnownTypes(TaskTypes({"echo": {}}), store=kit.store, clock=clock) for _ in range(2))
+        await one.seed({"echo": {}})
+        await one.put({"crawl": CRAWL})
+        assert "crawl" in one.types
+        assert "crawl" not in two.types
+        assert await two.refresh(1)
+        assert refusal_of(two.types, {}) == (Code.INVALID_INPUT, "parameters")
+        assert not await two.refresh(1)
+        clock.advance(1)
+        assert await two.refresh(1)
+
+
+async def test_a_type_that_is_only_named_takes_anything_until_it_is_described(tmp_path: Path) -> None:
+    async with sqlite_kit(tmp_path) as kit:
+        clock = FakeClock()
+        one, two = (KnownTypes(TaskTypes(), store=kit.store, clock=clock) for _ in range(2))
+        await one.put_names(["crawl", "free"])
+        assert refusal_of(one.types, {"any": 1}) is None
+        await two.put({"crawl": CRAWL})
+        await one.put_names(["crawl", "free"])
+        await one.refresh(0)
+        assert len(await kit.store.task_types()) == 2
+        assert refusal_of(one.types, {"any": 1}) == (Code.INVALID_INPUT, "parameters")
+
+
+async def test_many_that_look_at_once_share_a_look() -> None:
+    class Slow:
+        looks = 0
+
+        async def task_types(self) -> list[TypeRecord]:
+            self.looks += 1
+            await asyncio.sleep(0)
+            return [TypeRecord("crawl", 1, CRAWL, 0)]
+
+    store = Slow()
+    known = KnownTypes(TaskTypes(), store=store, clock=FakeClock())  # type: ignore[arg-type]
+    assert all(await asyncio.gather(*(known.refresh(1) for _ in range(10))))
+    assert store.looks == 1

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from random import Random
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.finish import Finish
 from crawlfleet.control.hints import tell
-from crawlfleet.control.register import is_secret
+from crawlfleet.control.task_types import TYPES_MOST, KnownTypes, check_name
+from crawlfleet.control.tokens import is_secret
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import NodeStore
 from crawlfleet.scheduling import life
 from crawlfleet.wire.sync import PROTOCOL_VERSION, OpenDown, OpenUp
 
-SYNC_MS = 3_000
-
 
 class OpenSession:
-    def __init__(self, *, store: NodeStore, broker: Broker, clock: Clock, rng: Random, finish: Finish) -> None:
+    def __init__(
+        self, *, store: NodeStore, broker: Broker, clock: Clock, rng: Random, finish: Finish, known_types: KnownTypes,
+        configure: Configure,
+    ) -> None:  # fmt: skip
         self._store = store
         self._broker = broker
         self._clock = clock
         self._rng = rng
         self._finish = finish
+        self._known_types = known_types
+        self._configure = configure
 
     async def open(self, up: OpenUp) -> OpenDown:
         kept_hash = await self._store.secret_hash(up.node)
@@ -34,6 +40,7 @@ class OpenSession:
         if not is_secret(up.secret, kept_hash):
             raise NotAllowed("not this node's secret")
         _check(up)
+        await self._known_types.put_names(up.task_types)
         await self._finish.finish(up.node, up.outcomes)
         now = self._clock.now()
         decide = life.lose("its node began a new session", now, self._rng)
@@ -42,8 +49,10 @@ class OpenSession:
             await tell(self._broker, applied)
             await self._broker.signals.wake([LEADER])
         (node,) = await self._store.nodes([up.node])
+        config = await self._configure.effective(node.description.cluster)
+        lease_ms = node.description.lease_ms
         return OpenDown(
-            session=session, lease_ms=node.description.lease_ms, sync_ms=SYNC_MS,
+            session=session, lease_ms=lease_ms, sync_ms=min(ms(config.values["sync_interval_s"]), lease_ms // 3),
             acknowledged=[outcome.execution for outcome in up.outcomes], is_open=applied is not None,
         )  # fmt: skip
 
@@ -53,5 +62,9 @@ def _check(up: OpenUp) -> None:
         raise InvalidInput(f"this master speaks version {PROTOCOL_VERSION}", field="version")
     if not 0 <= up.slots <= limits.SLOTS_MAX:
         raise InvalidInput(f"0 to {limits.SLOTS_MAX}", field="slots")
+    if len(up.task_types) > TYPES_MOST:
+        raise InvalidInput(f"at most {TYPES_MOST}", field="task_types")
+    for name in up.task_types:
+        check_name(name)
     if len(up.outcomes) > limits.OUTCOMES_PER_SYNC:
         raise InvalidInput(f"at most {limits.OUTCOMES_PER_SYNC}", field="outcomes")

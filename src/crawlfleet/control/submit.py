@@ -9,7 +9,8 @@ import msgspec
 
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
-from crawlfleet.control.task_types import TaskTypes, shortened
+from crawlfleet.control.task_types import KnownTypes, shortened
+from crawlfleet.control.waiting import Waiting
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids, instants, limits
 from crawlfleet.model.answers import Code, Refusal
@@ -25,24 +26,30 @@ from crawlfleet.model.requirement import (
 )
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Claim, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.ports.store import Accepted, Claim, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, unstorable
 
 _GATHER_MOST = 4_000
 _LANES_KEPT = 10_000
+_TYPES_FRESH_S = 5.0
+_LOOK_FOR_TYPE_S = 1.0
+"""How often, at most, the store is asked for a type that nobody here has heard of."""
 _encode = msgspec.json.Encoder().encode
 _USUAL_RETRY = RetryBody()
 
 
 class Submit:
     def __init__(
-        self, *, store: TaskStore, broker: Broker, id_factory: IdFactory, clock: Clock, task_types: TaskTypes
-    ) -> None:
+        self, *, store: TaskStore, broker: Broker, id_factory: IdFactory, clock: Clock, known_types: KnownTypes,
+        waiting: Waiting,
+    ) -> None:  # fmt: skip
         self._store = store
         self._broker = broker
         self._ids = id_factory
         self._clock = clock
-        self._types = task_types
+        self._known_types = known_types
+        self._types = known_types.types
+        self._waiting = waiting
         self._lanes: dict[Hashable, Lane] = {}
         self._new_lanes: dict[LaneId, Lane] = {}
         # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
@@ -53,21 +60,45 @@ class Submit:
     async def submit(
         self, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool = False, scope: str = "", key: str | None = None
     ) -> SubmissionAnswer:
-        """One answer per body, in order. With a `key`, doing it again gives the first answer again."""
+        """One answer per body, in order. With a `key`, doing it again gives the first answer again.
+
+        Raises OverLimit when too many tasks wait already: then none of these is stored.
+        """
         if not 0 < len(bodies) <= limits.BATCH_TASKS:
             raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
         now = self._clock.now()
-        items = [
-            body if isinstance(body, Refusal) else self._new_task(body, task, now)
-            for body, task in zip(bodies, self._ids.take(len(bodies)), strict=True)
-        ]
+        items = await self._new_tasks(bodies, now)
         if is_atomic and any(isinstance(item, Refusal) for item in items):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
-        await self._ensure_lanes()
-        claim = _claim(bodies, is_atomic, scope, key, now) if key is not None else None
-        (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim)])
-        return answer
+        room = await self._waiting.admit(items)
+        is_stored = False
+        try:
+            await self._ensure_lanes()
+            claim = _claim(bodies, is_atomic, scope, key, now) if key is not None else None
+            (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim)])
+            is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
+            return answer
+        finally:
+            self._waiting.settle(room, is_stored=is_stored)
+
+    async def _new_tasks(self, bodies: Sequence[TaskBody | Refusal], now: Instant) -> list[NewTask | Refusal]:
+        await self._known_types.refresh(_TYPES_FRESH_S)
+        numbers = self._ids.take(len(bodies))
+        misses = self._types.misses
+        items = self._made(bodies, numbers, now)
+        # A node may have brought the type to another master a moment ago.
+        if self._types.misses != misses and await self._known_types.refresh(_LOOK_FOR_TYPE_S):
+            items = self._made(bodies, numbers, now)
+        return items
+
+    def _made(
+        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant
+    ) -> list[NewTask | Refusal]:
+        return [
+            body if isinstance(body, Refusal) else self._new_task(body, task, now)
+            for body, task in zip(bodies, numbers, strict=True)
+        ]
 
     async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
         added = await self._store.add(submissions, self._clock.now())

@@ -10,6 +10,7 @@ Nothing here remembers what was delivered: a lost answer is made good by the nex
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Protocol
@@ -58,11 +59,12 @@ class Sync:
     async def sync(self, up: SyncUp) -> SyncDown:
         _check(up)
         await self._supersede(up)
-        await self._finish.finish(up.node, up.outcomes)
-        await self._starts.put([(up.node, start) for start in up.started])
-        (renewed,) = await self._renewals.put([
-            Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)))
-        ])  # fmt: skip
+        # At once, so that one commit may have it all.
+        _, _, (renewed,) = await asyncio.gather(
+            self._finish.finish(up.node, up.outcomes),
+            self._starts.put([(up.node, start) for start in up.started]),
+            self._renewals.put([Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)))]),
+        )
         acknowledged = [outcome.execution for outcome in up.outcomes]
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
@@ -109,7 +111,8 @@ class Sync:
 
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}
-        on_node = set(up.held)
+        # What the node has just told to be over may have been read before that was written.
+        on_node = {*up.held, *acknowledged}
         recalls = [
             RecallBody(row.id, row.execution, int(row.recall))
             for row in ours.values()

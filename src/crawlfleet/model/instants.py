@@ -7,11 +7,13 @@ wire unchanged. Text with a zone appears only where people read it.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 Instant = int
 """Milliseconds since 1970-01-01T00:00:00Z."""
 
 
+@lru_cache(maxsize=1024)
 def to_text(at: Instant) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

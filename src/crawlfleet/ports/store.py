@@ -23,6 +23,7 @@ from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import Health, NodeStatus, TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, LiveTask, TaskRecord
+from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 
 
 class NewTask(NamedTuple):
@@ -225,12 +226,20 @@ class LeaseRow(NamedTuple):
 
 class NodeStore(Protocol):
     async def register(self, node: NewNode, now: Instant) -> NodeId:
-        """A new node, pending. The same join key again is the same node (with the new secret)."""
+        """A new node, pending. The same join key again is the same node, with the new secret and what it says now.
+
+        A lease it holds keeps its length until the next session. Its cluster comes into being with its first node.
+        Raises Conflict when the `device_id` is another node's.
+        """
         ...
 
     async def secret_hash(self, node: NodeId) -> str | None:
         """None for a node that is unknown or removed."""
         ...
+
+    async def node_by_secret(self, secret_hash: str) -> NodeId | None: ...
+
+    async def node_by_device(self, device_id: str) -> NodeId | None: ...
 
     async def open_session(
         self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
@@ -360,12 +369,27 @@ class TaskFilter:
     name_prefix: str | None = None
 
 
+class TaskPage(NamedTuple):
+    tasks: Sequence[TaskRecord]
+    before: TaskId | None
+    """Where the next page begins; None at the end."""
+    searched_to: TaskId | None = None
+    """Where a search stopped though there is more: a page costs a bounded number of rows, however rare its finds."""
+
+
 class Reads(Protocol):
     """What people look at. Pages are newest first; the cursor is the last id seen."""
 
     async def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, TaskRecord]: ...
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]: ...
+
+    async def find_tasks(
+        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None
+    ) -> TaskPage:
+        """A page that costs no more than so many rows. `text` is the beginning of an id or of a name, or a part of the
+        host of a URL in the parameters."""
+        ...
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]: ...
 
@@ -380,7 +404,10 @@ class Reads(Protocol):
     async def dead_letter_groups(self, project: str | None = None) -> list[DeadLetterGroup]: ...
 
 
-class Store(TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, Protocol):
+class Store(
+    TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
+    ConfigStore, Protocol,
+):  # fmt: skip
     """All of it. Services ask for the part they use."""
 
     async def close(self) -> None: ...

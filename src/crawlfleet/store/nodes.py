@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.errors import NotFound
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import Instant
@@ -24,15 +24,11 @@ from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.ready import PAUSED_QUEUES, READY_LANE_HEADS
+from crawlfleet.store.registering import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, registered
 from crawlfleet.store.tasks import HELD_BY
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx
 
-_NODE_COLUMNS = (
-    "id", "join_key", "device_id", "secret_hash", "description", "status", "health", "health_details", "health_at",
-    "slots_wanted", "drain_by", "created_at", "removed_at",
-)  # fmt: skip
-_LEASE_COLUMNS = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "measurement")
 _SELECT_NODE = (
     "SELECT n.id, n.description, n.status, n.health, n.health_details, n.health_at, l.session, l.is_open, l.renewals, "
     "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at "
@@ -43,9 +39,7 @@ LOCK_LEASES = (
     "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at "
     "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
 )
-_LOCK_LEASE = "SELECT session, is_open, renewals FROM lease WHERE node = $1 LOCK_ROWS(lease)"
-_LOCK_NODES = "SELECT id, status, removed_at FROM node WHERE id AMONG($1) ORDER BY id LOCK_ROWS(node)"
-_LOCK_JOINED = "SELECT id FROM node WHERE join_key = $1 LOCK_ROWS(node)"
+NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
 _HELD = int(NodeStatus.MAINTENANCE)
 _WAKING = (NodeStatus.PENDING, NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE)
 
@@ -55,11 +49,19 @@ class NodeTables:
     _lanes: LaneBook
 
     async def register(self, node: NewNode, now: Instant) -> NodeId:
-        return await self._engine.write(lambda tx: _register(tx, node, now))
+        return await self._engine.write(lambda tx: registered(tx, node, now))
 
     async def secret_hash(self, node: NodeId) -> str | None:
         sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"
         rows = await self._engine.read(lambda tx: tx.fetch(sql, node))
+        return rows[0][0] if rows else None
+
+    async def node_by_secret(self, secret_hash: str) -> NodeId | None:
+        rows = await self._engine.read(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
+        return rows[0][0] if rows else None
+
+    async def node_by_device(self, device_id: str) -> NodeId | None:
+        rows = await self._engine.read(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
         return rows[0][0] if rows else None
 
     async def open_session(
@@ -67,7 +69,7 @@ class NodeTables:
         *, after: int | None = None,
     ) -> tuple[int, Applied | None]:  # fmt: skip
         async def work(tx: Tx) -> tuple[int, Applied | None]:
-            lease = await tx.fetch(_LOCK_LEASE, node)
+            lease = await tx.fetch(LOCK_LEASE, node)
             description = await _described(tx, node)
             session: int = lease[0][0]
             if after is not None and session != after:
@@ -76,8 +78,9 @@ class NodeTables:
             await transition.change_held(node, decide)
             said = description | {"slots": slots, "task_types": list(task_types)}
             await tx.update(tables.node, ("id", "description"), [(node, codec.encode(said))])
-            columns = ("node", "session", "is_open", "renewals", "number", "renewed_at")
-            await tx.update(tables.lease, columns, [(node, session + 1, 1, 0, 0, now)])
+            # Only here does a lease change its length: the node counts on the one it was told at its last opening.
+            columns = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at")
+            await tx.update(tables.lease, columns, [(node, session + 1, 1, 0, 0, description["lease_ms"], now)])
             return session + 1, await transition.write()
 
         return await self._engine.write(work)
@@ -93,7 +96,7 @@ class NodeTables:
         *, renewals: int | None = None, term: int | None = None,
     ) -> Applied | None:  # fmt: skip
         async def work(tx: Tx) -> Applied | None:
-            rows = await tx.fetch(_LOCK_LEASE, node)
+            rows = await tx.fetch(LOCK_LEASE, node)
             if not rows or rows[0][:2] != (session, 1) or (renewals is not None and rows[0][2] != renewals):
                 return None
             transition = Transition(tx, self._lanes, now)
@@ -115,8 +118,8 @@ class NodeTables:
 
     async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         async def work(tx: Tx) -> bool:
-            lease = await tx.fetch(_LOCK_LEASE, node)
-            rows = await tx.fetch(_LOCK_NODES, [node])
+            lease = await tx.fetch(LOCK_LEASE, node)
+            rows = await tx.fetch(LOCK_NODES, [node])
             if not rows or rows[0][2] is not None:
                 return False
             if is_held:
@@ -206,31 +209,11 @@ class NodeTables:
         await self._engine.write(work)
 
 
-async def _register(tx: Tx, node: NewNode, now: Instant) -> NodeId:
-    body = codec.encode(node.description)
-    row = (
-        node.id, node.join_key, node.description.device_id, node.secret_hash, body, int(NodeStatus.PENDING),
-        int(Health.UNKNOWN), b"{}", None, None, None, now, None,
-    )  # fmt: skip
-    await tx.insert_new(tables.node, _NODE_COLUMNS, [row])
-    rows = await tx.fetch(_LOCK_JOINED, node.join_key)
-    if not rows:
-        raise Conflict(f"device_id {node.description.device_id} is another node's")
-    if rows[0][0] != node.id:
-        # The first answer was lost on its way: the same node, with a secret that reaches it this time.
-        await tx.update(tables.node, ("id", "secret_hash", "description"), [(rows[0][0], node.secret_hash, body)])
-        return int(rows[0][0])
-    await tx.insert(tables.lease, _LEASE_COLUMNS, [(node.id, 0, 0, 0, 0, node.description.lease_ms, None, None)])
-    shared = {"node": node.id, "name": node.description.name, "cluster": node.description.cluster}
-    await write_events(tx, [EventBatch(Kind.NODE_REGISTERED, shared=shared)], now)
-    return node.id
-
-
 async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
     found = {row[0]: row for row in await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))}
     if waking := sorted(node for node, row in found.items() if row[5] in _WAKING):
         # About to be brought online: read again under a lock, as a person may be holding or removing it right now.
-        for node, status, removed_at in await tx.fetch(_LOCK_NODES, waking):
+        for node, status, removed_at in await tx.fetch(LOCK_NODES, waking):
             found[node] = (*found[node][:5], status, *found[node][6:8], removed_at)
     renewed: dict[NodeId, Row] = {}
     online: dict[NodeId, Row] = {}

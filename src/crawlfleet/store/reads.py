@@ -15,8 +15,8 @@ from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import FINAL_STATUSES, Recall, TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
-from crawlfleet.ports.store import TaskFilter
-from crawlfleet.store import codec
+from crawlfleet.ports.store import TaskFilter, TaskPage
+from crawlfleet.store import codec, search
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tables import dead_letter, dependency, done, lane, live, task
 
@@ -42,6 +42,40 @@ class ReadTables:
             query = query.where(task.c.id < before)
         rows = await self._engine.query(query.order_by(task.c.id.desc()).limit(limit))
         return [_record(row) for row in rows]
+
+    async def find_tasks(
+        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None
+    ) -> TaskPage:
+        query = _filtered(_records(where.statuses), where)
+        ids = search.ids_of(text)
+        if ids is not None:
+            query = query.where(task.c.id.between(*ids))
+        elif text is not None:
+            query = query.where(search.mentions(text))
+        stop = await self._stop(where, before) if ids is None and search.is_search(where, text) else None
+        if stop is not None:
+            query = query.where(task.c.id > stop)
+        found: list[TaskRecord] = []
+        while len(found) <= limit:
+            page = query if before is None else query.where(task.c.id < before)
+            rows = await self._engine.query(page.order_by(task.c.id.desc()).limit(limit + 1))
+            records = [_record(row) for row in rows]
+            found.extend(one for one in records if text is None or ids is not None or search.is_about(one, text))
+            if len(rows) <= limit:
+                break
+            before = records[-1].id
+        if len(found) > limit:
+            return TaskPage(found[:limit], found[limit - 1].id)
+        return TaskPage(found, None) if stop is None else TaskPage(found, stop + 1, stop)
+
+    async def _stop(self, where: TaskFilter, before: TaskId | None) -> TaskId | None:
+        """The first id a search does not look at; None when it reaches the end."""
+        query = search.walked(where)
+        (walked,) = query.selected_columns
+        if before is not None:
+            query = query.where(walked < before)
+        rows = await self._engine.query(query.order_by(walked.desc()).offset(search.ROWS).limit(1))
+        return rows[0][0] if rows else None
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]:
         # In this order one that ends between the two looks is seen by both, never by none.

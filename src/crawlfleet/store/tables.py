@@ -192,6 +192,7 @@ node = Table(
     _at("drain_by"),
     _big("created_at"),
     _at("removed_at"),
+    Index(None, "secret_hash"),
 )  # fmt: skip
 
 lease = Table(
@@ -253,8 +254,59 @@ counter_delta = Table(
     _big("n"),
 )  # fmt: skip
 
+# What there is one of in the whole installation: its id.
+installation = Table("installation", metadata, Column("key", Text, primary_key=True), _text("value"))
+
+token = Table(
+    "token", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _small("role"),
+    _text("name"),
+    _text("secret_hash", unique=True),
+    _big("created_at"),
+    _text("created_by"),
+    _at("expires_at"),
+    Column("uses_left", Integer, nullable=True),
+    _at("last_used_at"),
+    _at("rotated_at"),
+    _text("rotated_by", nullable=True),
+    _at("revoked_at"),
+)  # fmt: skip
+
+audit = Table(
+    "audit", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _big("at"),
+    _small("role", nullable=True),
+    _text("name"),
+    _big("token", nullable=True),
+    _big("node", nullable=True),
+    _text("address"),
+    _text("action"),
+    _text("target"),
+    Column("details", LargeBinary, nullable=False),
+)  # fmt: skip
+
+task_type = Table(
+    "task_type", metadata,
+    Column("name", Text, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    _big("changed_at"),
+)  # fmt: skip
+
+# Every version is kept: who changed what, and when.
+cluster_config = Table(
+    "cluster_config", metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+    _text("changed_by"),
+    _big("changed_at"),
+)  # fmt: skip
+
 __all__ = [
-    "cluster", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log", "execution",
-    "heartbeat", "idempotency", "lane", "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue",
-    "task",
+    "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
+    "execution", "heartbeat", "idempotency", "installation", "lane", "leader", "lease", "live", "master", "metadata",
+    "node", "outbox", "queue", "task", "task_type", "token",
 ]  # fmt: skip

@@ -29,7 +29,8 @@ T = TypeVar("T")
 _READS = frozenset({
     "leader", "live", "held", "placement_view", "deliveries", "ready_lanes", "ready_heads", "lanes", "due", "overdue",
     "paused_queues", "secret_hash", "leases", "nodes", "clusters", "events_after", "last_event", "totals", "count_rows",
-    "tasks", "list_tasks", "executions", "parents", "dead_letters", "dead_letter_groups",
+    "tasks", "list_tasks", "executions", "parents", "dead_letters", "dead_letter_groups", "node_by_secret",
+    "node_by_device", "token_by_secret", "tokens", "audit_page", "task_types", "config", "configs", "config_history",
 })  # fmt: skip
 
 

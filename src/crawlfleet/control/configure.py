@@ -1,0 +1,153 @@
+"""Run-time configuration of a cluster: a small table of what can be set, versions of what was set, and by whom."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from crawlfleet.control.tokens import name_of
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model import limits
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.principal import Principal
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.identity import ClusterConfig, ConfigStore
+from crawlfleet.scheduling import strategies
+from crawlfleet.wire.tasks import unstorable
+
+HISTORY_MOST = 1_000
+SYNC_INTERVAL_S_MAX = 3.0
+"""A third of the usual lease: two lost syncs in a row must not cost it."""
+MAX_WAITING_DEFAULT = 5_000_000
+HOSTS_MOST = 1_000
+_FRESH_S = 1.0
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
+
+
+class Setting(NamedTuple):
+    default: Any
+    read: Callable[[Any], Any]
+    """The value as it is kept; raises ValueError saying what is wanted."""
+    is_for_all: bool = False
+    """Of the whole installation: set at the default cluster."""
+
+
+def _whole(least: int, most: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def _number(least: float, most: float) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise ValueError(f"a number from {least:g} to {most:g}")
+        return value
+
+    return read
+
+
+def _strategy(value: Any) -> str:
+    if not isinstance(value, str) or value not in strategies.BUILT_IN:
+        raise ValueError(f"one of {', '.join(sorted(strategies.BUILT_IN))}")
+    return value
+
+
+def _hosts(value: Any) -> list[str]:
+    if not isinstance(value, list | tuple) or len(value) > HOSTS_MOST:
+        raise ValueError(f"a list of at most {HOSTS_MOST} hosts")
+    return sorted({_host(each) for each in value})
+
+
+def _host(value: Any) -> str:
+    name = value.lower().rstrip(".") if isinstance(value, str) else ""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        if _HOST.fullmatch(name):
+            return name
+    raise ValueError("each a host name or an address, without scheme, port or path")
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "strategy": Setting(strategies.DEFAULT_STRATEGY, _strategy),
+    "slots": Setting(None, _whole(0, limits.SLOTS_MAX)),
+    "sync_interval_s": Setting(SYNC_INTERVAL_S_MAX, _number(0.2, SYNC_INTERVAL_S_MAX)),
+    "task_timeout_s": Setting(limits.TIMEOUT_S_DEFAULT, _whole(1, limits.TIMEOUT_S_MAX)),
+    "max_retries": Setting(3, _whole(0, limits.RETRIES_MAX)),
+    "allow_hosts": Setting([], _hosts),
+    "max_waiting": Setting(MAX_WAITING_DEFAULT, _whole(0, 10**12), is_for_all=True),
+}
+
+
+class Configure:
+    def __init__(self, *, store: ConfigStore, clock: Clock, defaults: Mapping[str, Any] | None = None) -> None:
+        """`defaults` come from the master's own settings, under the same names and rules."""
+        self._store = store
+        self._clock = clock
+        self._defaults = {name: setting.default for name, setting in SETTINGS.items()}
+        self._defaults |= checked(DEFAULT_CLUSTER, defaults or {})
+        self._newest: dict[str, ClusterConfig] = {}
+        self._read_at: float | None = None
+
+    async def get(self, cluster: str) -> ClusterConfig:
+        """What the cluster has of its own. Raises NotFound."""
+        return await self._store.config(_storable(cluster))
+
+    async def put(
+        self, cluster: str, values: Mapping[str, Any], by: Principal | str, expected_version: int | None = None
+    ) -> ClusterConfig:
+        """These values and no others, as the next version. Raises InvalidInput with the setting named, or Conflict."""
+        kept = checked(cluster, values)
+        now = self._clock.now()
+        config = await self._store.put_config(_storable(cluster), kept, name_of(by), now, expected_version)
+        self._read_at = None
+        return config
+
+    async def history(self, cluster: str, limit: int = 100) -> Sequence[ClusterConfig]:
+        if not 0 < limit <= HISTORY_MOST:
+            raise InvalidInput(f"1 to {HISTORY_MOST}", field="limit")
+        return await self._store.config_history(_storable(cluster), limit)
+
+    async def effective(self, cluster: str) -> ClusterConfig:
+        """Every setting, with the cluster's own values over the defaults; at most a second old. An unknown cluster has
+        the defaults."""
+        at = self._clock.monotonic()
+        if self._read_at is None or at - self._read_at >= _FRESH_S:
+            self._newest = {config.cluster: config for config in await self._store.configs()}
+            self._read_at = at
+        return self._over_defaults(self._newest.get(cluster) or ClusterConfig(cluster, 0, {}))
+
+    def _over_defaults(self, config: ClusterConfig) -> ClusterConfig:
+        # A value that a newer version of ours wrote, and this one does not know, is nobody's business here.
+        known = {name: value for name, value in config.values.items() if name in SETTINGS}
+        values = self._defaults | known
+        return ClusterConfig(config.cluster, config.version, values, config.changed_by, config.changed_at)
+
+
+def checked(cluster: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {}
+    for name, value in values.items():
+        setting = SETTINGS.get(name)
+        if setting is None:
+            raise InvalidInput(
+                f"no such setting; there are {', '.join(SETTINGS)}", field=str(name)[: limits.NAME_CHARS]
+            )
+        if setting.is_for_all and cluster != DEFAULT_CLUSTER:
+            raise InvalidInput(f"is of the whole installation: set it at cluster {DEFAULT_CLUSTER}", field=name)
+        try:
+            kept[name] = setting.read(value)
+        except ValueError as exc:
+            raise InvalidInput(str(exc), field=name) from exc
+    return kept
+
+
+def _storable(cluster: str) -> str:
+    if unstorable(cluster):
+        raise NotFound("no cluster of this name")
+    return cluster

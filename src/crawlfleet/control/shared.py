@@ -1,0 +1,27 @@
+"""One call for all who want the same at the same moment: they wait for it together and go on together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class Shared:
+    def __init__(self, call: Callable[[], Awaitable[None]], name: str) -> None:
+        self._call = call
+        self._name = name
+        self._under_way: asyncio.Task[None] | None = None
+
+    async def __call__(self) -> None:
+        if self._under_way is None:
+            self._under_way = asyncio.create_task(self._run(), name=self._name)
+            # Nobody may be left to hear how it ended.
+            self._under_way.add_done_callback(lambda task: task.cancelled() or task.exception())
+        # Shielded: one who goes away must not take the others' call along.
+        await asyncio.shield(self._under_way)
+
+    async def _run(self) -> None:
+        try:
+            await self._call()
+        finally:
+            self._under_way = None

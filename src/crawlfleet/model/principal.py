@@ -1,0 +1,80 @@
+"""Who calls: roles, tokens, and what is written down of what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import Word
+
+
+class Role(Word):
+    """The first three are people's, each may do what the one before may. A node acts for itself, an enrol token only
+    lets nodes join."""
+
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+    ENROL = 4
+    NODE = 5
+
+
+TOKEN_ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.ENROL)
+"""Roles that a token can have; a node's secret is in its own record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    role: Role
+    name: str
+    token: int | None = None
+    node: NodeId | None = None
+
+    def is_at_least(self, role: Role) -> bool:
+        """Whether a person's role covers another one; never true for nodes and enrolments."""
+        return role <= self.role <= Role.ADMIN
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """A token as people see it: its secret is told once, and only its hash is kept."""
+
+    id: int
+    role: Role
+    name: str
+    created_at: Instant
+    created_by: str
+    expires_at: Instant | None = None
+    uses_left: int | None = None
+    """None: any number."""
+    last_used_at: Instant | None = None
+    """To the minute."""
+    rotated_at: Instant | None = None
+    rotated_by: str | None = None
+    revoked_at: Instant | None = None
+
+    def is_in_force(self, now: Instant) -> bool:
+        """Neither expired nor revoked, though it may be used up."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def is_usable(self, now: Instant) -> bool:
+        return self.is_in_force(now) and self.uses_left != 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Something a person changed, or tried to."""
+
+    id: int
+    at: Instant
+    role: Role | None
+    name: str
+    token: int | None
+    node: NodeId | None
+    address: str
+    action: str
+    target: str
+    details: Mapping[str, Any] = field(default_factory=dict)

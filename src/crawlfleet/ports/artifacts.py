@@ -1,0 +1,42 @@
+"""What executions leave behind: items and log lines, in numbered chunks.
+
+A chunk belongs to one execution and is a whole number of lines of JSON. Chunks are written while the execution runs and
+count only once its outcome was accepted: what a failed attempt left is there to be looked at, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from crawlfleet.model.ids import ExecutionId, TaskId
+
+ChunkKind = Literal["items", "log"]
+
+CHUNK_BYTES = 8 << 20
+"""The largest chunk, as JSON lines."""
+CHUNKS = 1_000_000
+"""Chunks of one kind that one execution may leave."""
+
+
+class ChunkStore(Protocol):
+    """Raises Unavailable when it cannot write or read; then nothing of that chunk has changed."""
+
+    async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
+        """Keep a chunk (JSON lines, each with its end of line). The same number again replaces it, whole or not at all.
+
+        It is on disk when this returns.
+        """
+        ...
+
+    async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
+        """The lines of a chunk, or None where there is none."""
+        ...
+
+    async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
+        """How many chunks there are from 0 on without a gap: those before a chunk that is still on its way."""
+        ...
+
+    async def drop(self, tasks: Sequence[TaskId]) -> None:
+        """Forget everything that executions of these tasks left; doing it again changes nothing."""
+        ...

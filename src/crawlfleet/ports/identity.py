@@ -1,0 +1,132 @@
+"""The durable side of who may do what: tokens, the audit log, task types, run-time configuration.
+
+The rules of `ports.store` hold here too: one transaction each, answered after the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.principal import AuditEntry, Role, TokenRecord
+
+
+class NewToken(NamedTuple):
+    role: Role
+    name: str
+    secret_hash: str
+    created_by: str
+    expires_at: Instant | None = None
+    uses: int | None = None
+
+
+class TokenStore(Protocol):
+    async def add_token(self, token: NewToken, now: Instant) -> TokenRecord: ...
+
+    async def add_first_admin(self, token: NewToken, now: Instant) -> TokenRecord | None:
+        """Add it if no admin token is usable; None when one is. Of many that try at once, one adds."""
+        ...
+
+    async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
+        """Whatever its state: expired and revoked ones too."""
+        ...
+
+    async def use_enrolment(self, secret_hash: str, now: Instant, join_key: str | None = None) -> TokenRecord | None:
+        """One use of an enrol token, if it has one left; None otherwise.
+
+        A `join_key` that a node has already costs nothing: that node asks again, as its first answer was lost.
+        """
+        ...
+
+    async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
+        """Note its use, unless that was done less than `every_ms` ago."""
+        ...
+
+    async def tokens(self) -> list[TokenRecord]:
+        """All of them, newest first."""
+        ...
+
+    async def rotate_token(self, token: int, secret_hash: str, by: str, now: Instant) -> TokenRecord:
+        """Another secret for a usable token; the old one is over. Raises NotFound, or Conflict for one out of use."""
+        ...
+
+    async def revoke_token(self, token: int, now: Instant) -> TokenRecord:
+        """Doing it again changes nothing. Raises NotFound."""
+        ...
+
+
+class NewAuditEntry(NamedTuple):
+    at: Instant
+    role: Role | None
+    name: str
+    token: int | None
+    node: NodeId | None
+    address: str
+    action: str
+    target: str
+    details: bytes
+
+
+class AuditStore(Protocol):
+    async def note_change(self, entry: NewAuditEntry) -> None: ...
+
+    async def audit_page(self, limit: int, before: int | None = None) -> list[AuditEntry]:
+        """Newest first; `before` is the last id seen."""
+        ...
+
+
+class TypeRecord(NamedTuple):
+    name: str
+    version: int
+    schema: Mapping[str, Any]
+    changed_at: Instant
+
+
+class TypeStore(Protocol):
+    async def put_task_types(
+        self, schemas: Mapping[str, Mapping[str, Any]], now: Instant, *, is_only_new: bool = False
+    ) -> None:
+        """Keep the types; one whose schema changed gets the next version. `is_only_new` leaves known ones alone."""
+        ...
+
+    async def task_types(self) -> list[TypeRecord]:
+        """By name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """One version of what a cluster has of its own; what is not in `values` has its default."""
+
+    cluster: str
+    version: int
+    values: Mapping[str, Any]
+    changed_by: str = ""
+    changed_at: Instant | None = None
+
+
+class ConfigStore(Protocol):
+    async def installation(self) -> str:
+        """The id of the whole installation: 32 hex digits, made when it is first asked for."""
+        ...
+
+    async def config(self, cluster: str) -> ClusterConfig:
+        """The newest version; version 0, with no values, when there is none. Raises NotFound for an unknown cluster."""
+        ...
+
+    async def configs(self) -> list[ClusterConfig]:
+        """The newest version of every cluster that has one."""
+        ...
+
+    async def put_config(
+        self, cluster: str, values: Mapping[str, Any], by: str, now: Instant, expected_version: int | None = None
+    ) -> ClusterConfig:
+        """The next version. Raises NotFound, or Conflict when the newest is not the expected one."""
+        ...
+
+    async def config_history(self, cluster: str, limit: int) -> Sequence[ClusterConfig]:
+        """Newest first. Raises NotFound."""
+        ...

@@ -1,0 +1,31 @@
+"""The audit log: written once, read from its end."""
+
+from __future__ import annotations
+
+from crawlfleet.model.principal import AuditEntry, Role
+from crawlfleet.ports.identity import NewAuditEntry
+from crawlfleet.store import codec
+from crawlfleet.store.tx import Engine, Row
+
+_COLUMNS = "at, role, name, token, node, address, action, target, details"
+_INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+AUDIT_PAGE = f"SELECT id, {_COLUMNS} FROM audit WHERE id < $1 ORDER BY id DESC LIMIT $2"
+_AFTER_ALL = (1 << 63) - 1
+
+
+class AuditTables:
+    _engine: Engine
+
+    async def note_change(self, entry: NewAuditEntry) -> None:
+        row = (entry.at, None if entry.role is None else int(entry.role), *entry[2:])
+        await self._engine.write(lambda tx: tx.execute(_INSERT, *row))
+
+    async def audit_page(self, limit: int, before: int | None = None) -> list[AuditEntry]:
+        last = _AFTER_ALL if before is None else before
+        return [_entry(row) for row in await self._engine.read(lambda tx: tx.fetch(AUDIT_PAGE, last, limit))]
+
+
+def _entry(row: Row) -> AuditEntry:
+    id_, at, role, name, token, node, address, action, target, details = row
+    who = None if role is None else Role(role)
+    return AuditEntry(id_, at, who, name, token, node, address, action, target, codec.details(details))

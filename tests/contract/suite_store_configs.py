@@ -1,0 +1,132 @@
+"""Task types, run-time configuration of clusters, and what names the installation."""
+
+import asyncio
+import re
+
+import pytest
+
+from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.model.node import Cluster
+from crawlfleet.ports.identity import ClusterConfig
+from crawlfleet.ports.store import Store
+from crawlfleet.testing.factories import Kit
+
+ROUNDS = 10
+STRICT = {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}
+
+
+# -- task types
+
+
+async def types_are_kept_with_their_schemas(store: Store, kit: Kit) -> None:
+    await store.put_task_types({"sleep": {}, "crawl": STRICT}, kit.now)
+    assert await kit.second.task_types() == [("crawl", 1, STRICT, kit.now), ("sleep", 1, {}, kit.now)]
+
+
+async def the_same_schema_again_changes_nothing(store: Store, kit: Kit) -> None:
+    await store.put_task_types({"crawl": STRICT}, kit.now)
+    async with kit.unchanged():
+        await store.put_task_types({"crawl": dict(reversed(STRICT.items()))}, kit.later())
+        await store.put_task_types({}, kit.now)
+
+
+async def another_schema_is_the_next_version(store: Store, kit: Kit) -> None:
+    await store.put_task_types({"crawl": STRICT, "echo": {}}, kit.now)
+    at = kit.now
+    await store.put_task_types({"crawl": {"type": "object"}, "echo": {}}, kit.later())
+    assert await kit.second.task_types() == [("crawl", 2, {"type": "object"}, kit.now), ("echo", 1, {}, at)]
+
+
+async def a_type_that_is_only_named_does_not_replace_its_schema(store: Store, kit: Kit) -> None:
+    await store.put_task_types({"crawl": STRICT}, kit.now)
+    await store.put_task_types({"crawl": {}, "echo": {}}, kit.now, is_only_new=True)
+    assert [(name, version) for name, version, *_ in await kit.second.task_types()] == [("crawl", 1), ("echo", 1)]
+
+
+async def types_put_by_many_at_once_are_all_there(store: Store, kit: Kit) -> None:
+    for n in range(ROUNDS):
+        names = [f"type {n} {m}" for m in range(5)]
+        calls = [
+            (store, kit.second)[m % 2].put_task_types({name: {"title": str(m)} for name in names}, kit.now)
+            for m in range(4)
+        ]
+        await asyncio.gather(*calls)
+        found = {record.name: record for record in await kit.second.task_types() if record.name in names}
+        assert {found[name].version for name in names} <= {1, 2, 3, 4}
+        assert len({str(found[name].schema) for name in names}) == 1
+
+
+# -- configuration
+
+
+async def a_cluster_begins_with_no_configuration_of_its_own(store: Store, kit: Kit) -> None:
+    assert await kit.second.config("default") == ClusterConfig("default", 0, {})
+    assert await kit.second.config_history("default", 10) == []
+    assert await kit.second.configs() == []
+
+
+async def every_version_is_kept_with_who_and_when(store: Store, kit: Kit) -> None:
+    first = await store.put_config("default", {"slots": 3}, "ann", kit.now)
+    assert first == ClusterConfig("default", 1, {"slots": 3}, "ann", kit.now)
+    second = await store.put_config("default", {"allow_hosts": ["a"]}, "bob", kit.later())
+    assert (second.version, second.values, second.changed_by, second.changed_at) == (
+        2, {"allow_hosts": ["a"]}, "bob", kit.now,
+    )  # fmt: skip
+    assert await kit.second.config("default") == second
+    assert await kit.second.config_history("default", 10) == [second, first]
+    assert await kit.second.config_history("default", 1) == [second]
+
+
+async def clusters_have_versions_of_their_own(store: Store, kit: Kit) -> None:
+    await store.put_cluster(Cluster("eu"), kit.now)
+    await store.put_cluster(Cluster("us"), kit.now)
+    await store.put_config("default", {"slots": 1}, "ann", kit.now)
+    await store.put_config("default", {"slots": 2}, "ann", kit.now)
+    await store.put_config("eu", {"slots": 3}, "ann", kit.now)
+    newest = [(config.cluster, config.version, config.values) for config in await kit.second.configs()]
+    assert newest == [("default", 2, {"slots": 2}), ("eu", 1, {"slots": 3})]
+
+
+async def a_configuration_that_was_changed_meanwhile_is_not_overwritten(store: Store, kit: Kit) -> None:
+    await store.put_config("default", {"slots": 1}, "ann", kit.now, expected_version=0)
+    async with kit.unchanged():
+        for version in (0, 2):
+            with pytest.raises(Conflict):
+                await store.put_config("default", {"slots": 2}, "bob", kit.now, expected_version=version)
+    await store.put_config("default", {"slots": 2}, "bob", kit.now, expected_version=1)
+
+
+async def of_many_that_change_one_version_at_once_one_does(store: Store, kit: Kit) -> None:
+    for version in range(ROUNDS):
+        calls = [
+            (store, kit.second)[m % 2].put_config("default", {"slots": m}, f"{m}", kit.now, expected_version=version)
+            for m in range(4)
+        ]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert sorted(type(answer).__name__ for answer in answers) == ["ClusterConfig", *["Conflict"] * 3]
+
+
+async def versions_without_an_expectation_follow_each_other(store: Store, kit: Kit) -> None:
+    calls = [(store, kit.second)[m % 2].put_config("default", {"slots": m}, "ann", kit.now) for m in range(8)]
+    assert sorted(config.version for config in await asyncio.gather(*calls)) == list(range(1, 9))
+
+
+async def a_cluster_that_is_not_there_has_no_configuration(store: Store, kit: Kit) -> None:
+    async with kit.unchanged():
+        with pytest.raises(NotFound):
+            await store.put_config("nowhere", {}, "ann", kit.now)
+    with pytest.raises(NotFound):
+        await kit.second.config("nowhere")
+    with pytest.raises(NotFound):
+        await kit.second.config_history("nowhere", 1)
+
+
+# -- the installation
+
+
+async def an_installation_has_one_id_for_ever(store: Store, kit: Kit) -> None:
+    ids = await asyncio.gather(*((store, kit.second)[m % 2].installation() for m in range(6)))
+    assert len(set(ids)) == 1
+    assert re.fullmatch(r"[0-9a-f]{32}", ids[0])
+    async with kit.unchanged():
+        assert await kit.second.installation() == ids[0]

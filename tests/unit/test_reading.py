@@ -1,0 +1,101 @@
+"""Pages over chunks: every line once, in order, however pages and chunks fall."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.execution.results.folder import FolderChunks
+from crawlfleet.execution.results.reading import Chunks, Place
+
+TASK, RUN = 7, 8
+
+
+class Kept:
+    """Chunks in memory, as many as were put."""
+
+    def __init__(self, *chunks: list[int]) -> None:
+        self.chunks = [b"".join(b'{"n":%d}\n' % n for n in chunk) for chunk in chunks]
+        self.reads = 0
+
+    async def put(self, *_: object) -> None:
+        raise NotImplementedError
+
+    async def read(self, task: int, execution: int, kind: str, number: int) -> bytes | None:
+        self.reads += 1
+        return self.chunks[number] if number < len(self.chunks) else None
+
+    async def count(self, task: int, execution: int, kind: str) -> int:
+        return len(self.chunks)
+
+    async def drop(self, tasks: object) -> None:
+        raise NotImplementedError
+
+
+def numbers(lines: list[msgspec.Raw]) -> list[int]:
+    return [msgspec.json.decode(line)["n"] for line in lines]
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=st.lists(st.integers(0, 5), max_size=6), limit=st.integers(1, 7))
+async def test_pages_give_every_line_once_and_in_order(sizes: list[int], limit: int) -> None:
+    everything = iter(range(100))
+    kept = Kept(*[[next(everything) for _ in range(size)] for size in sizes])
+    chunks, place, seen = Chunks(kept, TASK, RUN, "items"), Place(), []
+    while True:
+        page = await chunks.page(place, limit)
+        assert len(page.lines) <= limit
+        seen += numbers(page.lines)
+        place = Place.parse(page.next.text, field="cursor")
+        if page.is_end:
+            break
+    assert seen == list(range(sum(sizes)))
+    assert (await chunks.page(place, limit)).lines == []
+
+
+async def test_the_end_of_a_page_goes_on_with_what_is_written_later() -> None:
+    kept = Kept([0, 1])
+    chunks = Chunks(kept, TASK, RUN, "log")
+    first = await chunks.page(Place(), 10)
+    assert numbers(first.lines) == [0, 1] and first.is_end
+    kept.chunks += Kept([2, 3]).chunks
+    assert numbers((await chunks.page(first.next, 10)).lines) == [2, 3]
+
+
+async def test_a_page_of_large_items_is_shorter_and_never_empty() -> None:
+    chunks = Chunks(Kept([0, 1, 2, 3]), TASK, RUN, "items")
+    page = await chunks.page(Place(), 10, most_bytes=15)
+    assert numbers(page.lines) == [0, 1] and not page.is_end
+    assert numbers((await chunks.page(Place(), 10, most_bytes=1)).lines) == [0]
+
+
+async def test_a_filter_that_keeps_little_reads_only_so_much() -> None:
+    kept = Kept(*([n] for n in range(10)))
+    chunks = Chunks(kept, TASK, RUN, "log")
+    page = await chunks.page(Place(), 10, keep=lambda line: numbers([line]) == [7], most_chunks=4)
+    assert (page.lines, page.is_end, kept.reads) == ([], False, 4)
+    page = await chunks.page(page.next, 10, keep=lambda line: numbers([line]) == [7], most_chunks=9)
+    assert numbers(page.lines) == [7] and page.is_end
+
+
+async def test_only_the_chunks_of_the_manifest_are_read() -> None:
+    kept = Kept([0], [1], [2])
+    chunks = Chunks(kept, TASK, RUN, "items", expected=2)
+    assert numbers((await chunks.page(Place(), 10)).lines) == [0, 1]
+    assert b"".join([data async for data in chunks.stream()]) == b'{"n":0}\n{"n":1}\n'
+
+
+async def test_items_that_are_gone_are_told(tmp_path: Path) -> None:
+    chunks = Chunks(FolderChunks(tmp_path), TASK, RUN, "items", expected=1)
+    with pytest.raises(NotFound, match="items of exec-0000000000000008 are no longer kept"):
+        await chunks.page(Place(), 10)
+
+
+@pytest.mark.parametrize("text", ["", "1", ".", "1.", ".1", "-1.0", "1.2.3", "a.b", "1.٣", "9999999.0", "1.9999999999"])
+def test_a_place_that_nobody_gave_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Place.parse(text, field="cursor")
+    assert refused.value.field == "cursor"
