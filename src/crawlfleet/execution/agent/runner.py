@@ -21,7 +21,9 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.executor import Executor
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 
-START_GATHER_S = 0.02
+START_TOLD_S = 0.1
+"""A start is told when the work has run so long: short work is over by then, and its outcome says all there is."""
+SLOT_GATHER_S = 0.02
 
 
 class Runner:
@@ -131,7 +133,7 @@ class Runner:
             AgentEvent.EXECUTION_STARTED,
             {"task": assignment.task, "execution": assignment.execution, "session": running.session},
         )
-        self._news.tell(within_s=START_GATHER_S)
+        self._news.tell(within_s=START_TOLD_S)
         timer = asyncio.get_running_loop().call_later(assignment.timeout_s, running.stop, Cause.TIMEOUT)
         try:
             return bounded(await self._executor.run(assignment), assignment)
@@ -171,7 +173,7 @@ class Runner:
             self._outcomes.add(outcome, started_at)
         else:
             # A slot is back that the masters did not count.
-            self._news.tell(within_s=START_GATHER_S)
+            self._news.tell(within_s=SLOT_GATHER_S)
 
 
 def _may_say(running: Running, said: OutcomeBody) -> bool:

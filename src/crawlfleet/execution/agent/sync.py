@@ -29,7 +29,7 @@ from crawlfleet.execution.agent.masters import Masters
 from crawlfleet.execution.agent.news import News
 from crawlfleet.execution.agent.orders import Orders
 from crawlfleet.execution.agent.outcomes import Outcomes
-from crawlfleet.execution.agent.runner import Runner
+from crawlfleet.execution.agent.runner import START_TOLD_S, Runner
 from crawlfleet.execution.agent.session import Session
 from crawlfleet.execution.agent.slots import Running, Slots
 from crawlfleet.model.instants import ms
@@ -163,10 +163,14 @@ class Syncer:
                 self._masters.move_on(older.place)
         self._number += 1
         wait_s = self._wait_s()
-        started = self._parts.slots.untold_starts()
+        untold = self._parts.slots.untold_starts()
+        started = [one for one in untold if one.started_at is not None and one.started_at <= now - START_TOLD_S]
         self._parts.outcomes.save()
         up = self._up(wait_s, started, now)
         self._parts.news.told()
+        if len(started) < len(untold):
+            youngest = max(one.started_at or now for one in untold)
+            self._parts.news.tell(within_s=max(0.0, youngest + START_TOLD_S - now))
         call = Call(
             self._number, self._masters.current, now, wait_s, now + wait_s + self._session.sync_s / 3,
             asyncio.timeout(wait_s + ANSWER_S), started,

@@ -1,0 +1,120 @@
+"""Calls to a master over HTTP, and what its answers mean. Every call and every answer is bounded."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from crawlfleet.errors import (
+    ConfigError,
+    Conflict,
+    CrawlfleetError,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    SessionEnded,
+    Unavailable,
+)  # fmt: skip
+
+CONNECT_S = 3.0
+ANSWER_BYTES = 256 << 20
+"""A master's longest answer is a full node's worth of assignments; what goes on beyond this is none."""
+PROBLEM_BYTES = 64 << 10
+_KEEP_ALIVE_S = 60.0
+
+
+class Problem(msgspec.Struct):
+    """RFC 9457, as far as a caller needs it."""
+
+    detail: str = ""
+    title: str = ""
+    code: str = ""
+    field: str | None = None
+
+
+class StaleExecution(Conflict):
+    code = "stale_execution"
+
+
+def open_session(ca_file: Path | None = None) -> aiohttp.ClientSession:
+    """Connections to masters, kept open between calls. Raises ConfigError for a CA file that is none."""
+    try:
+        context = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else True
+    except (OSError, ssl.SSLError) as exc:
+        raise ConfigError(f"ca_file: {ca_file}: {exc}") from exc
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, ssl=context)
+    return aiohttp.ClientSession(connector=connector, trust_env=False, auto_decompress=True)
+
+
+def checked_address(url: str) -> str:
+    """Raises ConfigError for what is no address of a master."""
+    try:
+        parsed = URL(url)
+        is_good = parsed.scheme in ("http", "https") and bool(parsed.host)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise ConfigError(f"master: {url!r} is no address of the form http://host:port")
+    return url.rstrip("/")
+
+
+async def call(
+    session: aiohttp.ClientSession, method: str, url: str, *, bearer: str, body: bytes, within_s: float,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:  # fmt: skip
+    """The body of a 2xx answer. Raises Unavailable when asking again may help, and else what the master objects to."""
+    timeout = aiohttp.ClientTimeout(total=within_s, connect=CONNECT_S, sock_connect=CONNECT_S)
+    sent = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json", **(headers or {})}
+    try:
+        async with session.request(
+            method, url, data=body, headers=sent, timeout=timeout, allow_redirects=False
+        ) as answer:
+            if 200 <= answer.status < 300:
+                return await _read(answer, ANSWER_BYTES)
+            raise _objection(answer.status, await _read(answer, PROBLEM_BYTES))
+    except (aiohttp.ClientError, TimeoutError, OSError) as exc:
+        raise Unavailable(
+            f"{url}: {type(exc).__name__}: {exc}" if str(exc) else f"{url}: {type(exc).__name__}"
+        ) from exc
+
+
+async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            answer.close()
+            raise Unavailable(f"an answer of more than {limit} bytes")
+    return b"".join(parts)
+
+
+def _objection(status: int, body: bytes) -> CrawlfleetError:
+    try:
+        problem = msgspec.json.decode(body, type=Problem)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        problem = Problem()
+    said = problem.detail or problem.title or f"the master answered {status}"
+    if status >= 500 or status in (408, 425, 429):
+        return Unavailable(said)
+    match status:
+        case 401 | 403:
+            return NotAllowed(said)
+        case 404:
+            return NotFound(said)
+        case 409 if problem.code == SessionEnded.code:
+            return SessionEnded(said)
+        case 409 if problem.code == StaleExecution.code:
+            return StaleExecution(said)
+        case 409:
+            return Conflict(said)
+        case _ if 300 <= status < 400:
+            return Unavailable(f"the master answered {status}: is there another server at its address?")
+        case _:
+            return InvalidInput(said, field=problem.field)

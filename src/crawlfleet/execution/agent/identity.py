@@ -1,0 +1,103 @@
+"""Who this node is: its id and secret, kept in its data directory so that a restart is the same node.
+
+A join key is made and on disk before the first master is asked: an answer that gets lost is then no second node.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from crawlfleet.errors import ConfigError, InvalidInput
+from crawlfleet.model.ids import NodeId, parse
+
+FILE = "node.json"
+LOCK = "agent.lock"
+
+
+class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
+    join_key: str
+    node_id: str = ""
+    secret: str = ""
+    masters: list[str] = []
+    installation: str = ""
+    told: str = ""
+    """A hash of what the masters were told of this node when it last registered."""
+    enrolled_with: str = ""
+    """A hash of the token it joined with: only another one makes it join anew after it was removed."""
+    is_registering: bool = False
+    """A call may have given it a new secret that has not arrived."""
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.node_id and self.secret)
+
+    @property
+    def node(self) -> NodeId:
+        return parse(self.node_id, "node", field="node_id")
+
+
+class IdentityFile:
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FILE
+
+    def load(self) -> Identity:
+        """What is on disk, or the beginning of a new node. Raises ConfigError for a file that is none of ours."""
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return Identity(join_key=secrets.token_hex(16))
+        except OSError as exc:
+            raise ConfigError(f"data_dir: {self.path} cannot be read: {exc.strerror}") from exc
+        try:
+            identity = msgspec.json.decode(text, type=Identity)
+            if identity.is_known:
+                _ = identity.node
+        except (msgspec.MsgspecError, UnicodeDecodeError, InvalidInput) as exc:
+            raise ConfigError(
+                f"data_dir: {self.path} is damaged ({exc}); remove it to let the node join again as a new one"
+            ) from exc
+        return identity
+
+    def save(self, identity: Identity) -> None:
+        """Whole or not at all, and only for its owner's eyes."""
+        temporary = self.path.with_name(f".{FILE}.{os.getpid()}")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(identity)) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path)
+        except OSError as exc:
+            raise ConfigError(f"data_dir: {self.path} cannot be written: {exc.strerror}") from exc
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """One agent for one directory: two under one id would end each other's sessions for ever."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as exc:
+        raise ConfigError(f"data_dir: {directory} cannot be used: {exc.strerror}") from exc
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise ConfigError(f"data_dir: {directory} is in use by another agent; give each its own") from exc
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def short_hash(text: str | bytes) -> str:
+    data = text.encode() if isinstance(text, str) else text
+    return hashlib.sha256(data).hexdigest()[:32] if data else ""

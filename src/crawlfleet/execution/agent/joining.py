@@ -1,0 +1,154 @@
+"""Joining: a node tells a master what it is, and gets its id and its own secret."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+import msgspec
+import structlog
+from yarl import URL
+
+from crawlfleet.errors import ConfigError, Conflict, CrawlfleetError, InvalidInput, NotAllowed, Unavailable
+from crawlfleet.execution.agent.http_calls import call
+from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
+
+log = structlog.get_logger()
+
+CALL_S = 15.0
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.25, 10.0
+TOKEN_HINT = "make a new one: crawlfleet token create --role enrol"
+
+
+class Registered(msgspec.Struct):
+    node_id: str
+    secret: str
+    lease_s: float = 9.0
+    installation: str = ""
+
+
+class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node says of itself."""
+
+    name: str
+    slots: int
+    task_types: Mapping[str, Mapping[str, Any]]
+    capabilities: Mapping[str, Any] = {}
+    resources: Mapping[str, float] = {}
+    cluster: str = ""
+    node_type: str = ""
+    region: str = ""
+    description: str = ""
+    device_id: str | None = None
+    ip_address: str = ""
+    join_key: str = ""
+
+
+class Joiner:
+    def __init__(
+        self, directory: Path, masters: Sequence[str], session: aiohttp.ClientSession, rng: Random,
+        enrol_token: str | None = None,
+    ) -> None:  # fmt: skip
+        self._file = IdentityFile(directory)
+        self._masters = masters
+        self._session = session
+        self._rng = rng
+        self._token = enrol_token
+
+    async def join(self, registration: Registration) -> Identity:
+        """The node's identity, from disk or from a master; waits for one as long as it takes."""
+        identity = self._file.load()
+        told = short_hash(msgspec.json.encode(registration, order="deterministic"))
+        if identity.is_known and not identity.is_registering:
+            if identity.told == told:
+                return self._settled(identity)
+            return await self._announce(identity, registration, told)
+        return await self._register(identity, registration, told)
+
+    async def join_anew(self, registration: Registration) -> Identity | None:
+        """The masters do not know this node. None when nothing says that it should come back."""
+        identity = self._file.load()
+        is_other_token = self._token is not None and short_hash(self._token) != identity.enrolled_with
+        if not is_other_token and not identity.is_registering:
+            return None
+        log.warning("joining_again", was=identity.node_id, why="no master knows it any more")
+        told = short_hash(msgspec.json.encode(registration, order="deterministic"))
+        return await self._register(Identity(join_key=identity.join_key), registration, told)
+
+    async def _announce(self, identity: Identity, registration: Registration, told: str) -> Identity:
+        """A node that is known says what is new about it. If it may not, it goes on as it was known."""
+        if self._token is None:
+            log.warning("not_announced", why="its capabilities or task types changed, and no enrol token was given")
+            return self._settled(identity)
+        try:
+            return await self._register(identity, registration, told)
+        except ConfigError as exc:
+            log.warning("not_announced", why=str(exc))
+            identity = msgspec.structs.replace(identity, is_registering=False)
+            return self._settled(identity)
+
+    def _settled(self, identity: Identity) -> Identity:
+        if list(identity.masters) != list(self._masters):
+            identity = msgspec.structs.replace(identity, masters=list(self._masters))
+        self._file.save(identity)
+        return identity
+
+    async def _register(self, identity: Identity, registration: Registration, told: str) -> Identity:
+        if self._token is None:
+            raise ConfigError(f"enrol_token: a node that joins for the first time needs one; {TOKEN_HINT}")
+        self._file.save(msgspec.structs.replace(identity, is_registering=True))
+        body = msgspec.json.encode(msgspec.structs.replace(registration, join_key=identity.join_key))
+        registered = await self._asked(body, self._token)
+        return self._settled(
+            Identity(
+                identity.join_key, registered.node_id, registered.secret, list(self._masters), registered.installation,
+                told, short_hash(self._token),
+            )
+        )  # fmt: skip
+
+    async def _asked(self, body: bytes, token: str) -> Registered:
+        failures = 0
+        while True:
+            url = self._masters[failures % len(self._masters)]
+            try:
+                answer = await call(
+                    self._session, "POST", f"{url}/api/v1/nodes:register", bearer=token, body=body, within_s=CALL_S
+                )
+                return msgspec.json.decode(answer, type=Registered)
+            except (Unavailable, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+                failures += 1
+                backoff_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures - 1, 20))
+                backoff_s *= 0.5 + self._rng.random()
+                log.warning("master_away", master=url, error=str(exc), next_try_in_s=round(backoff_s, 1))
+                await asyncio.sleep(backoff_s)
+            except CrawlfleetError as exc:
+                raise _mistake(exc) from exc
+
+
+def _mistake(exc: CrawlfleetError) -> ConfigError:
+    match exc:
+        case NotAllowed():
+            return ConfigError(f"enrol_token: not accepted ({exc}): it is wrong, expired or used up; {TOKEN_HINT}")
+        case Conflict():
+            return ConfigError(f"device_id: {exc}; choose another, or use the data_dir of the node that has it")
+        case InvalidInput():
+            return ConfigError(f"the master does not accept this node: {exc}")
+        case _:
+            return ConfigError(f"masters: {exc}: is this the address of a crawlfleet master?")
+
+
+def own_address(master: str) -> str:
+    """The address this machine uses towards a master; nothing is sent to find out."""
+    url = URL(master)
+    try:
+        family, _, _, _, target = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(target)
+            return str(probe.getsockname()[0]).partition("%")[0]
+    except OSError:
+        return ""

@@ -1,0 +1,175 @@
+"""What a node measures of itself: real figures, from the machine, without ever waiting for one.
+
+Rates are differences between two looks, at most one look a second: a busy node syncs hundreds of times a second.
+In a container with a memory limit, that limit is what counts, not the machine's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from crawlfleet.execution.agent.events import AgentEvent
+from crawlfleet.model.execution import End
+from crawlfleet.ports.clock import Clock
+from crawlfleet.wire.sync import MeasurementBody
+
+LOOK_S = 1.0
+GPU_S = 10.0
+GPU_ANSWER_S = 5.0
+ENDS_WEIGHT = 0.05
+"""Of one execution's end in the error rate: about the last twenty count."""
+STARTS_WEIGHT = 0.2
+LATENCY_COUNTS_S = 30.0
+"""A node that starts nothing any more has no latency: what was slow then must not be held against it for ever."""
+_CGROUP = Path("/sys/fs/cgroup")
+_GPU_QUERY = ("--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
+
+
+class _Traffic(NamedTuple):
+    at: float
+    received: int
+    sent: int
+
+
+class Measure:
+    """Called for each sync."""
+
+    def __init__(self, clock: Clock, data_dir: Path, cgroup: Path = _CGROUP) -> None:
+        self._clock = clock
+        self._data_dir = data_dir
+        self._cgroup = cgroup
+        self._gpu: float | None = None
+        self._error_rate = 0.0
+        self._start_latency_s = 0.0
+        self._started_at = clock.monotonic()
+        psutil.cpu_percent(interval=None)
+        self._traffic = self._read_traffic()
+        self._looked_at = clock.monotonic()
+        self._last = self._look(0.0, 0.0)
+
+    def __call__(self) -> MeasurementBody:
+        now = self._clock.monotonic()
+        if now - self._looked_at >= LOOK_S:
+            before, self._traffic = self._traffic, self._read_traffic()
+            span_s = max(1e-3, self._traffic.at - before.at)
+            self._last = self._look(
+                max(0, self._traffic.received - before.received) * 8 / span_s,
+                max(0, self._traffic.sent - before.sent) * 8 / span_s,
+            )
+            self._looked_at = now
+        return self._last
+
+    def hear(self, name: str, data: Mapping[str, object]) -> None:
+        """The agent's events: how its executions end."""
+        end = data.get("end")
+        if name == AgentEvent.EXECUTION_ENDED and data.get("was_started") and end is not None:
+            is_error = end in (End.FAILED, End.TIMED_OUT, End.DIED_ALONE, End.PROCESS_LOST)
+            self._error_rate += (float(is_error) - self._error_rate) * ENDS_WEIGHT
+
+    def note_start(self, took_s: float) -> None:
+        """How long it took from the agent's hands until the executor process had it."""
+        self._start_latency_s += (took_s - self._start_latency_s) * STARTS_WEIGHT
+        self._started_at = self._clock.monotonic()
+
+    async def watch_gpu(self) -> None:
+        """For as long as the agent lives, where there is a GPU; ends at once where there is none."""
+        program = shutil.which("nvidia-smi")
+        while program is not None:
+            self._gpu = await _gpu_share(program)
+            await asyncio.sleep(GPU_S)
+
+    @property
+    def _latency_s(self) -> float:
+        if self._clock.monotonic() - self._started_at > LATENCY_COUNTS_S:
+            self._start_latency_s = 0.0
+        return round(self._start_latency_s, 4)
+
+    def _look(self, in_bps: float, out_bps: float) -> MeasurementBody:
+        return MeasurementBody(
+            cpu=min(1.0, psutil.cpu_percent(interval=None) / 100),
+            memory=memory_share(self._cgroup),
+            disk=_disk_share(self._data_dir),
+            load=psutil.getloadavg()[0] / (psutil.cpu_count() or 1),
+            network_in_bps=in_bps,
+            network_out_bps=out_bps,
+            gpu=self._gpu,
+            error_rate=round(self._error_rate, 4),
+            start_latency_s=self._latency_s,
+        )
+
+    def _read_traffic(self) -> _Traffic:
+        # None on a machine without any interface.
+        counters: object = psutil.net_io_counters()
+        received, sent = (getattr(counters, name, 0) for name in ("bytes_recv", "bytes_sent"))
+        return _Traffic(self._clock.monotonic(), received, sent)
+
+
+def memory_limit_bytes(cgroup: Path = _CGROUP) -> int:
+    """What this machine, or the container around us, may use."""
+    whole = psutil.virtual_memory().total
+    limit = _number(cgroup / "memory.max") or _number(cgroup / "memory" / "memory.limit_in_bytes")
+    return min(whole, limit) if limit else whole
+
+
+def memory_share(cgroup: Path = _CGROUP) -> float:
+    machine = psutil.virtual_memory()
+    share = machine.percent / 100
+    limit = memory_limit_bytes(cgroup)
+    used = _number(cgroup / "memory.current") or _number(cgroup / "memory" / "memory.usage_in_bytes")
+    if used and limit < machine.total:
+        # Pages of files can be given back at any moment: they are no shortage.
+        share = max(share, max(0, used - _inactive_file_bytes(cgroup)) / limit)
+    return min(1.0, share)
+
+
+def _inactive_file_bytes(cgroup: Path) -> int:
+    for path in (cgroup / "memory.stat", cgroup / "memory" / "memory.stat"):
+        try:
+            lines = path.read_text().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            name, _, value = line.partition(" ")
+            if name in ("inactive_file", "total_inactive_file"):
+                return int(value)
+    return 0
+
+
+def _number(path: Path) -> int | None:
+    """None for a file that is not there, and for `max`."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _disk_share(directory: Path) -> float:
+    try:
+        return psutil.disk_usage(str(directory)).percent / 100
+    except OSError:
+        return 0.0
+
+
+async def _gpu_share(program: str) -> float | None:
+    """The busiest GPU; None when the driver does not answer."""
+    process = await asyncio.create_subprocess_exec(
+        program, *_GPU_QUERY, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(GPU_ANSWER_S):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    shares = [float(line) / 100 for line in said.decode().split() if line.replace(".", "", 1).isdigit()]
+    return min(1.0, max(shares, default=0.0)) if shares else None

@@ -1,0 +1,194 @@
+"""Which addresses may be connected to. Private, loopback, link-local and metadata addresses are not, unless allowed.
+
+A name is judged by what it resolves to, and the very addresses that were judged are the ones connected to: the
+resolver hands on nothing else, so a name that answers differently the next time gains nothing. Three places look:
+
+1. before a request, for hosts that are addresses already (no resolver is asked about those);
+2. in the resolver, for names;
+3. where the socket is made, for everything, in case a way around the first two exists.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import ada_url
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NETWORKS = {
+    "0.0.0.0/8": "unspecified",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "shared by a provider's network",
+    "127.0.0.0/8": "loopback",
+    "168.63.129.16/32": "a cloud's metadata service",
+    "169.254.0.0/16": "link-local or a cloud's metadata service",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "reserved",
+    "192.168.0.0/16": "private",
+    "198.18.0.0/15": "reserved for measurements",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved",
+    "::/128": "unspecified",
+    "::1/128": "loopback",
+    "64:ff9b:1::/48": "private",
+    "fc00::/7": "private",
+    "fe80::/10": "link-local",
+    "fec0::/10": "private",
+    "ff00::/8": "multicast",
+}
+REFUSED: tuple[tuple[Network, str], ...] = tuple((ipaddress.ip_network(net), why) for net, why in _NETWORKS.items())
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+
+
+class AddressRefused(Exception):
+    """Not an OSError: nobody on the way may take it for an address to be tried again later."""
+
+
+class Allowed(NamedTuple):
+    """One entry of what is allowed: a name or a network, on one port or (0) all of them."""
+
+    name: str
+    network: Network | None
+    port: int
+
+
+def allowed(entry: str) -> Allowed:
+    """Reads `host`, `host:port`, an address or a network in CIDR form. Raises ValueError that names the entry."""
+    text = entry.strip()
+    try:
+        if "/" in text:
+            return Allowed("", ipaddress.ip_network(text, strict=False), 0)
+        try:
+            return Allowed("", ipaddress.ip_network(text), 0)
+        except ValueError:
+            pass
+        host, colon, port = text.rpartition(":")
+        if not colon or text.endswith("]"):
+            host, port = text, "0"
+        if not 0 <= int(port) <= 65_535:
+            raise ValueError(port)
+        name = plain_host(ada_url.URL(f"http://{host}/").hostname)
+        address = as_address(name)
+        return Allowed(name, None if address is None else ipaddress.ip_network(address), int(port))
+    except ValueError as exc:
+        raise ValueError(f"{entry!r} is no host, host:port, address or network (CIDR)") from exc
+
+
+def plain_host(hostname: str) -> str:
+    """As names are compared: without the brackets of IPv6 and the dot at the end."""
+    return hostname.strip("[]").rstrip(".").lower()
+
+
+def as_address(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def refusal(address: Address) -> str | None:
+    """Why an address is not crawled by default; None for one of the open internet."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return refusal(address.ipv4_mapped)
+        if (inner := _embedded(address)) is not None and (why := refusal(inner)) is not None:
+            return why
+    for network, why in REFUSED:
+        if address.version == network.version and address in network:
+            return why
+    # The table says why; the library knows the registries better than any table.
+    return None if address.is_global else "not of the open internet"
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that a gateway would connect to in its place."""
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return None
+
+
+class AddressGuard:
+    """The rule for one execution."""
+
+    def __init__(self, allow_hosts: Iterable[str] = ()) -> None:
+        self._allowed = tuple(allowed(entry) for entry in allow_hosts)
+        self._granted: set[tuple[str, int]] = set()
+        """Refused by default, let through for the sake of an entry: what the last check may still make a socket to."""
+
+    def check(self, host: str, port: int, address: str) -> None:
+        """Raises AddressRefused when `host` (as written in the URL) at `address` may not be connected to."""
+        known = as_address(address)
+        why = "no address" if known is None else refusal(known)
+        if why is None:
+            return
+        if known is None or not self._is_allowed(plain_host(host), port, known):
+            shown = address if plain_host(host) == address else f"{host} ({address})"
+            raise AddressRefused(f"{shown} is {why}: allow the host to crawl it")
+        self._granted.add((str(known), port))
+
+    def check_literal(self, host: str, port: int) -> None:
+        """The same for a host that may be an address already."""
+        name = plain_host(host)
+        if as_address(name) is not None:
+            self.check(name, port, name)
+
+    def open_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """Makes the socket of a connection: the last look, at the address itself."""
+        family, kind, protocol, _, (address, port, *_) = info
+        known = as_address(str(address))
+        if known is None or (refusal(known) is not None and (str(known), port) not in self._granted):
+            raise AddressRefused(f"{address} was not checked before")
+        made = socket.socket(family, kind, protocol)
+        made.setblocking(False)
+        return made
+
+    def _is_allowed(self, name: str, port: int, address: Address) -> bool:
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        spellings = (address,) if mapped is None else (address, mapped)
+        for entry in self._allowed:
+            network = entry.network
+            if entry.port not in {0, port}:
+                continue
+            if network is None and entry.name == name:
+                return True
+            if network is not None and any(one.version == network.version and one in network for one in spellings):
+                return True
+        return False
+
+
+class GuardedResolver(AbstractResolver):
+    """Hands on only the addresses that may be connected to."""
+
+    def __init__(self, inner: AbstractResolver, guard: AddressGuard) -> None:
+        self._inner = inner
+        self._guard = guard
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        good: list[ResolveResult] = []
+        refused: AddressRefused | None = None
+        for result in await self._inner.resolve(host, port, family):
+            try:
+                self._guard.check(host, port, result["host"])
+            except AddressRefused as exc:
+                refused = exc
+            else:
+                good.append(result)
+        if not good and refused is not None:
+            raise refused
+        return good
+
+    async def close(self) -> None:
+        await self._inner.close()

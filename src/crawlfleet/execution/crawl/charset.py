@@ -1,0 +1,71 @@
+"""Bytes to text, as browsers do it: mark, header, what the page says of itself, then what fits."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_DECLARED = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([a-zA-Z0-9_:.-]{1,40})|<\?xml[^>]{0,100}?encoding\s*=\s*["']([a-zA-Z0-9_:.-]{1,40})"""
+)
+_LOOK_AT_BYTES = 4_096
+# The web's reading of labels: a page that says the left means the right.
+_MEANT = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso8859-9": "cp1254",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
+    "big5": "big5hkscs", "tis-620": "cp874",
+}  # fmt: skip
+# Python also knows codecs that are no charsets (zlib, idna, unicode_escape): a page must not choose those.
+_CHARSETS = frozenset(
+    ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp932", "euc_jp", "iso2022_jp", "cp949", "gb18030", "big5hkscs",
+     "koi8-r", "koi8-u", "mac-roman", "cp866", "cp874",
+     *(f"cp125{n}" for n in range(9)), *(f"iso8859-{n}" for n in range(2, 17))]
+)  # fmt: skip
+
+
+def text_of(body: bytes, declared: str | None = None) -> str:
+    """The text of a page. Never fails: what no charset explains becomes replacement characters."""
+    for mark, marked in _MARKS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(marked, "replace")
+    said = [name for label in (declared, _in_page(body)) if label and (name := charset(label)) is not None]
+    for name in [*said, "utf-8"]:
+        try:
+            return body.decode(name)
+        except UnicodeDecodeError:
+            continue
+    # A few bad bytes in a page that names its charset are bad bytes; where most are bad, the name is.
+    if said:
+        text = body.decode(said[0], "replace")
+        foreign = len(text) - len(text.encode("ascii", "ignore"))
+        if 2 * text.count("\ufffd") <= foreign:
+            return text
+    return body.decode(_likely(body), "replace")
+
+
+def charset(label: str) -> str | None:
+    """The codec of a label; None for one that names no charset."""
+    try:
+        name = codecs.lookup(label.strip().strip("\"'")).name
+    except (LookupError, ValueError):
+        return None
+    name = _MEANT.get(name, name)
+    return name if name in _CHARSETS else None
+
+
+def _in_page(body: bytes) -> str | None:
+    found = _DECLARED.search(body[:_LOOK_AT_BYTES].lower())
+    if found is None:
+        return None
+    label = (found[1] or found[2]).decode("ascii")
+    # A page whose ASCII could be read to find this is in no two-byte charset.
+    return "utf-8" if label.startswith("utf-16") else label
+
+
+def _likely(body: bytes) -> str:
+    """Chinese pages without a charset are common; their bytes come in pairs of the first level of GB 2312."""
+    sample = body[:65_536]
+    high = sum(byte >= 0x80 for byte in sample)
+    pairs = len(re.findall(rb"[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]", sample))
+    return "gb18030" if high >= 8 and 2 * pairs >= 0.9 * high else "cp1252"

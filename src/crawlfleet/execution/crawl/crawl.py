@@ -1,0 +1,187 @@
+"""One crawl, on one node: takes links from the frontier, visits them, puts what they link to back.
+
+The parts meet here and nowhere else: frontier (which), pace (when), robots (whether), fetcher (how), reader (what is
+in it), gathered (where it goes).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, Protocol
+
+from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
+from crawlfleet.execution.crawl.fetch import Fetcher
+from crawlfleet.execution.crawl.frontier import Frontier, Link
+from crawlfleet.execution.crawl.gathered import Gathered
+from crawlfleet.execution.crawl.links import site
+from crawlfleet.execution.crawl.pace import HOLD_MAX_S, Pace
+from crawlfleet.execution.crawl.plan import CrawlPlan
+from crawlfleet.execution.crawl.reader import PageReader
+from crawlfleet.execution.crawl.robots import Robots
+
+PAGE_TRIES = 2
+RETRY_S = 0.5
+LOGGED_FAILURES = 200
+
+
+class Report(Protocol):
+    """Who hears of it: the execution's context."""
+
+    def log(self, message: str, level: str = "info") -> None: ...
+
+    def progress(self, **figures: Any) -> None: ...
+
+
+class Crawl:
+    def __init__(
+        self,
+        plan: CrawlPlan,
+        *,
+        fetcher: Fetcher,
+        reader: PageReader,
+        gathered: Gathered,
+        report: Report,
+        frontier: Frontier | None = None,
+    ) -> None:
+        self._plan = plan
+        self._fetcher = fetcher
+        self._reader = reader
+        self._gathered = gathered
+        self._report = report
+        self._frontier = frontier or Frontier()
+        self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
+        self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._pace.slow_down, log=report.log)
+        self._sites = {site(url) for url in plan.urls}
+        self._in_flight = 0
+        self._wake = asyncio.Event()
+        self.pages = 0
+        self.skipped = 0
+        self.data_bytes = 0
+        self.starts_reached = 0
+        self.start_failures: list[PageFailed] = []
+        self.errors: Counter[str] = Counter()
+        self.stopped_by: str | None = None
+
+    async def run(self) -> None:
+        """Returns when nothing is left to visit or a limit is reached; what was found is in `gathered` and here."""
+        for url in self._plan.urls:
+            self._frontier.add(url, 0, is_start=True)
+        limit = asyncio.timeout(self._plan.max_seconds)
+        try:
+            async with limit:
+                await self._drive()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self.stopped_by = "max_seconds"
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+
+    @property
+    def dropped(self) -> int:
+        """URLs that were found and not taken in: there were too many."""
+        return self._frontier.dropped
+
+    async def _drive(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                link = self._frontier.take(self._pace.is_free) if self._may_start() else None
+                if link is not None:
+                    self._pace.begin(site(link.url))
+                    self._in_flight += 1
+                    group.create_task(self._visit(link))
+                elif self._in_flight:
+                    self._wake.clear()
+                    await self._wake.wait()
+                else:
+                    break
+
+    def _may_start(self) -> bool:
+        if not self._frontier:
+            return False
+        if self._plan.max_bytes is not None and self.data_bytes >= self._plan.max_bytes:
+            self.stopped_by = "max_bytes"
+            return False
+        # Those under way count, so that the limit is kept exactly.
+        if self.pages + self._in_flight >= self._plan.max_pages:
+            if self.pages >= self._plan.max_pages:
+                self.stopped_by = "max_pages"
+            return False
+        return True
+
+    async def _visit(self, link: Link) -> None:
+        try:
+            await self._crawl_page(link)
+        except PageSkipped as exc:
+            self._leave(link, str(exc))
+        except PageFailed as exc:
+            self._fail(link, exc)
+        finally:
+            self._pace.end(site(link.url))
+            self._in_flight -= 1
+            self._wake.set()
+        self._report.progress(
+            pages=self.pages, items=self._gathered.items, queued=len(self._frontier), failed=self.errors.total()
+        )
+
+    async def _crawl_page(self, link: Link) -> None:
+        if link.tries:
+            await asyncio.sleep(RETRY_S)
+
+        async def admit(url: str, hop: int) -> None:
+            await self._admit(link, url, hop)
+
+        fetched = await self._fetcher.fetch(link.url, admit=admit)
+        follow = link.depth < self._plan.depth
+        facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
+        self.pages += 1
+        self.data_bytes += len(fetched.body)
+        self.starts_reached += link.is_start
+        for url in facts.links:
+            if not self._plan.same_host or site(url) in self._sites:
+                self._frontier.add(url, link.depth + 1)
+        await self._gathered.add(fetched.url, fetched.status, facts)
+
+    async def _admit(self, link: Link, url: str, hop: int) -> None:
+        """Before each request, redirects included: is it ours to fetch, does the site allow it, is it our turn?"""
+        if hop and url != link.url and url not in link.via:
+            if self._plan.same_host and site(url) not in self._sites:
+                if not link.is_start:
+                    raise PageSkipped(f"{link.url}: redirects to another host, {site(url)}")
+                # A start URL that moved (to www., to https) names the site that was meant.
+                self._sites.add(site(url))
+            if not self._frontier.claim(url):
+                raise PageSkipped(f"{link.url}: redirects to {url}, which is known")
+            link.via.add(url)
+        if self._plan.respect_robots:
+            await self._robots.check(url)
+        await self._pace.turn(site(url))
+
+    def _leave(self, link: Link, why: str) -> None:
+        self.skipped += 1
+        if link.is_start:
+            # Nothing to read at an address somebody named is a failure, and a second try finds the same.
+            self.start_failures.append(PageFailed("parse", why, permanent=True))
+        self._report.log(why, "debug")
+
+    def _fail(self, link: Link, failure: PageFailed) -> None:
+        link.tries += 1
+        if failure.retry_after_s and failure.status in {429, 503}:
+            self._pace.hold(site(link.url), failure.retry_after_s)
+        if not failure.permanent and link.tries < PAGE_TRIES and failure.retry_after_s <= HOLD_MAX_S:
+            self._frontier.put_back(link)
+            return
+        self.errors[failure.error] += 1
+        if link.is_start:
+            self.start_failures.append(failure)
+        failed = self.errors.total()
+        if failed <= LOGGED_FAILURES:
+            self._report.log(f"{failure.error}: {failure}", "warning")
+        if failed == LOGGED_FAILURES:
+            self._report.log("further failures are counted, not logged", "warning")
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,213 @@
+"""One page over HTTP: every redirect followed here, every hop checked, everything bounded while it streams.
+
+A fetcher belongs to one execution: its connections and cookies are shared with nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import yarl
+from aiohttp.abc import AbstractResolver
+from aiohttp.resolver import ThreadedResolver
+
+from crawlfleet.execution.crawl.addresses import AddressGuard, AddressRefused, GuardedResolver, plain_host
+from crawlfleet.execution.crawl.body import ENCODINGS, Unpacker
+from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
+from crawlfleet.execution.crawl.links import canonical, place
+
+MAX_HOPS = 10
+CONNECT_S = 10.0
+TOTAL_S = 30.0
+PAGE_BYTES = 10_000_000
+MAX_COOKIES = 300
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
+
+Admit = Callable[[str, int], Awaitable[None]]
+"""Asked before each request with its URL and the number of hops before it; raises to stop there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    url: str
+    """Where the redirects ended."""
+    status: int
+    content_type: str
+    charset: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    connect_s: float = CONNECT_S
+    total_s: float = TOTAL_S
+    page_bytes: int = PAGE_BYTES
+
+
+def is_readable(content_type: str) -> bool:
+    """Whether pages of a type are read at all; a page without a type is taken for HTML, as browsers do."""
+    return (
+        not content_type
+        or content_type.startswith("text/")
+        or content_type == "application/xml"
+        or content_type.endswith("+xml")
+    )
+
+
+class Fetcher:
+    def __init__(
+        self,
+        guard: AddressGuard,
+        *,
+        user_agent: str,
+        limits: FetchLimits | None = None,
+        resolver: AbstractResolver | None = None,
+        credentials: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
+        self._guard = guard
+        self._user_agent = user_agent
+        self._limits = limits or FetchLimits()
+        self._resolver = resolver
+        self._credentials = dict(credentials or {})
+        self._session: aiohttp.ClientSession | None = None
+        self.bytes_in = 0
+        """Of bodies, as they came over the wire."""
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(
+            resolver=GuardedResolver(self._resolver or ThreadedResolver(), self._guard),
+            socket_factory=self._guard.open_socket,
+            ttl_dns_cache=60,
+            limit=0,
+        )
+        # A total per page: a body that drips a byte a second never runs into a limit per read.
+        timeout = aiohttp.ClientTimeout(total=self._limits.total_s, sock_connect=self._limits.connect_s)
+        headers = {"User-Agent": self._user_agent, "Accept": _ACCEPT, "Accept-Encoding": ENCODINGS}
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=timeout,
+            headers=headers,
+            auto_decompress=False,
+            cookie_jar=aiohttp.CookieJar(unsafe=True),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def fetch(self, url: str, *, admit: Admit | None = None) -> Fetched:
+        """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind."""
+        return await self._follow(url, admit, self._limits.page_bytes, is_page=True)
+
+    async def fetch_head(self, url: str, most_bytes: int) -> Fetched:
+        """The beginning of a file of any type."""
+        return await self._follow(url, None, most_bytes, is_page=False)
+
+    async def _follow(self, url: str, admit: Admit | None, most_bytes: int, *, is_page: bool) -> Fetched:
+        for hop in range(MAX_HOPS + 1):
+            if admit is not None:
+                await admit(url, hop)
+            answer = await self._ask(url, most_bytes, is_page=is_page)
+            if isinstance(answer, Fetched):
+                return answer
+            url = answer
+        raise PageFailed("http", f"{url}: more than {MAX_HOPS} redirects", permanent=True)
+
+    async def _ask(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | str:
+        """One request: the page, or where it redirects to."""
+        assert self._session is not None, "used as a context manager"
+        try:
+            async with self._session.get(
+                self._checked(url), allow_redirects=False, headers=self._headers(url)
+            ) as response:
+                if len(self._session.cookie_jar) > MAX_COOKIES:
+                    self._session.cookie_jar.clear()
+                return await self._answer(url, response, most_bytes, is_page=is_page)
+        except AddressRefused as exc:
+            raise PageFailed("policy", f"{url}: {exc}", permanent=True) from exc
+        except TimeoutError as exc:
+            raise PageFailed("timeout", f"{url}: no answer within {self._limits.total_s:g} s") from exc
+        except aiohttp.InvalidURL as exc:
+            raise PageFailed("input", f"{url}: not a URL", permanent=True) from exc
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            # ValueError: what a server sends as headers is not always HTTP.
+            raise PageFailed("network", f"{url}: {str(exc) or type(exc).__name__}") from exc
+
+    async def _answer(
+        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, *, is_page: bool
+    ) -> Fetched | str:
+        if response.status in _REDIRECTS:
+            target = canonical(response.headers.get("Location", ""), url) if "Location" in response.headers else None
+            if target is None:
+                raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=response.status)
+            return target
+        if not 200 <= response.status < 300:
+            raise refused_by_site(url, response.status, retry_after_s(response.headers.get("Retry-After", "")))
+        content_type = response.content_type if "Content-Type" in response.headers else ""
+        if is_page and not is_readable(content_type):
+            raise PageSkipped(f"{url}: {content_type} is not read")
+        body = await self._body(url, response, most_bytes, may_cut=not is_page)
+        return Fetched(url, response.status, content_type, response.charset, body)
+
+    async def _body(self, url: str, response: aiohttp.ClientResponse, most: int, *, may_cut: bool) -> bytes:
+        too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True)
+        if (response.content_length or 0) > most and not may_cut:
+            raise too_large
+        unpacker = Unpacker(response.headers.get("Content-Encoding", ""))
+        parts: list[bytes] = []
+        size = raw = 0
+        async for chunk in response.content.iter_any():
+            raw += len(chunk)
+            self.bytes_in += len(chunk)
+            for part in unpacker.feed(chunk):
+                if part:
+                    parts.append(part)
+                size += len(part)
+                # Packed bytes count too: there are streams that never unpack to anything.
+                if max(size, raw) > most:
+                    if may_cut:
+                        return b"".join(parts)[:most]
+                    raise too_large
+                if len(parts) % 4 == 0:
+                    await asyncio.sleep(0)
+        unpacker.finish()
+        return b"".join(parts)
+
+    def _checked(self, url: str) -> yarl.URL:
+        """The URL for the client, if both of us read the same host in it and that may be asked."""
+        host, port = place(url)[1:]
+        self._guard.check_literal(host, port)
+        made = yarl.URL(url, encoded=True)
+        if plain_host(made.raw_host or "") != plain_host(host) or made.port != port:
+            raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
+        return made
+
+    def _headers(self, url: str) -> dict[str, str]:
+        known = self._credentials.get(place(url).origin)
+        return {} if known is None else {"Authorization": f"Basic {b64encode(':'.join(known).encode()).decode()}"}
+
+
+def retry_after_s(value: str) -> float:
+    """Seconds of a Retry-After header, which is a number or a date; 0 for none."""
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return max(0.0, (at - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,84 @@
+"""URLs as the WHATWG reads them, which is how browsers, and so sites, do: one spelling per address.
+
+A canonical URL is http or https, has no fragment and no credentials, and is what two spellings of one page share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import ada_url
+
+URL_CHARS = 4_096
+PAGE_LINKS = 10_000
+"""Of one page; what comes after them is not followed."""
+_PORTS = {"http": 80, "https": 443}
+
+
+class Place(NamedTuple):
+    """Where a canonical URL points to."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+
+def canonical(href: str, base: str | None = None) -> str | None:
+    """None for what is no address of a page: another scheme, no host, not a URL at all."""
+    try:
+        url = ada_url.normalize_url(href) if base is None else ada_url.join_url(base, href)
+    except ValueError:
+        return None
+    if not url.startswith(("http://", "https://")):
+        return None
+    url = url.partition("#")[0]
+    authority = url.split("/", 3)[2]
+    if "@" in authority:
+        url = url.replace(authority, authority.rpartition("@")[2], 1)
+    return url if len(url) <= URL_CHARS else None
+
+
+def site(url: str) -> str:
+    """Host and port of a canonical URL, the default port left out: what "the same host" compares."""
+    return url.split("/", 3)[2]
+
+
+def place(url: str) -> Place:
+    scheme, _, rest = url.partition("://")
+    authority = rest.partition("/")[0]
+    host, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        return Place(scheme, authority, _PORTS[scheme])
+    return Place(scheme, host, int(port))
+
+
+def credentials(href: str) -> tuple[str, str] | None:
+    """User and password, where the start URL carries them."""
+    try:
+        url = ada_url.URL(href)
+    except ValueError:
+        return None
+    return (unquote(url.username), unquote(url.password)) if url.username or url.password else None
+
+
+def followed(hrefs: Iterable[str | None], base: str) -> list[str]:
+    """The canonical targets of a page's links, each once, in the order of the page."""
+    # Pages repeat their links: looking at the raw text first saves most of the parsing.
+    raw: dict[str, None] = {}
+    for href in hrefs:
+        if href and not href.startswith("#"):
+            raw.setdefault(href)
+            if len(raw) >= PAGE_LINKS:
+                break
+    found: dict[str, None] = {}
+    for href in raw:
+        url = canonical(href, base)
+        if url is not None:
+            found.setdefault(url)
+    return list(found)

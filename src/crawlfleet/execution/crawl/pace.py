@@ -1,0 +1,49 @@
+"""How often and how many at once one host is asked. The only place that decides when a request may leave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+TOTAL = 64
+"""Pages under way at once, over all hosts of one execution."""
+HOLD_MAX_S = 60.0
+
+
+class Pace:
+    def __init__(self, *, concurrency: int, delay_s: float = 0.0) -> None:
+        self._concurrency = concurrency
+        self._delay_s = delay_s
+        self._delays: dict[str, float] = {}
+        self._next: dict[str, float] = {}
+        self._open: Counter[str] = Counter()
+
+    def is_free(self, host: str) -> bool:
+        return self._open[host] < self._concurrency and self._open.total() < TOTAL
+
+    def begin(self, host: str) -> None:
+        self._open[host] += 1
+
+    def end(self, host: str) -> None:
+        self._open[host] -= 1
+        if not self._open[host]:
+            del self._open[host]
+
+    def slow_down(self, host: str, delay_s: float) -> None:
+        """What the host asks for counts where it is more than what the task asks for."""
+        self._delays[host] = max(self._delay_s, delay_s)
+
+    def hold(self, host: str, seconds: float) -> None:
+        """No request to the host before that."""
+        self._next[host] = max(self._next.get(host, 0.0), time.monotonic() + min(seconds, HOLD_MAX_S))
+
+    async def turn(self, host: str) -> None:
+        """Returns when the next request to the host may leave."""
+        delay_s = self._delays.get(host, self._delay_s)
+        now = time.monotonic()
+        at = max(now, self._next.get(host, 0.0))
+        if delay_s > 0:
+            self._next[host] = at + delay_s
+        if at > now:
+            await asyncio.sleep(at - now)

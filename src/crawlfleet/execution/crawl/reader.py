@@ -1,0 +1,42 @@
+"""Where a page is read: small ones here, middle ones in a thread, large or costly ones in a process apart."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from crawlfleet.execution.crawl.apart import Apart
+from crawlfleet.execution.crawl.charset import text_of
+from crawlfleet.execution.crawl.fetch import Fetched
+from crawlfleet.execution.crawl.page import NeedsApart, PageFacts, PageJob, read
+from crawlfleet.execution.crawl.selectors import SelectorSet
+
+HERE_BYTES = 64 << 10
+THREAD_BYTES = 256 << 10
+
+
+class PageReader:
+    def __init__(self, selectors: SelectorSet, apart: Apart | None = None) -> None:
+        self._selectors = selectors
+        self._apart = apart or Apart()
+        # Of its own: names that resolve slowly fill the loop's shared threads.
+        self._thread = ThreadPoolExecutor(1, "page-reader")
+
+    async def read(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
+        """Raises PageFailed when the page cannot be read within its limits."""
+        size = len(fetched.body)
+        html = text_of(fetched.body, fetched.charset)
+        job = PageJob(html, fetched.url, self._selectors.texts(), container, follow)
+        if size > THREAD_BYTES or not self._selectors.is_plain:
+            return await self._apart.read(job)
+        try:
+            if size <= HERE_BYTES:
+                return read(job)
+            # Parsing lets other threads run: a larger page in a thread does not hold up the loop.
+            return await asyncio.get_running_loop().run_in_executor(self._thread, read, job)
+        except NeedsApart:
+            return await self._apart.read(job)
+
+    async def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        await self._apart.close()

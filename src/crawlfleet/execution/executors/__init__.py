@@ -1,0 +1,1 @@
+"""What a node can run, and the processes it runs it in."""

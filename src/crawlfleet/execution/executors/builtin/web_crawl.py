@@ -1,0 +1,137 @@
+"""Crawls pages: start URLs, links to a depth, what selectors find on them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
+
+if TYPE_CHECKING:
+    from crawlfleet.execution.crawl.crawl import Crawl
+    from crawlfleet.execution.crawl.gathered import Gathered
+    from crawlfleet.execution.crawl.plan import CrawlPlan
+
+URL = {
+    "type": "string",
+    "maxLength": 4_096,
+    # A scheme and a host; what else makes a URL is seen when it is read.
+    "pattern": r"^\s*[hH][tT][tT][pP][sS]?://([^/?#\s@]*@)?[^/?#\s@:]",
+}
+URLS_MAX = 10_000
+
+
+class WebCrawl(Executor):
+    task_type = "web_crawl"
+    schema = {  # noqa: RUF012 - declared as a constant of the class by its base
+        "type": "object",
+        "properties": {
+            "url": URL,
+            "urls": {"type": "array", "items": URL, "minItems": 1, "maxItems": URLS_MAX},
+            "depth": {"type": "integer", "minimum": 0, "maximum": 1_000},
+            "max_pages": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+            "max_seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 30 * 86_400},
+            "max_bytes": {"type": "integer", "minimum": 1},
+            "same_host": {"type": "boolean"},
+            "selectors": {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": 50,
+                # Names that begin with _ are ours: _url is the page of an item.
+                "propertyNames": {"pattern": r"^[^_\s]\S{0,63}$"},
+                "additionalProperties": {"type": "string", "minLength": 1, "maxLength": 500},
+            },
+            "respect_robots": {"type": "boolean"},
+            "user_agent": {"type": "string", "pattern": r"^[\x21-\x7e][\x20-\x7e]{0,299}$"},
+            "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
+            "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
+        },
+        "anyOf": [{"required": ["url"]}, {"required": ["urls"]}],
+        "additionalProperties": False,
+    }
+
+    async def run(self, context: TaskContext) -> Any:
+        # Every process lists the built-in types; only one that crawls needs the engine.
+        from crawlfleet.execution.crawl.addresses import AddressGuard
+        from crawlfleet.execution.crawl.crawl import Crawl
+        from crawlfleet.execution.crawl.fetch import Fetcher
+        from crawlfleet.execution.crawl.gathered import Gathered
+        from crawlfleet.execution.crawl.reader import PageReader
+
+        began = time.monotonic()
+        plan = _plan(context)
+        try:
+            guard = AddressGuard(context.allow_hosts)
+        except ValueError as exc:
+            raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
+        gathered = Gathered(context.item, has_selectors=bool(plan.selectors.selectors))
+        reader = PageReader(plan.selectors)
+        try:
+            async with Fetcher(guard, user_agent=plan.user_agent, credentials=plan.credentials) as fetcher:
+                crawl = Crawl(plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context)
+                await crawl.run()
+        finally:
+            await reader.close()
+        await gathered.finish()
+        if not crawl.starts_reached:
+            raise _failure(plan, crawl)
+        return _result(plan, crawl, gathered, time.monotonic() - began)
+
+
+def _plan(context: TaskContext) -> CrawlPlan:
+    from crawlfleet.execution.crawl.plan import plan_of
+    from crawlfleet.execution.crawl.selectors import BadSelector
+
+    try:
+        plan = plan_of(context.parameters)
+    except BadSelector as exc:
+        raise TaskError(str(exc), error="input", permanent=True) from exc
+    for url in plan.bad_urls[:20]:
+        context.log(f"input: {url!r} is no URL of a page", "warning")
+    if not plan.urls:
+        raise TaskError(f"url: {plan.bad_urls[0]!r} is no URL of a page", error="input", permanent=True)
+    if plan.is_default_limit:
+        context.log(f"no max_pages was given: {plan.max_pages} apply")
+    return plan
+
+
+def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
+    """Why no start URL was reached. One that may pass decides, so that the task is tried again."""
+    failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
+    if not failures:
+        return TaskError(f"no start URL was reached within {plan.max_seconds:g} s", error="timeout")
+    others = f" (and {len(failures) - 1} more start URLs failed)" if len(failures) > 1 else ""
+    return TaskError(f"{failures[0]}{others}", error=failures[0].error, permanent=failures[0].permanent)
+
+
+def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) -> dict[str, Any]:
+    errors = dict(crawl.errors)
+    if plan.bad_urls:
+        errors["input"] = errors.get("input", 0) + len(plan.bad_urls)
+    notes = []
+    if plan.is_default_limit:
+        notes.append(f"no max_pages was given: the default of {plan.max_pages} applied")
+    if crawl.dropped:
+        notes.append(f"{crawl.dropped} links were left out: too many URLs for one crawl")
+    if gathered.is_truncated:
+        notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")
+    result = {
+        "success": True,
+        "data": gathered.data,
+        "items": gathered.items,
+        "data_truncated": gathered.is_truncated,
+        "metrics": {
+            "pages_crawled": crawl.pages,
+            "processing_time": round(took_s, 3),
+            "data_size": crawl.data_bytes,
+            "pages_failed": sum(errors.values()),
+            "pages_skipped": crawl.skipped,
+            "items": gathered.items,
+            "errors": errors,
+            "max_pages": plan.max_pages,
+            "stopped_by": crawl.stopped_by,
+        },
+        "timestamp": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+    }
+    return result | ({"notes": notes} if notes else {})

@@ -1,0 +1,183 @@
+"""One execution in a process, as its agent sees it: what comes from it, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.execution.agent.http_calls import StaleExecution
+from crawlfleet.execution.executors.protocol import Credit, Done, Items, Lines, Start
+from crawlfleet.execution.executors.uploads import Upload, Uploads
+from crawlfleet.model import limits
+from crawlfleet.model.execution import End
+from crawlfleet.model.status import ErrorClass
+from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
+
+LAST_WORDS_S = 2.0
+"""How long the log of an execution that failed may take to go up."""
+
+MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks")
+"""Only ever said by the agent."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Its process died under it."""
+
+    end: End
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A master does not take what it streams."""
+
+    reason: CrawlfleetError
+
+
+Ended = Done | Died | Refused
+
+
+class Flight:
+    def __init__(self, assignment: AssignmentBody, uploads: Uploads) -> None:
+        self.assignment = assignment
+        self.execution = assignment.execution
+        self._uploads = uploads
+        self._upload: Upload | None = None
+        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        """What the executor waits for. After `Refused` the process still has to be stopped."""
+        self.gone = False
+        """Nothing of it runs any more."""
+        self._on_gone: asyncio.Event | None = None
+        self.send_credit: Callable[[Credit], None] = _unsent
+
+    @property
+    def start(self) -> Start:
+        given = self.assignment
+        return Start(
+            given.execution, given.task, given.task_type, bytes(given.parameters), given.timeout_s, given.retry
+        )
+
+    @property
+    def upload(self) -> Upload:
+        if self._upload is None:
+            self._upload = Upload(self._uploads, self.assignment.task, self.execution, self._refuse)
+        return self._upload
+
+    @property
+    def has_upload(self) -> bool:
+        return self._upload is not None and self._upload.has_content
+
+    def take(self, message: Items | Lines | Done) -> None:
+        match message:
+            case Items():
+                self.upload.add_items(message.count, message.lines, self._credit)
+            case Lines():
+                self.upload.add_log(message.lines, self._credit)
+            case Done():
+                self.end(message)
+
+    def end(self, how: Done | Died) -> None:
+        """Said once nothing of it runs any more."""
+        if not self.ended.done():
+            self.ended.set_result(how)
+        self.gone = True
+        if self._on_gone is not None:
+            self._on_gone.set()
+
+    async def until_gone(self, within_s: float) -> bool:
+        if not self.gone:
+            self._on_gone = self._on_gone or asyncio.Event()
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._on_gone.wait()
+            except TimeoutError:
+                pass
+        return self.gone
+
+    async def outcome(self, ended: Ended) -> OutcomeBody:
+        """What is reported. An outcome waits until everything that belongs to it is with a master."""
+        match ended:
+            case Refused():
+                return self._refused(ended.reason)
+            case Died():
+                await self.last_words(LAST_WORDS_S)
+                return self._body(ended.end, ErrorClass.CRASH, ended.message)
+        manifest = b""
+        if self._upload is not None:
+            if not ended.is_completed:
+                await self.last_words(LAST_WORDS_S)
+            else:
+                try:
+                    manifest = await self._upload.finish()
+                except CrawlfleetError as exc:
+                    return self._refused(exc)
+        return self._of_done(ended, manifest)
+
+    async def last_words(self, within_s: float) -> None:
+        if self._upload is not None:
+            await self._upload.abandon(log_within_s=within_s)
+
+    def _of_done(self, done: Done, manifest: bytes) -> OutcomeBody:
+        given = self.assignment
+        metrics = _joined(manifest, done.metrics)
+        if done.is_completed:
+            return OutcomeBody(
+                given.task, given.execution, End.COMPLETED, result=msgspec.Raw(done.result), metrics=metrics
+            )
+        if done.is_cancelled:
+            return self._body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself")
+        return OutcomeBody(
+            given.task, given.execution, End.FAILED, done.error, done.message, done.is_permanent, metrics=metrics
+        )
+
+    def _refused(self, reason: CrawlfleetError) -> OutcomeBody:
+        if isinstance(reason, StaleExecution):
+            return self._body(End.STOPPED, None, "no longer the live execution of its task")
+        return self._body(End.FAILED, ErrorClass.INTERNAL, f"a master refused what it streamed: {reason}")
+
+    def _body(self, end: End, error: ErrorClass | None, message: str) -> OutcomeBody:
+        return OutcomeBody(self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS])
+
+    def _credit(self, size: int) -> None:
+        if not self.gone:
+            self.send_credit(Credit(self.execution, size))
+
+    def _refuse(self, reason: CrawlfleetError) -> None:
+        if not self.ended.done():
+            self.ended.set_result(Refused(reason))
+
+
+async def unhurried(work: Coroutine[Any, Any, T]) -> T:
+    """Awaits something that must come to its end even when the caller is cancelled meanwhile, or again."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            continue
+    return task.result()
+
+
+def _joined(manifest: bytes, metrics: bytes) -> msgspec.Raw:
+    """The executor's figures and the manifest; where both have a name, the manifest's is the truth."""
+    if not metrics:
+        return msgspec.Raw(manifest) if manifest else NULL
+    try:
+        figures = msgspec.json.decode(metrics, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        figures = {}
+    for name in MANIFEST:
+        figures.pop(name, None)
+    return msgspec.Raw(msgspec.json.encode(figures | msgspec.json.decode(manifest or b"{}")))
+
+
+def _unsent(_credit: Credit) -> None:
+    pass

@@ -1,0 +1,176 @@
+"""The event loop of an executor process: runs the executions its agent sends, and tells how each ended."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import socket
+import sys
+import traceback
+
+import msgspec
+
+from crawlfleet.execution.executors.classify import classified
+from crawlfleet.execution.executors.protocol import (
+    TO_PROCESS,
+    Cancel,
+    Credit,
+    Done,
+    Frames,
+    Items,
+    Lines,
+    Ping,
+    Pong,
+    Ready,
+    Serve,
+    Start,
+    ToAgent,
+    ToProcess,
+)  # fmt: skip
+from crawlfleet.execution.executors.sdk import TaskContext, call
+from crawlfleet.execution.executors.stream import Stream, as_json
+from crawlfleet.execution.executors.supervise import SILENCE_S
+from crawlfleet.model import limits
+from crawlfleet.model.ids import execution_text, task_text
+
+_NOTHING = Serve({})
+_decode = msgspec.json.Decoder().decode
+
+
+class Host:
+    def __init__(self, *, is_alone: bool) -> None:
+        self._is_alone = is_alone
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames(TO_PROCESS, self._take, self._lose)
+        self._serve = _NOTHING
+        self._allow_hosts: frozenset[str] = frozenset()
+        self._things: dict[str, object] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._streams: dict[int, Stream] = {}
+        self._heard_at = self._loop.time()
+        self._ended = asyncio.Event()
+
+    async def run(self, sock: socket.socket) -> None:
+        """Until the agent is gone, or the one execution is over."""
+        await self._loop.create_unix_connection(lambda: self._frames, sock=sock)
+        self._frames.send(Ready())
+        while not self._ended.is_set():
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._ended.wait()
+            except TimeoutError:
+                # A process that is alone has a supervisor to do this, which user code cannot hold up.
+                if not self._is_alone and self._loop.time() - self._heard_at > SILENCE_S:
+                    return
+
+    def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
+        self._heard_at = self._loop.time()
+        for message in messages:
+            match message:
+                case Start():
+                    self._tasks[message.execution] = self._loop.create_task(self._run(message))
+                case Cancel():
+                    self._cancel(message.execution)
+                case Credit():
+                    if (stream := self._streams.get(message.execution)) is not None:
+                        stream.credit(message.size)
+                case Ping():
+                    self._frames.send(Pong(message.number))
+                case Serve():
+                    self._serve = message
+                    self._allow_hosts = frozenset(message.allow_hosts)
+                    if message.search_path:
+                        sys.path[:] = message.search_path
+
+    def _cancel(self, execution: int) -> None:
+        task = self._tasks.get(execution)
+        if task is None:
+            return  # over already, and its outcome is on the way
+        task.cancel()
+        if execution not in self._streams:
+            # Cancelled before its first step it never runs, and could not say so itself.
+            self._end(Done(execution, is_completed=False, is_cancelled=True))
+
+    def _lose(self) -> None:
+        self._ended.set()
+
+    async def _run(self, start: Start) -> None:
+        stream = Stream(start.execution, self._send, self._serve.window_bytes)
+        self._streams[start.execution] = stream
+        try:
+            done = await self._outcome(start, stream)
+        except asyncio.CancelledError:
+            done = Done(start.execution, is_completed=False, is_cancelled=True)
+        stream.flush()
+        del self._streams[start.execution]
+        self._end(done)
+
+    def _end(self, done: Done) -> None:
+        del self._tasks[done.execution]
+        self._frames.send(done, len(done.result))
+        if self._is_alone:
+            self._say_goodbye()
+
+    async def _outcome(self, start: Start, stream: Stream) -> Done:
+        try:
+            result = await call(self._thing(start.task_type), self._context(start, stream))
+            encoded = as_json(result)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as exc:
+            return _failed(start, stream, exc)
+        if len(encoded) > limits.RESULT_BYTES:
+            notice = {"truncated": True, "size_bytes": len(encoded), "limit_bytes": limits.RESULT_BYTES}
+            encoded = as_json(notice)
+        return Done(start.execution, is_completed=True, result=encoded, metrics=stream.metrics())
+
+    def _context(self, start: Start, stream: Stream) -> TaskContext:
+        return TaskContext(
+            stream,
+            task_id=task_text(start.task),
+            execution_id=execution_text(start.execution),
+            task_type=start.task_type,
+            parameters=_decode(start.parameters),
+            attempt=start.attempt,
+            timeout_s=start.timeout_s,
+            allow_hosts=self._allow_hosts,
+        )
+
+    def _thing(self, task_type: str) -> object:
+        """Loaded when it is first needed: most processes never run most types."""
+        thing = self._things.get(task_type)
+        if thing is None:
+            module, _, name = self._serve.paths[task_type].partition(":")
+            thing = self._things[task_type] = getattr(importlib.import_module(module), name)
+        return thing
+
+    def _send(self, message: Items | Lines, size: int) -> None:
+        self._frames.send(message, size)
+
+    def _say_goodbye(self) -> None:
+        for file in (sys.stdout, sys.stderr):
+            try:
+                file.flush()
+            except (OSError, ValueError):
+                pass
+        # Closing lets what was sent go out first; `_lose` follows.
+        self._frames.close()
+
+
+def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
+    said = classified(exc)
+    if not said.is_expected:
+        stream.log("".join(traceback.format_exception(exc)), "error")
+    return Done(
+        start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
+        is_permanent=said.is_permanent, metrics=stream.metrics(),
+    )  # fmt: skip
+
+
+async def serve(frames: int, *, is_alone: bool) -> None:
+    sock = socket.socket(fileno=frames)
+    sock.setblocking(False)
+    await Host(is_alone=is_alone).run(sock)
+    # Threads and tasks that user code left behind would hold up an orderly exit.
+    os._exit(0)

@@ -1,0 +1,138 @@
+"""The stream of one execution, in its process: items and log lines on their way to the agent, within a window.
+
+Items wait for room. Log lines cannot wait (`log` is no coroutine): those over the bound are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Items, Lines
+from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.model import limits
+
+SEND_BYTES = 32 << 10
+SEND_S = 0.1
+LINE_CHARS = 8_000
+FIGURES = 100
+_UNUSABLE = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+def as_json(value: object) -> bytes:
+    """Raises ValueError for what is not JSON."""
+    try:
+        return msgspec.json.encode(value)
+    except _UNUSABLE as exc:
+        raise ValueError(f"not JSON: {exc}") from exc
+
+
+def log_line(message: str, level: str) -> bytes:
+    shown = message if len(message) <= LINE_CHARS else f"{message[:LINE_CHARS]}..."
+    line = {"at": time.time_ns() // 1_000_000, "level": level, "message": shown.encode("utf-8", "replace").decode()}
+    return msgspec.json.encode(line) + b"\n"
+
+
+class Stream:
+    """Implements `sdk.TaskStream`."""
+
+    def __init__(self, execution: int, send: Callable[[Items | Lines, int], None], window_bytes: int) -> None:
+        self._execution = execution
+        self._send = send
+        self._window_bytes = window_bytes
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._items: list[bytes] = []
+        self._lines: list[bytes] = []
+        self._buffered = 0
+        self._uncredited = 0
+        self._dropped = 0
+        self._room: asyncio.Event | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.figures: dict[str, Any] = {}
+
+    async def item(self, item: Mapping[str, Any]) -> None:
+        if not isinstance(item, Mapping):
+            raise TaskError(f"an item is a mapping, not {type(item).__name__}", error="input", permanent=True)
+        try:
+            line = as_json(dict(item)) + b"\n"
+        except ValueError as exc:
+            raise TaskError(f"an item is {exc}", error="input", permanent=True) from exc
+        if len(line) > ITEM_BYTES:
+            raise TaskError(f"an item of {len(line)} bytes; at most {ITEM_BYTES}", error="input", permanent=True)
+        while self._uncredited and self._uncredited + len(line) > self._window_bytes:
+            self.flush()
+            self._room = self._room or asyncio.Event()
+            self._room.clear()
+            await self._room.wait()
+        self._items.append(line)
+        self._note(len(line))
+
+    def log(self, message: str, level: str) -> None:
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._log, message, level)
+        else:
+            self._log(message, level)
+
+    def progress(self, figures: Mapping[str, Any]) -> None:
+        room = FIGURES - len(self.figures)
+        known = {name: value for name, value in figures.items() if name in self.figures}
+        new = [pair for pair in figures.items() if pair[0] not in self.figures]
+        self.figures.update(known | dict(new[:room]))
+
+    def credit(self, size: int) -> None:
+        self._uncredited = max(0, self._uncredited - size)
+        if self._room is not None:
+            self._room.set()
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._items:
+            lines = b"".join(self._items)
+            self._send(Items(self._execution, len(self._items), lines), len(lines))
+            self._items.clear()
+        if self._dropped and self._may_log:
+            self._lines.append(log_line(f"{self._dropped} lines dropped: they came too fast", "warning"))
+            self._dropped = 0
+        if self._lines:
+            lines = b"".join(self._lines)
+            self._send(Lines(self._execution, lines), len(lines))
+            self._lines.clear()
+        self._buffered = 0
+
+    def metrics(self) -> bytes:
+        """The last figures told; none when they are not JSON or too many."""
+        if not self.figures:
+            return b""
+        try:
+            encoded = as_json(self.figures)
+        except ValueError:
+            return b""
+        return encoded if len(encoded) <= limits.METRICS_BYTES // 2 else b""
+
+    @property
+    def _may_log(self) -> bool:
+        return self._uncredited < 2 * self._window_bytes
+
+    def _log(self, message: str, level: str) -> None:
+        if not self._may_log:
+            self._dropped += 1
+            return
+        line = log_line(str(message), level)
+        self._lines.append(line)
+        self._note(len(line))
+
+    def _note(self, size: int) -> None:
+        self._uncredited += size
+        self._buffered += size
+        if self._buffered >= SEND_BYTES:
+            self.flush()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(SEND_S, self.flush)

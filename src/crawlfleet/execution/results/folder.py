@@ -1,0 +1,140 @@
+"""Chunks in a folder: one compressed file each.
+
+    <path>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst
+
+The first digits of an id are its time, so that a folder fills for some minutes and is then left alone, and what
+retention drops goes in whole folders. A file appears under its name only when all of it is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import zstandard
+
+from crawlfleet.errors import Unavailable
+from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.ports.artifacts import CHUNK_BYTES, ChunkKind
+
+_PREFIX_DIGITS = 6
+"""24 of 64 bits: a folder is four minutes of tasks."""
+_LEVEL = 3
+_SUFFIX = ".jsonl.zst"
+_TRIES = 3
+AnswerT = TypeVar("AnswerT")
+
+
+class FolderChunks:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._attempts = count()
+
+    async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
+        await _in_thread(lambda: self._put(self._file(task, execution, kind, number), data), "write")
+
+    async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
+        return await _in_thread(lambda: _read(self._file(task, execution, kind, number)), "read")
+
+    async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
+        return await _in_thread(lambda: _count(self._execution(task, execution), kind), "look at")
+
+    async def drop(self, tasks: Sequence[TaskId]) -> None:
+        await _in_thread(lambda: self._drop(tasks), "drop")
+
+    def _task(self, task: TaskId) -> Path:
+        digits = f"{task:016x}"
+        return self._path / digits[:_PREFIX_DIGITS] / digits
+
+    def _execution(self, task: TaskId, execution: ExecutionId) -> Path:
+        return self._task(task) / f"{execution:016x}"
+
+    def _file(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> Path:
+        return self._execution(task, execution) / f"{kind}-{number}{_SUFFIX}"
+
+    def _put(self, file: Path, data: bytes) -> None:
+        body = zstandard.ZstdCompressor(level=_LEVEL).compress(data)
+        # Two calls with one number, the second after a lost answer, must not write into one temporary file.
+        temporary = file.with_name(f"{file.name}.{os.getpid()}-{next(self._attempts)}.part")
+        for attempt in range(_TRIES):
+            try:
+                _make_folder(file.parent, self._path)
+                _write(temporary, body)
+                temporary.replace(file)
+                _sync_folder(file.parent)
+            except FileNotFoundError:
+                # A drop took an empty folder away between two steps.
+                if attempt == _TRIES - 1:
+                    raise
+            except OSError:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
+            else:
+                return
+
+    def _drop(self, tasks: Sequence[TaskId]) -> None:
+        for task in tasks:
+            folder = self._task(task)
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
+            # Fails while other tasks are in it, which is fine.
+            with suppress(OSError):
+                folder.parent.rmdir()
+
+
+async def _in_thread(work: Callable[[], AnswerT], verb: str) -> AnswerT:
+    try:
+        return await asyncio.to_thread(work)
+    except (OSError, zstandard.ZstdError) as exc:
+        raise Unavailable(f"cannot {verb} a chunk of results: {exc}") from exc
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        body = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    return zstandard.ZstdDecompressor().decompress(body, max_output_size=CHUNK_BYTES)
+
+
+def _count(folder: Path, kind: ChunkKind) -> int:
+    try:
+        names = {entry.name for entry in os.scandir(folder)}
+    except FileNotFoundError:
+        return 0
+    return next(number for number in count() if f"{kind}-{number}{_SUFFIX}" not in names)
+
+
+def _make_folder(folder: Path, root: Path) -> None:
+    """The folder and those above it, each known to the disk in the one it stands in."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        if folder == root:
+            break
+        folder = folder.parent
+    for made in reversed(missing):
+        made.mkdir(parents=made == root, exist_ok=True)
+        _sync_folder(made.parent)
+
+
+def _write(file: Path, body: bytes) -> None:
+    with file.open("xb") as out:
+        out.write(body)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

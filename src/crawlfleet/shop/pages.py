@@ -1,0 +1,75 @@
+"""The shop's pages as HTML. Plain text in, one string out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+
+from crawlfleet.shop.catalogue import CATEGORIES, PAGE_PRODUCTS, Catalogue, Product, listing_paths, pages
+
+AWKWARD = ("/slow", "/missing", "/moved", "/broken-charset", "/chinese", "/private/cellar")
+
+
+def front(catalogue: Catalogue) -> str:
+    bestsellers = "".join(f'<li><a href="{it.path}">{escape(it.title)}</a></li>' for it in catalogue.products[:5])
+    return page("The Demo Shop", f"<p>{len(catalogue.products)} products.</p><ul>{bestsellers}</ul>")
+
+
+def about() -> str:
+    return page("About us", "<p>A shop that sells nothing, so that it can be crawled by anybody.</p>")
+
+
+def awkward() -> str:
+    """Linked from nowhere: for those who look for trouble."""
+    return page("Awkward pages", "".join(f'<p><a href="{path}">{path}</a></p>' for path in AWKWARD))
+
+
+def listing(title: str, path: str, products: Sequence[Product], number: int) -> str:
+    shown = products[(number - 1) * PAGE_PRODUCTS : number * PAGE_PRODUCTS]
+    links = [f'<a href="{it}">{at}</a>' for at, it in enumerate(listing_paths(path, len(products)), 1)]
+    if number < pages(len(products)):
+        links.append(f'<a rel="next" href="{path}?page={number + 1}">Next</a>')
+    return page(title, "".join(map(_card, shown)) + f'<nav class="pages">{" ".join(links)}</nav>')
+
+
+def detail(product: Product, related: Sequence[Product]) -> str:
+    facts = {
+        "@context": "https://schema.org",
+        "@type": "Product",
+        "sku": str(product.number),
+        "name": product.title,
+        "description": product.description,
+        "offers": {"@type": "Offer", "price": f"{product.cents / 100:.2f}", "priceCurrency": "USD"},
+    }
+    # "<" must not end the script early.
+    data = json.dumps(facts).replace("<", "\\u003c")
+    body = (
+        f'<script type="application/ld+json">{data}</script>'
+        f'<div class="product" data-id="{product.number}"><h2 class="title">{escape(product.title)}</h2>'
+        f'<span class="price">{product.price}</span><p class="description">{escape(product.description)}</p>'
+        f'<p class="stock">{product.stock} in stock</p><a class="permalink" href="{product.path}">Link</a></div>'
+        f'<p><a href="/category/{product.category}">{escape(CATEGORIES[product.category])}</a></p>'
+    )
+    return page(product.title, body + "".join(f'<p><a href="{it.path}">{escape(it.title)}</a></p>' for it in related))
+
+
+def _card(product: Product) -> str:
+    return (
+        f'<div class="product" data-id="{product.number}"><h2 class="title">'
+        f'<a href="{product.path}">{escape(product.title)}</a></h2> <span class="price">{product.price}</span></div>\n'
+    )
+
+
+def page(title: str, body: str, *, charset: str = "utf-8") -> str:
+    categories = " ".join(f'<a href="/category/{slug}">{escape(name)}</a>' for slug, name in CATEGORIES.items())
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="{charset}"><title>{escape(title)}</title></head><body>'
+        f'<nav><a href="/">Home</a> <a href="/products">Products</a> {categories} <a href="/about#us">About</a></nav>'
+        f"<main><h1>{escape(title)}</h1>{body}</main></body></html>"
+    )
+
+
+def sitemap(origin: str, paths: Sequence[str]) -> str:
+    urls = "".join(f"<url><loc>{escape(origin + path)}</loc></url>" for path in paths)
+    return f'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'

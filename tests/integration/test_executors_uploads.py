@@ -1,0 +1,123 @@
+"""What executions stream: numbered chunks at a master, in order and complete, and never more in memory than fits."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.execution.executors import uploads
+from crawlfleet.model.execution import End
+from crawlfleet.model.ids import execution_text
+from crawlfleet.model.status import ErrorClass
+from tests.integration.executors_kit import (
+    ChunkServer,
+    assignment,
+    cancelled,
+    executing,
+    metrics_of,
+    pid_in,
+)  # fmt: skip
+
+pytestmark = pytest.mark.integration
+
+
+async def test_items_come_up_in_numbered_chunks_while_it_runs(tmp_path: Path) -> None:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
+        given = assignment("streams", {"file": str(tmp_path / "sent"), "count": 3_000})
+        outcome = await asyncio.wait_for(executor.run(given), 30)
+        items = server.lines(given.execution, "items")
+        assert [item["number"] for item in items] == list(range(3_000))
+        metrics = metrics_of(outcome)
+        chunks = server.chunks[execution_text(given.execution), "items"]
+        assert (metrics["items"], metrics["item_chunks"]) == (3_000, len(chunks))
+        assert sorted(chunks) == list(range(len(chunks)))
+        assert len(chunks) > 5, "three megabytes are several chunks"
+        assert metrics["item_bytes"] > 3_000_000
+
+
+async def test_while_no_master_takes_them_the_process_waits_and_loses_none(tmp_path: Path) -> None:
+    server, sent = ChunkServer(), tmp_path / "sent"
+    server.status = 503
+    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+        given = assignment("streams", {"file": str(sent), "count": 5_000})
+        running = asyncio.create_task(executor.run(given))
+        await asyncio.wait_for(server.called.wait(), 10)
+        # It fills its window, and then it stands still.
+        await asyncio.sleep(1.0)
+        stood_at = pid_in(sent)
+        assert stood_at is not None
+        assert stood_at < 1_500, "one window and no more"
+        await asyncio.sleep(0.5)
+        assert pid_in(sent) == stood_at
+        assert not running.done()
+        server.status = 204
+        outcome = await asyncio.wait_for(running, 30)
+        assert outcome.end == End.COMPLETED
+        assert [item["number"] for item in server.lines(given.execution, "items")] == list(range(5_000))
+
+
+async def test_one_that_a_master_calls_stale_is_stopped(tmp_path: Path) -> None:
+    server = ChunkServer()
+    server.status, server.problem = 409, {"code": "stale_execution", "detail": "not the live execution"}
+    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+        outcome = await asyncio.wait_for(executor.run(assignment("streams", {"file": str(tmp_path / "sent")})), 10)
+        assert outcome.end == End.STOPPED
+        assert server.calls == 1, "and nothing more is sent"
+
+
+async def test_one_whose_items_are_refused_fails_with_the_reason(tmp_path: Path) -> None:
+    server = ChunkServer()
+    server.status, server.problem = 413, {"code": "too_large", "detail": "a chunk of more than 3 bytes"}
+    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+        outcome = await executor.run(assignment("greet", {"name": "you", "items": 1}))
+        assert (outcome.end, outcome.error) == (End.FAILED, ErrorClass.INTERNAL)
+        assert "more than 3 bytes" in outcome.message
+
+
+async def test_stopped_while_it_streams_it_stops_in_time(tmp_path: Path) -> None:
+    server = ChunkServer()
+    server.status = 503
+    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+        running = asyncio.create_task(executor.run(assignment("streams", {"file": str(tmp_path / "sent")})))
+        await asyncio.wait_for(server.called.wait(), 10)
+        assert await cancelled(running) < 1.5
+        calls = server.calls
+        await asyncio.sleep(0.5)
+        assert server.calls == calls
+
+
+async def test_a_master_that_is_gone_is_passed_over(tmp_path: Path) -> None:
+    async with ChunkServer().serving() as server:
+        away = "http://127.0.0.1:9"
+        async with executing(tmp_path, server, masters=[away, server.url], hosts=1) as executor:
+            given = assignment("greet", {"name": "you", "items": 2})
+            outcome = await asyncio.wait_for(executor.run(given), 10)
+            assert outcome.end == End.COMPLETED
+            assert len(server.lines(given.execution, "items")) == 2
+
+
+async def test_log_lines_that_come_too_fast_are_dropped_and_counted(tmp_path: Path) -> None:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1, slots=10_000) as executor:
+        given = assignment("chatters", {"lines": 20_000})
+        outcome = await asyncio.wait_for(executor.run(given), 20)
+        assert outcome.end == End.COMPLETED
+        lines = [line["message"] for line in server.lines(given.execution, "log")]
+        dropped = sum(int(line.split()[0]) for line in lines if "dropped" in line)
+        kept = [line for line in lines if line.startswith("line ")]
+        assert kept[0].startswith("line 0 ")
+        # Those dropped at the very end have nobody left to count them to.
+        assert len(kept) + dropped <= 20_000
+        assert len(kept) > 100
+
+
+async def test_a_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "LOG_BYTES", 20_000)
+    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
+        given = assignment("chatters", {"lines": 2_000})
+        outcome = await asyncio.wait_for(executor.run(given), 20)
+        assert outcome.end == End.COMPLETED
+        lines = [line["message"] for line in server.lines(given.execution, "log")]
+        assert len([line for line in lines if "log ends here" in line]) == 1
+        assert sum(map(len, lines)) < 20_000

@@ -1,0 +1,109 @@
+"""Where pages are read, and that none of them holds up anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from crawlfleet.execution.crawl.apart import Apart
+from crawlfleet.execution.crawl.failures import PageFailed
+from crawlfleet.execution.crawl.fetch import Fetched
+from crawlfleet.execution.crawl.page import PageFacts
+from crawlfleet.execution.crawl.reader import HERE_BYTES, THREAD_BYTES, PageReader
+from crawlfleet.execution.crawl.selectors import compiled
+
+CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
+SELECTORS = {"product": "div.product", "title": "h2.title"}
+
+
+def page(html: str) -> Fetched:
+    return Fetched("http://shop.test/", 200, "text/html", "utf-8", html.encode())
+
+
+async def read(html: str, selectors: dict[str, str], limit_s: int = 10) -> PageFacts:
+    reader = PageReader(compiled(selectors), Apart(limit_s))
+    try:
+        return await reader.read(page(html), container=None, follow=True)
+    finally:
+        await reader.close()
+
+
+async def longest_gap(work: asyncio.Task[PageFacts]) -> float:
+    """How long the loop was held, while `work` ran."""
+    gap, last = 0.0, time.monotonic()
+    while not work.done():
+        await asyncio.sleep(0.001)
+        now = time.monotonic()
+        gap, last = max(gap, now - last), now
+    return gap
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "crawl.apart" in " ".join(child.cmdline())]
+
+
+@pytest.mark.parametrize("size", [0, HERE_BYTES, THREAD_BYTES])
+async def test_a_page_reads_the_same_wherever_it_is_read(size: int) -> None:
+    got = await read(CARD + "<p>" + "x" * size, SELECTORS)
+    assert got == PageFacts(links=["http://shop.test/1"], container="product", records=[{"title": "A", "url": "/1"}])
+    assert children() == []
+
+
+async def test_a_large_page_does_not_hold_the_loop() -> None:
+    html = CARD * (5_000_000 // len(CARD))
+    work = asyncio.create_task(read(html, SELECTORS))
+    gap = await longest_gap(work)
+    assert len(work.result().records) == html.count("<h2")
+    assert gap < 0.5
+
+
+@pytest.mark.parametrize(
+    ("html", "selector"),
+    [
+        ("<div>" * 20_000, "p div div div div"),
+        ("<div>" * 12_000, "p div"),
+        (CARD * 3_000, "//div[count(//h2[count(//a) > 1]) > 1]"),
+    ],
+    ids=["css on a deep page", "plain css on a deep page", "xpath"],
+)
+async def test_a_costly_selector_is_stopped(html: str, selector: str) -> None:
+    began = time.monotonic()
+    work = asyncio.create_task(read(html, {"it": selector}, limit_s=1))
+    gap = await longest_gap(work)
+    # The middle one may well be done in time: what counts is that it holds up nobody.
+    with suppress(PageFailed):
+        work.result()
+        assert selector == "p div"
+    assert time.monotonic() - began < 10
+    assert gap < 1.0
+    assert children() == []
+
+
+async def test_after_a_page_that_was_stopped_the_next_is_read() -> None:
+    reader = PageReader(compiled({"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}), Apart(1))
+    try:
+        with pytest.raises(PageFailed) as told:
+            await reader.read(page(CARD * 3_000), container=None, follow=False)
+        assert (told.value.error, told.value.permanent) == ("parse", True)
+        assert (await reader.read(page(CARD * 2), container=None, follow=False)).lists == {"it": ["A", "A"]}
+    finally:
+        await reader.close()
+    assert children() == []
+
+
+async def test_cancelled_half_way_it_leaves_no_process_and_mixes_no_answers() -> None:
+    apart = Apart()
+    reader = PageReader(compiled({"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}), apart)
+    work = asyncio.create_task(reader.read(page(CARD * 3_000), container=None, follow=False))
+    while not children():  # noqa: ASYNC110 - a process has no event to wait for
+        await asyncio.sleep(0.01)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert children() == []
+    assert (await reader.read(page(CARD * 3), container=None, follow=False)).lists == {"it": ["A", "A", "A"]}
+    await reader.close()
