@@ -1,0 +1,61 @@
+"""The application: every route of every noun, the same answers to errors everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from types import ModuleType
+
+from fastapi import Depends, FastAPI
+
+from crawlfleet import __version__
+from crawlfleet.api import openapi, problems
+from crawlfleet.api.auth import Gate
+from crawlfleet.api.fields import known_query_only
+from crawlfleet.api.guard import Guard
+from crawlfleet.api.routes import (
+    audit,
+    bulk,
+    clusters,
+    dead_letters,
+    events,
+    executions,
+    health,
+    nodes,
+    queues,
+    results,
+    submit,
+    sync,
+    task_types,
+    tasks,
+    tokens,
+)
+from crawlfleet.api.services import Services
+from crawlfleet.api.settings import ApiSettings
+
+ROUTES: tuple[ModuleType, ...] = (
+    sync, submit, tasks, bulk, executions, results, dead_letters, queues, nodes, clusters, task_types, events, tokens,
+    audit, health,
+)  # fmt: skip
+"""In the order of how often they are asked for: a path is looked for from the first."""
+
+
+def create_app(services: Services, settings: ApiSettings | None = None) -> FastAPI:
+    settings = settings or ApiSettings()
+    app = FastAPI(
+        title="crawlfleet", version=__version__, description=openapi.ABOUT, redirect_slashes=False, redoc_url=None,
+        docs_url="/docs" if settings.has_docs else None, openapi_url="/openapi.json" if settings.has_docs else None,
+        generate_unique_id_function=openapi.operation_id, dependencies=[Depends(known_query_only)],
+    )  # fmt: skip
+    app.state.services = services
+    app.state.gate = Gate(settings, services.clock.monotonic)
+    app.state.stopping = asyncio.Event()
+    """Set when the master stops: whoever waits for nothing in particular goes home."""
+    plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
+    app.router.routes.extend(plain)
+    for module in ROUTES:
+        if (router := getattr(module, "router", None)) is not None:
+            app.include_router(router)
+    problems.install(app)
+    app.add_middleware(Guard, body_limit_bytes=settings.body_limit_bytes, plain=plain)
+    openapi.install(app, ROUTES)
+    return app

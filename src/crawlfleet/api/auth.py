@@ -1,0 +1,177 @@
+"""Who calls, and whether they may.
+
+A bearer token makes a Principal; its role is looked at by each route. Wrong tokens are counted by address: too many of
+them, and the address has to wait, except for tokens that have proved themselves there before, so that one misguided
+worker does not lock out its neighbours behind the same address.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from fastapi import Depends
+from fastapi.security import HTTPBearer
+from starlette.requests import HTTPConnection, Request
+
+from crawlfleet.api.problems import NotAuthenticated, RoleTooLow, TooManyAttempts
+from crawlfleet.api.services import services_of
+from crawlfleet.api.settings import ApiSettings
+from crawlfleet.errors import NotAllowed
+from crawlfleet.model.principal import Principal, Role
+
+WINDOW_S = 60.0
+_ADDRESSES_KEPT = 10_000
+_PROVEN_KEPT = 10_000
+_SECRET_CHARS = 200
+
+PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+"""Each may do what those before it may."""
+
+
+class NotFromHere(NotAllowed):
+    code = "address_not_allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestIdentity:
+    principal: Principal
+    address: str
+    secret: str
+    """As it was sent; for a token whose uses are counted."""
+
+
+class FailedAttempts:
+    """Wrong tokens by address in a sliding window; in memory, and never more than so many addresses."""
+
+    def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
+        self._limit = limit
+        self._monotonic = monotonic
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def wait_s(self, address: str) -> float:
+        """How long until the next attempt is taken from there; 0 for now."""
+        times = self._failed.get(address)
+        if times is None:
+            return 0.0
+        since = self._monotonic() - WINDOW_S
+        while times and times[0] <= since:
+            times.popleft()
+        if not times:
+            del self._failed[address]
+        return times[0] - since if len(times) >= self._limit else 0.0
+
+    def note(self, address: str) -> None:
+        times = self._failed.setdefault(address, deque(maxlen=self._limit))
+        times.append(self._monotonic())
+        self._failed.move_to_end(address)
+        if len(self._failed) > _ADDRESSES_KEPT:
+            self._failed.popitem(last=False)
+
+
+class Gate:
+    """Everything about who calls that has to be remembered between requests."""
+
+    def __init__(self, settings: ApiSettings, monotonic: Callable[[], float]) -> None:
+        self._networks: Sequence[IPv4Network | IPv6Network] = [ip_network(str(n)) for n in settings.allowed_networks]
+        self._attempts = FailedAttempts(settings.failed_attempts_per_minute, monotonic)
+        self._proven: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+
+    async def identify(self, connection: HTTPConnection) -> RequestIdentity:
+        """Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
+        address = address_of(connection)
+        if self._networks and not self._is_allowed(address):
+            raise NotFromHere(f"calls from {address} are not allowed")
+        secret = _bearer(connection)
+        proof = (address, hashlib.sha256(secret.encode()).digest())
+        if (wait_s := self._attempts.wait_s(address)) and proof not in self._proven:
+            raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
+        try:
+            principal = await services_of(connection).tokens.authenticate(secret)
+        except NotAllowed as exc:
+            self._attempts.note(address)
+            self._proven.pop(proof, None)
+            raise NotAuthenticated("this token is not valid") from exc
+        self._prove(proof)
+        return RequestIdentity(principal, address, secret)
+
+    def _is_allowed(self, address: str) -> bool:
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        # A dual-stack socket shows IPv4 callers as ::ffff:a.b.c.d.
+        found = getattr(found, "ipv4_mapped", None) or found
+        return any(found in network for network in self._networks)
+
+    def _prove(self, proof: tuple[str, bytes]) -> None:
+        self._proven[proof] = None
+        self._proven.move_to_end(proof)
+        if len(self._proven) > _PROVEN_KEPT:
+            self._proven.popitem(last=False)
+
+
+def address_of(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client is not None else ""
+
+
+async def identity_of(connection: HTTPConnection) -> RequestIdentity:
+    """Found once per request, before its body is read."""
+    state = connection.scope.setdefault("state", {})
+    found = state.get("identity")
+    if not isinstance(found, RequestIdentity):
+        gate: Gate = connection.app.state.gate
+        state["identity"] = found = await gate.identify(connection)
+    return found
+
+
+async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
+    """For plain routes. With roles, as `allow` does."""
+    principal = (await identity_of(request)).principal
+    if roles:
+        require(principal, *roles)
+    return principal
+
+
+def require(principal: Principal, *roles: Role) -> None:
+    """Raises NotAllowed unless the principal has one of the roles, or one of people's above it."""
+    if principal.role in roles:
+        return
+    lowest = min((role for role in roles if role in PEOPLE), default=None)
+    if lowest is not None and principal.role in PEOPLE and principal.role > lowest:
+        return
+    wanted = " or ".join(role.word for role in roles)
+    raise RoleTooLow(f"this needs a token of role {wanted}, and yours has role {principal.role.word}")
+
+
+_scheme = HTTPBearer(scheme_name="bearer", auto_error=False, description="A token of `crawlfleet token create`.")
+
+
+def allow(*roles: Role) -> Any:
+    """`principal: Principal = allow(Role.OPERATOR)`: that role or a higher one of people; nodes only where named."""
+
+    async def principal(connection: HTTPConnection, _: object = Depends(_scheme)) -> Principal:
+        return await principal_of(connection, *roles)
+
+    return Depends(principal)
+
+
+async def audited(
+    request: Request, principal: Principal, action: str, target: str, details: Mapping[str, Any] | None = None
+) -> None:
+    """Note a change by a person, once it has happened."""
+    await services_of(request).audit.note(principal, address_of(request), action, target, dict(details or {}))
+
+
+def _bearer(connection: HTTPConnection) -> str:
+    scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
+    secret = secret.strip()
+    if scheme.lower() != "bearer" or not secret:
+        raise NotAuthenticated("a bearer token is needed")
+    if len(secret) > _SECRET_CHARS or not secret.isascii():
+        raise NotAuthenticated("this token is not valid")
+    return secret

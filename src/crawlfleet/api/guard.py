@@ -1,0 +1,95 @@
+"""Around every request: who calls, how much they may send, and an answer whatever happens.
+
+Who calls is settled before a byte of the body is read; the body is counted as it streams in, so that a huge one is
+refused without ever being held. The plain routes, which are the busy ones, are called from here: what lies between
+costs as much as they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from crawlfleet.api import problems
+from crawlfleet.api.auth import identity_of
+from crawlfleet.api.problems import TooLarge
+from crawlfleet.errors import CrawlfleetError
+
+API = "/api/"
+"""Below this nothing is told without a token, not even what exists."""
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, body_limit_bytes: int, plain: Sequence[Route] = ()) -> None:
+        self._app = app
+        self._limit = body_limit_bytes
+        self._exact = {(method, route.path): route for route in plain if "{" not in route.path
+                       for method in route.methods or ()}  # fmt: skip
+        self._patterns = [route for route in plain if "{" in route.path]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_started = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        try:
+            connection = HTTPConnection(scope)
+            if scope["path"].startswith(API):
+                await identity_of(connection)
+            self._check_length(connection.headers.get("content-length", ""))
+            await self._serve(scope, self._counted(receive), watched_send)
+        except ClientDisconnect:
+            # Whoever asked has gone: nobody is left to answer.
+            return
+        except Exception as exc:
+            if is_started:
+                raise
+            told = problems.of_error(exc) if isinstance(exc, CrawlfleetError) else problems.unexpected(exc)
+            await told(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (route := self._plain(scope)) is None:
+            await self._app(scope, receive, send)
+        else:
+            response = await route.endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+    def _plain(self, scope: Scope) -> Route | None:
+        found = self._exact.get((scope["method"], scope["path"]))
+        if found is not None:
+            return found
+        for route in self._patterns:
+            match, more = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(more)
+                return route
+        return None
+
+    def _counted(self, receive: Receive) -> Receive:
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._limit:
+                raise self._too_large()
+            return message
+
+        return counted
+
+    def _check_length(self, said: str) -> None:
+        if said.isdecimal() and said.isascii() and int(said[:20]) > self._limit:
+            raise self._too_large()
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"a body has at most {self._limit} bytes")

@@ -1,0 +1,35 @@
+"""Answers of msgspec types, and how the document speaks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+_encode = msgspec.json.Encoder().encode
+
+
+def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON of a msgspec type (raw parts are passed through as they are stored)."""
+    return Response(_encode(content), status, headers=headers, media_type="application/json")
+
+
+def nothing() -> Response:
+    return Response(status_code=204)
+
+
+def shows(struct: type[msgspec.Struct], description: str = "As asked.", **headers: str) -> dict[str, Any]:
+    """For `responses={200: shows(TaskView)}`; the struct must be among the module's `structs`."""
+    said: dict[str, Any] = {"description": description, "content": {"application/json": {"schema": ref(struct)}}}
+    if headers:
+        said["headers"] = {
+            name.replace("_", "-"): {"description": text, "schema": {"type": "string"}}
+            for name, text in headers.items()
+        }
+    return said
+
+
+def ref(struct: type[msgspec.Struct]) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{struct.__name__}"}

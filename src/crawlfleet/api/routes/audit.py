@@ -1,0 +1,63 @@
+"""The audit log, for admins: who changed what, when and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow
+from crawlfleet.api.fields import PAGE_USUAL, Limit
+from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services import TheServices
+from crawlfleet.api.views import Time
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.principal import AuditEntry, Principal, Role
+
+router = APIRouter(prefix=PREFIX, tags=["audit"])
+
+Before = Annotated[int | None, Query(ge=1, le=(1 << 63) - 1, description="`next_before` of the page before.")]
+
+
+class AuditView(msgspec.Struct, frozen=True):
+    id: int
+    at: Time
+    role: str | None
+    name: str
+    token: int | None
+    node_id: str | None
+    address: str
+    action: str
+    target: str
+    details: Mapping[str, Any]
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    entries: list[AuditView]
+    next_before: int | None
+
+
+structs = (AuditView, AuditPage)
+
+
+@router.get("/audit", responses={200: shows(AuditPage)})
+async def page(
+    services: TheServices, limit: Limit = PAGE_USUAL, before: Before = None, _: Principal = allow(Role.ADMIN)
+) -> Response:
+    """Newest first."""
+    entries = await services.audit.page(limit, before)
+    following = entries[-1].id if len(entries) == limit else None
+    return reply(AuditPage([_view(entry) for entry in entries], following))
+
+
+def _view(entry: AuditEntry) -> AuditView:
+    return AuditView(
+        entry.id, to_text(entry.at), None if entry.role is None else entry.role.word, entry.name, entry.token,
+        None if entry.node is None else node_text(entry.node), entry.address, entry.action, entry.target,
+        entry.details,
+    )  # fmt: skip

@@ -1,0 +1,256 @@
+"""Clusters: how they are, what they use, and their configuration at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Header, Path
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import PAGE_USUAL, Body, Label, Limit, Text
+from crawlfleet.api.problems import shown
+from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.node_bodies import MeasurementView, PathName, measurement_view
+from crawlfleet.api.services import Services, TheServices
+from crawlfleet.api.views import Time
+from crawlfleet.control.cluster_report import ClusterReport, Use, cluster_reports
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model import limits
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.node import Cluster
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.status import ClusterStatus
+from crawlfleet.ports.broker import LEADER
+from crawlfleet.ports.identity import ClusterConfig
+
+router = APIRouter(prefix=PREFIX, tags=["clusters"])
+
+ClusterInPath = Annotated[PathName, Path(description="The cluster's name; `default` is always there.")]
+
+
+class ClusterBody(Body):
+    """What is left out stays as it is."""
+
+    status: Literal["active", "inactive", "maintenance"] | None = None
+    description: Annotated[Text, Field(max_length=limits.MESSAGE_CHARS)] | None = None
+    project: Label | None = None
+    """Reserved for this project; null: for all."""
+
+
+class ConfigBody(Body):
+    values: dict[str, Any]
+    """All that the cluster has of its own: what is left out has its default again."""
+    expected_version: Annotated[int, Field(ge=0, lt=1 << 53)] | None = None
+    """Refuse the change when another one came before it; `If-Match` says the same."""
+
+
+class SlotsView(msgspec.Struct, frozen=True):
+    total: int
+    used: int
+
+
+class ClusterView(msgspec.Struct, frozen=True):
+    name: str
+    status: str
+    description: str
+    project: str | None
+    health: str
+    """By the share of usable nodes: healthy, degraded, unhealthy; unknown without nodes."""
+    nodes: dict[str, int]
+    """How many, by status."""
+    node_count: int
+    slots: SlotsView
+
+
+class ClusterList(msgspec.Struct, frozen=True):
+    clusters: list[ClusterView]
+
+
+class NodeUse(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    status: str
+    slots: SlotsView
+    declared: dict[str, float]
+    reserved: dict[str, float]
+    measured: MeasurementView | None
+
+
+class ProjectUse(msgspec.Struct, frozen=True):
+    project_id: str | None
+    running: int
+    reserved: dict[str, float]
+
+
+class UsageView(msgspec.Struct, frozen=True):
+    cluster: str
+    slots: SlotsView
+    reserved: dict[str, float]
+    nodes: list[NodeUse]
+    projects: list[ProjectUse]
+
+
+class ConfigView(msgspec.Struct, frozen=True):
+    cluster: str
+    version: int
+    """0: nothing was ever set."""
+    values: Mapping[str, Any]
+    changed_by: str | None
+    changed_at: Time | None
+
+
+class FullConfigView(msgspec.Struct, frozen=True):
+    cluster: str
+    version: int
+    values: Mapping[str, Any]
+    effective: Mapping[str, Any]
+    """Every setting, the defaults among them."""
+    changed_by: str | None
+    changed_at: Time | None
+
+
+class ConfigHistory(msgspec.Struct, frozen=True):
+    versions: list[ConfigView]
+
+
+structs = (SlotsView, ClusterView, ClusterList, UsageView, FullConfigView, ConfigView, ConfigHistory)
+
+
+@router.get("/clusters", responses={200: shows(ClusterList)})
+async def list_clusters(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    return reply(ClusterList([_view(report) for report in await cluster_reports(services.store)]))
+
+
+@router.get("/clusters/{cluster}", responses={200: shows(ClusterView)})
+async def show(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    return reply(_view(await _report(services, cluster)))
+
+
+@router.put("/clusters/{cluster}", responses={200: shows(ClusterView)})
+async def put(
+    request: Request,
+    cluster: ClusterInPath,
+    body: ClusterBody,
+    services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:
+    """Make a cluster, or change one. An inactive one, or one in maintenance, gets no work."""
+    known = {one.name: one for one in await services.store.clusters()}
+    have = known.get(cluster, Cluster(cluster))
+    changes = body.model_dump(exclude_unset=True)
+    want = Cluster(
+        cluster,
+        ClusterStatus.of_word(body.status) if body.status else have.status,
+        have.description if body.description is None else body.description,
+        body.project if "project" in changes else have.project,
+    )
+    await services.store.put_cluster(want, services.clock.now())
+    await services.broker.signals.wake([LEADER])
+    await audited(request, principal, "cluster.put", cluster, changes)
+    return reply(_view(await _report(services, cluster)))
+
+
+@router.get("/clusters/{cluster}/usage", responses={200: shows(UsageView)})
+async def usage(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """Slots, reserved and measured resources, by node and by project."""
+    report = await _report(services, cluster)
+    nodes = [
+        NodeUse(
+            node_text(node.id), node.description.name, node.status.word,
+            SlotsView(node.slots, report.by_node[node.id].running), dict(node.description.resources),
+            report.by_node[node.id].reserved, measurement_view(node.measurement),
+        )
+        for node in report.nodes
+    ]  # fmt: skip
+    projects = [
+        ProjectUse(project or None, use.running, use.reserved) for project, use in sorted(report.by_project.items())
+    ]
+    reserved = _sum(report.by_node.values())
+    return reply(UsageView(cluster, SlotsView(report.slots, report.running), reserved, nodes, projects))
+
+
+@router.get("/clusters/{cluster}/config", responses={200: shows(FullConfigView, ETag="Its version.")})
+async def config(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """What the cluster has of its own, and what applies with the defaults."""
+    return await _configured(services, await services.configure.get(cluster))
+
+
+@router.put("/clusters/{cluster}/config", responses={200: shows(FullConfigView, ETag="Its version.")})
+async def put_config(
+    request: Request,
+    cluster: ClusterInPath,
+    body: ConfigBody,
+    services: TheServices,
+    principal: Principal = allow(Role.ADMIN),
+    if_match: Annotated[str | None, Header(max_length=50)] = None,
+) -> Response:
+    """The next version. It reaches the nodes with their next sync."""
+    expected = body.expected_version if if_match is None else _version(if_match)
+    if expected is not None and body.expected_version not in (None, expected):
+        raise InvalidInput("not the version of If-Match", field="expected_version")
+    done = await services.configure.put(cluster, body.values, principal, expected)
+    details = {"version": done.version, "values": dict(done.values)}
+    await audited(request, principal, "cluster.configure", cluster, details)
+    return await _configured(services, done)
+
+
+@router.get("/clusters/{cluster}/config/history", responses={200: shows(ConfigHistory)})
+async def history(
+    cluster: ClusterInPath, services: TheServices, limit: Limit = PAGE_USUAL, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Every version there was, newest first, with who made it."""
+    found = await services.configure.history(cluster, limit)
+    return reply(ConfigHistory([ConfigView(*_version_of(one)) for one in found]))
+
+
+async def _report(services: Services, cluster: str) -> ClusterReport:
+    found = await cluster_reports(services.store, only=cluster)
+    if not found:
+        raise NotFound(f"no cluster {shown(cluster)!r}")
+    return found[0]
+
+
+async def _configured(services: Services, found: ClusterConfig) -> Response:
+    effective = await services.configure.effective(found.cluster)
+    name, version, values, by, at = _version_of(found)
+    view = FullConfigView(name, version, values, effective.values, by, at)
+    return reply(view, headers={"ETag": f'"{version}"'})
+
+
+def _version_of(found: ClusterConfig) -> tuple[str, int, Mapping[str, Any], str | None, str | None]:
+    at = None if found.changed_at is None else to_text(found.changed_at)
+    return found.cluster, found.version, found.values, found.changed_by or None, at
+
+
+def _version(if_match: str) -> int | None:
+    """`"3"`, or `*` for any."""
+    text = if_match.strip().removeprefix("W/").strip('"')
+    if text == "*":
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return int(text)
+    raise InvalidInput('the version, such as "3"', field="If-Match")
+
+
+def _view(report: ClusterReport) -> ClusterView:
+    said = report.cluster
+    by_status = {status.word: count for status, count in report.by_status.items()}
+    return ClusterView(
+        said.name, said.status.word, said.description, said.project, report.health.word, by_status,
+        len(report.nodes), SlotsView(report.slots, report.running),
+    )  # fmt: skip
+
+
+def _sum(uses: Iterable[Use]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for use in uses:
+        for name, amount in use.reserved.items():
+            total[name] = total.get(name, 0.0) + amount
+    return total

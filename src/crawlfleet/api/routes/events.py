@@ -1,0 +1,190 @@
+"""Events: a live stream that can be resumed, or pages of the log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from crawlfleet.api.auth import allow
+from crawlfleet.api.fields import PAGE_USUAL, Label, Limit, node_named
+from crawlfleet.api.reply import ref, reply
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
+from crawlfleet.api.services import services_of
+from crawlfleet.api.views import Time
+from crawlfleet.control.events import EventFeed
+from crawlfleet.errors import InvalidInput, Unavailable
+from crawlfleet.model import ids
+from crawlfleet.model.event import Event
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.status import TaskStatus
+
+router = APIRouter(prefix=PREFIX, tags=["events"])
+
+HEARTBEAT_S = 15.0
+RETRY_MS = 1_000
+_MOST = (1 << 63) - 1
+_encode = msgspec.json.Encoder().encode
+
+
+class EventView(msgspec.Struct, frozen=True):
+    number: int
+    """Its place in the log: events are numbered without gaps in the order in which they became visible."""
+    at: Time
+    kind: str
+    data: Mapping[str, Any]
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    events: list[EventView]
+    next_after: int
+    """Ask again with it as `after`."""
+    last: int
+    """How far the log goes."""
+
+
+structs = (EventView, EventPage)
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    kinds: tuple[str, ...] = ()
+    task: TaskId | None = None
+    node: NodeId | None = None
+
+    def keeps(self, event: Event) -> bool:
+        if self.kinds and not event.kind.startswith(self.kinds):
+            return False
+        data = event.data
+        if self.task is not None and data.get("task") != self.task and self.task not in data.get("tasks", ()):
+            return False
+        return self.node is None or data.get("node") == self.node
+
+
+async def _wanted(
+    request: Request,
+    kind: Annotated[list[Label] | None, Query(max_length=50, description="Kinds, or how they begin: `task.`")] = None,
+    task: Annotated[str | None, Query(description="Of this task only.")] = None,
+    node: Annotated[str | None, Query(description="Of this node only: its id or device id.")] = None,
+) -> EventFilter:
+    return EventFilter(
+        tuple(kind or ()),
+        None if task is None else ids.parse(task, "task", field="task"),
+        None if node is None else await node_named(services_of(request).store, node),
+    )
+
+
+_ANSWERS: dict[str, Any] = {
+    "description": "A stream of events (`id` is the event's number, `data` an EventView), or a page of them.",
+    "content": {
+        "text/event-stream": {"schema": {"type": "string"}},
+        "application/json": {"schema": ref(EventPage)},
+    },
+}
+
+
+@router.get("/events", responses={200: _ANSWERS})
+async def events(
+    request: Request,
+    wanted: Annotated[EventFilter, Depends(_wanted)],
+    format: Annotated[Literal["sse", "json"], Query(description="A stream, or a page.")] = "sse",
+    after: Annotated[int | None, Query(ge=0, le=_MOST, description="Only events after this number.")] = None,
+    limit: Limit = PAGE_USUAL,
+    last_event_id: Annotated[str | None, Header(max_length=50)] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
+    """What happens, as it happens. A stream begins now, or after `Last-Event-ID` or `after`, and so goes on where it
+    broke off; a page begins with the oldest event kept."""
+    feed = kept(request, EventFeed, lambda: _feed(request))
+    if format == "json":
+        return reply(await _page(feed, after or 0, limit, wanted))
+    start = _number(last_event_id) if last_event_id else after
+    last = await feed.last()
+    stream = _stream(request, feed, last if start is None else min(start, last), wanted)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+
+
+def _feed(request: Request) -> EventFeed:
+    services = services_of(request)
+    feed = EventFeed(store=services.store, broker=services.broker)
+
+    async def close() -> None:
+        feed.close()
+
+    when_stopping(request.app, close)
+    return feed
+
+
+async def _page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) -> EventPage:
+    """Of `limit` events those that are wanted: a page may be short, and ends where the next one begins."""
+    found = await feed.after(after, limit)
+    return EventPage(
+        [event_view(event) for event in found if wanted.keeps(event)],
+        found[-1].number if found else after,
+        await feed.last(),
+    )
+
+
+async def _stream(request: Request, feed: EventFeed, number: int, wanted: EventFilter) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MS}\n\n".encode()
+    while not is_stopping(request):
+        try:
+            found: Sequence[Event] = await feed.after(number)
+        except Unavailable:
+            # The stream ends; whoever listens comes again, after the last number it has seen.
+            return
+        if found:
+            if found[0].number > number + 1:
+                yield f": events {number + 1} to {found[0].number - 1} are no longer kept\n\n".encode()
+            number = found[-1].number
+            if told := b"".join(_told(event) for event in found if wanted.keeps(event)):
+                yield told
+        elif not await feed.wait(number, HEARTBEAT_S) and not is_stopping(request):
+            # The number goes along, so that a stream which filters much does not begin far back when it is resumed.
+            yield f": still here\nid: {number}\n\n".encode()
+
+
+def _told(event: Event) -> bytes:
+    return b"id: %d\ndata: %s\n\n" % (event.number, _encode(event_view(event)))
+
+
+def event_view(event: Event) -> EventView:
+    return EventView(event.number, to_text(event.at), event.kind, {
+        name: _shown(name, value) for name, value in event.data.items()
+    })  # fmt: skip
+
+
+def _shown(name: str, value: Any) -> Any:
+    """As people see it elsewhere: ids and instants as text, statuses as words, nothing for a zero that is no id."""
+    match name, value:
+        case "task" | "node" | "execution", 0:
+            return None
+        case "task", int():
+            return ids.task_text(value)
+        case "node", int():
+            return ids.node_text(value)
+        case "execution", int():
+            return ids.execution_text(value)
+        case "tasks", list():
+            return [ids.task_text(task) for task in value]
+        case "status", int():
+            return TaskStatus(value).word
+        case "drain_by", int():
+            return to_text(value)
+        case _:
+            return value
+
+
+def _number(last_event_id: str) -> int:
+    if last_event_id.isascii() and last_event_id.isdigit() and int(last_event_id) <= _MOST:
+        return int(last_event_id)
+    raise InvalidInput("the number of an event", field="Last-Event-ID")

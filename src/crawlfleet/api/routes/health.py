@@ -1,0 +1,60 @@
+"""Whether the process is alive, and whether it can do its work. Asked by machines, without a token."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.services import Services, TheServices
+from crawlfleet.api.views import HealthView
+from crawlfleet.errors import CrawlfleetError
+
+router = APIRouter(tags=["health"])
+structs = (HealthView,)
+log = structlog.get_logger()
+
+STORE_PATIENCE_S = 2.0
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: shows(HealthView, "It is."), 503: shows(HealthView, "It is not, and why."),
+}  # fmt: skip
+
+
+@router.get("/healthz", responses=_RESPONSES)
+async def healthz(services: TheServices) -> Response:
+    """Alive: the process answers, and every loop of the master still runs."""
+    return _answer(_dead_loops(services))
+
+
+@router.get("/readyz", responses=_RESPONSES)
+async def readyz(services: TheServices) -> Response:
+    """Ready: alive, the store answers a query, and some master leads."""
+    return _answer([*_dead_loops(services), *await _store_complaints(services)])
+
+
+def _dead_loops(services: Services) -> list[str]:
+    # A task that has ended is not among them any more: asking the event loop itself leaves nothing to believe.
+    running = {task.get_name() for task in asyncio.all_tasks() if not task.done()}
+    return [
+        f"the loop {one.name} does not run" for one in services.loops if f"{services.name}:{one.name}" not in running
+    ]
+
+
+async def _store_complaints(services: Services) -> list[str]:
+    try:
+        async with asyncio.timeout(STORE_PATIENCE_S):
+            row = await services.store.leader()
+    except (CrawlfleetError, TimeoutError) as exc:
+        log.warning("not_ready", error=repr(exc))
+        return ["the store does not answer"]
+    return [] if row.holder else ["no master leads yet"]
+
+
+def _answer(complaints: list[str]) -> Response:
+    if complaints:
+        return reply(HealthView("unavailable", complaints), 503, {"Retry-After": "1"})
+    return reply(HealthView("ok", []))

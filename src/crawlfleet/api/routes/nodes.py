@@ -1,0 +1,172 @@
+"""Nodes: how they join, what people see of them, and what they tell them to do."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from random import Random
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited, identity_of
+from crawlfleet.api.fields import Name
+from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.acting import KnownNode, known_node, require_itself
+from crawlfleet.api.routes.node_bodies import (
+    DrainBody,
+    HeartbeatBody,
+    HeartbeatHeard,
+    MeasurementView,
+    NodeList,
+    NodeRegistered,
+    NodeRegistration,
+    NodeView,
+    SlotsBody,
+    node_view,
+)
+from crawlfleet.api.services import Services, TheServices
+from crawlfleet.control.heartbeat import Heartbeat
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.node import Node
+from crawlfleet.model.principal import Principal, Role
+
+router = APIRouter(prefix=PREFIX, tags=["nodes"])
+structs = (NodeRegistered, HeartbeatHeard, MeasurementView, NodeView, NodeList)
+
+
+@router.post(
+    "/nodes:register",
+    status_code=201,
+    responses={201: shows(NodeRegistered, "The node is known.", Location="Where it is.")},
+)
+async def register(
+    request: Request,
+    body: NodeRegistration,
+    services: TheServices,
+    principal: Principal = allow(Role.ENROL, Role.OPERATOR),
+    idempotency_key: Annotated[Name | None, Header()] = None,
+) -> Response:
+    """Join. An enrol token spends one of its uses, unless the node says a `join_key` that is known already."""
+    description = body.told()
+    join_key = body.join_key or _join_key(principal, idempotency_key)
+    services.register.check(description, join_key, body.task_types)
+    if principal.role is Role.ENROL:
+        await services.tokens.use_enrolment((await identity_of(request)).secret, join_key)
+    done = await services.register.register(description, join_key, body.task_types)
+    node = node_text(done.node)
+    await audited(request, principal, "node.register", node, {"name": body.name, "cluster": body.cluster})
+    answer = NodeRegistered(
+        node, done.registered_at / 1000, done.status.word, done.secret, description.lease_ms / 1000
+    )  # fmt: skip
+    return reply(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
+
+
+@router.get("/nodes", responses={200: shows(NodeList)})
+async def list_nodes(
+    services: TheServices,
+    cluster: Annotated[str | None, Query()] = None,
+    status: Annotated[str | None, Query()] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
+    """Every node that was not removed, by name."""
+    found = [
+        node for node in await services.store.nodes()
+        if cluster in (None, node.description.cluster) and status in (None, node.status.word)
+    ]  # fmt: skip
+    return reply(NodeList(await _views(services, found)))
+
+
+@router.get("/nodes/{node_id}", responses={200: shows(NodeView)})
+async def show(
+    request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.VIEWER, Role.NODE)
+) -> Response:
+    await require_itself(request, principal, node.id, "node.show")
+    return reply((await _views(services, [node]))[0])
+
+
+@router.post("/nodes/{node_id}:heartbeat", responses={200: shows(HeartbeatHeard)})
+async def heartbeat(
+    request: Request,
+    node: KnownNode,
+    body: HeartbeatBody,
+    services: TheServices,
+    principal: Principal = allow(Role.NODE, Role.OPERATOR),
+) -> Response:
+    """For clients without an agent: it opens a session or renews it. A node with an agent renews by its syncs alone."""
+    await require_itself(request, principal, node.id, "node.heartbeat")
+    beats = Heartbeat(store=services.store, broker=services.broker, clock=services.clock, rng=Random())
+    beat = await beats.beat(node.id, body.measured(), body.active_tasks)
+    return reply(HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale))
+
+
+@router.post("/nodes/{node_id}:drain", responses={200: shows(NodeView)})
+async def drain(
+    request: Request,
+    node: KnownNode,
+    services: TheServices,
+    body: DrainBody | None = None,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:
+    """It takes no new work, finishes what it runs or hands it back in time, and stays held until `:ready`."""
+    within_s = (body or DrainBody()).within_s
+    await services.drain.drain(node.id, within_s)
+    await audited(request, principal, "node.drain", node_text(node.id), {"within_s": within_s})
+    return await _shown(services, node)
+
+
+@router.post("/nodes/{node_id}:ready", responses={200: shows(NodeView)})
+async def ready(
+    request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """It takes work again."""
+    await services.drain.ready(node.id)
+    await audited(request, principal, "node.ready", node_text(node.id))
+    return await _shown(services, node)
+
+
+@router.post("/nodes/{node_id}:slots", responses={200: shows(NodeView)})
+async def set_slots(
+    request: Request,
+    node: KnownNode,
+    body: SlotsBody,
+    services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:
+    """How much it runs at once; it hears of it with its next sync."""
+    await services.drain.set_slots(node.id, body.slots)
+    await audited(request, principal, "node.slots", node_text(node.id), {"slots": body.slots})
+    return await _shown(services, node)
+
+
+@router.delete("/nodes/{node_id}", status_code=204)
+async def remove(
+    request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Its secret is revoked at once, its work is free when its lease has ended, its history stays."""
+    await services.unregister.unregister(node.id)
+    await audited(request, principal, "node.remove", node_text(node.id), {"name": node.description.name})
+    return nothing()
+
+
+async def _shown(services: Services, node: Node) -> Response:
+    return reply((await _views(services, [await known_node(services, node_text(node.id))]))[0])
+
+
+async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
+    held = await services.store.held([node.id for node in nodes])
+    board = await services.broker.board.all()
+    ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))
+    return [
+        node_view(node, len(held[node.id]), board.get(node.id) if node.is_session_open else None) for node in ordered
+    ]
+
+
+def _join_key(principal: Principal, idempotency_key: str | None) -> str:
+    if idempotency_key is None:
+        return secrets.token_hex(16)
+    # Of the token it came with: what somebody else chose must not make theirs the same node.
+    return hashlib.sha256(f"{principal.token}\0{idempotency_key}".encode()).hexdigest()

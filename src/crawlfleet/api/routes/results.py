@@ -1,0 +1,197 @@
+"""What a task's executions left: items in pages or as a whole, and the log while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
+
+from crawlfleet.api.auth import allow
+from crawlfleet.api.fields import PAGE_USUAL, Cursor, Limit, TaskInPath
+from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services import Services, TheServices
+from crawlfleet.control.collect import LEVELS, LogLine
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.execution.results.reading import Chunks, Place
+from crawlfleet.model import ids
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.status import ExecutionStatus
+from crawlfleet.ports.artifacts import CHUNKS
+
+router = APIRouter(prefix=PREFIX, tags=["results"])
+_LINES: dict[str, Any] = {
+    "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+}  # fmt: skip
+_LINE = msgspec.json.Decoder(LogLine)
+
+
+class ResultPage(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw]
+    next_cursor: str | None
+    """null at the end of what there is."""
+    total: int | None
+    """Items in all; null while it is not final."""
+    is_final: bool
+    """False: what its running execution has sent so far, which may still come to nothing."""
+    execution_id: str | None
+
+
+class LogPage(msgspec.Struct, frozen=True):
+    lines: list[msgspec.Raw]
+    next_after: str
+    """Ask again with it as `after`: what is written meanwhile comes then."""
+    execution_id: str | None
+    is_live: bool
+    """More may come."""
+
+
+structs = (ResultPage, LogPage)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Committed with an outcome: what of the chunks counts. The metrics of an executor may hold anything else."""
+
+    items: int = 0
+    item_chunks: int = 0
+    log_chunks: int | None = None
+
+
+class Found(NamedTuple):
+    execution: ExecutionId | None
+    manifest: Manifest | None
+    """None: not completed, so that what is there is all there is to go by."""
+    is_live: bool = False
+
+    @property
+    def shown(self) -> str | None:
+        return None if self.execution is None else execution_text(self.execution)
+
+
+@router.get("/tasks/{task_id}/results", responses={200: shows(ResultPage)})
+async def results(
+    task: TaskInPath,
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
+    """Items of the execution that completed the task; for a running one, what has come so far."""
+    found = await _execution_with_items(services, task)
+    place = _cursor(cursor, found.execution)
+    if found.execution is None:
+        return reply(ResultPage([], None, None, is_final=False, execution_id=None))
+    page = await _items(services, task, found).page(place, limit)
+    total = None if found.manifest is None else found.manifest.items
+    # While it runs there may be more after the end: the cursor leads there.
+    is_over = page.is_end and found.manifest is not None
+    following = None if is_over else f"{found.shown}.{page.next.text}"
+    return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.shown))
+
+
+@router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
+async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """All items of a task, one JSON object on each line."""
+    found = await _execution_with_items(services, task)
+    headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
+    if found.execution is None:
+        return Response(b"", media_type="application/x-ndjson", headers=headers)
+    stream = _items(services, task, found).stream()
+    # Read before the answer begins: items that are gone are a 404, not a broken download.
+    first = await anext(stream, b"")
+    return StreamingResponse(_after(first, stream), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/tasks/{task_id}/log", responses={200: shows(LogPage)})
+async def log(
+    task: TaskInPath,
+    services: TheServices,
+    execution: Annotated[str | None, Query(description="One execution; the newest unless named.")] = None,
+    after: Annotated[str | None, Query(description="`next_after` of the answer before.")] = None,
+    limit: Limit = PAGE_USUAL,
+    level: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"] | None, Query(description="This level and above.")
+    ] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
+    """The log of an execution, as far as it is written. Ask again with `next_after` to follow it."""
+    place = Place() if after is None else Place.parse(after, field="after")
+    found = await _execution_with_log(services, task, execution)
+    if found.execution is None:
+        return reply(LogPage([], place.text, None, is_live=True))
+    expected = None if found.manifest is None else found.manifest.log_chunks
+    chunks = Chunks(services.chunks, task, found.execution, "log", expected)
+    page = await chunks.page(place, limit, keep=None if level is None else _at_least(level))
+    return reply(LogPage(page.lines, page.next.text, found.shown, found.is_live or not page.is_end))
+
+
+async def _execution_with_items(services: Services, task: TaskId) -> Found:
+    """The execution that completed the task, or the one that runs, or none."""
+    record = (await services.store.tasks([task])).get(task)
+    if record is None:
+        raise NotFound(f"no task {task_text(task)}")
+    executions = await services.store.executions(task)
+    completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED and one.round == record.round]
+    if completed:
+        return _found(completed[-1])
+    live = [one for one in executions if one.status is None]
+    return _found(live[-1]) if live else Found(None, None)
+
+
+async def _execution_with_log(services: Services, task: TaskId, named: str | None) -> Found:
+    execution = None if named is None else ids.parse(named, "exec", field="execution")
+    if not await services.store.tasks([task]):
+        raise NotFound(f"no task {task_text(task)}")
+    executions = await services.store.executions(task)
+    if execution is not None:
+        executions = [one for one in executions if one.id == execution]
+        if not executions:
+            raise NotFound(f"{task_text(task)} has no execution {execution_text(execution)}")
+    return _found(executions[-1]) if executions else Found(None, None, is_live=True)
+
+
+def _found(one: ExecutionRecord) -> Found:
+    manifest = _manifest(one.metrics) if one.status is ExecutionStatus.COMPLETED else None
+    return Found(one.id, manifest, is_live=one.status is None)
+
+
+def _manifest(metrics: bytes | None) -> Manifest:
+    """An executor that counts nothing, or in its own words, has left no items."""
+    try:
+        said = msgspec.json.decode(metrics or b"{}", type=Manifest)
+    except msgspec.MsgspecError:
+        return Manifest()
+    is_sound = said.items >= 0 and 0 <= said.item_chunks <= CHUNKS and 0 <= (said.log_chunks or 0) <= CHUNKS
+    return said if is_sound else Manifest()
+
+
+def _items(services: Services, task: TaskId, found: Found) -> Chunks:
+    assert found.execution is not None
+    expected = None if found.manifest is None else found.manifest.item_chunks
+    return Chunks(services.chunks, task, found.execution, "items", expected)
+
+
+def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
+    """A cursor belongs to an execution: a task that was tried again meanwhile begins from its first item."""
+    if text is None:
+        return Place()
+    named, _, place = text.partition(".")
+    if ids.parse(named, "exec", field="cursor") != execution:
+        raise InvalidInput("of another execution of this task: begin again without it", field="cursor")
+    return Place.parse(place, field="cursor")
+
+
+def _at_least(level: str) -> Any:
+    wanted = LEVELS.index(level)
+    return lambda line: LEVELS.index(_LINE.decode(line).level) >= wanted
+
+
+async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for data in rest:
+        yield data

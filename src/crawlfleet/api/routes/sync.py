@@ -1,0 +1,119 @@
+"""The two calls of every node's agent: open a session, and sync. Hot, so plain routes over msgspec."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.auth import principal_of
+from crawlfleet.api.fields import only_query
+from crawlfleet.api.openapi import operation, parameter
+from crawlfleet.api.reply import reply
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.acting import known_node, require_itself
+from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
+from crawlfleet.api.routes.reading import decoded, read_body
+from crawlfleet.api.services import services_of
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.ids import NodeId, node_text
+from crawlfleet.model.principal import Role
+from crawlfleet.ports.broker import Broker, node_topic
+from crawlfleet.wire.sync import OpenUp, SyncUp
+
+BODY_BYTES = 32 << 20
+"""Room for all the outcomes that a node may have saved."""
+
+UpT = TypeVar("UpT", OpenUp, SyncUp)
+_OPEN = msgspec.json.Decoder(OpenUp)
+_SYNC = msgspec.json.Decoder(SyncUp)
+
+
+class Parking:
+    """Nodes whose sync may be parked here. When the master stops they are woken, and each gets its usual answer."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._nodes: Counter[NodeId] = Counter()
+
+    @contextmanager
+    def holding(self, node: NodeId) -> Iterator[None]:
+        self._nodes[node] += 1
+        try:
+            yield
+        finally:
+            self._nodes[node] -= 1
+            if not self._nodes[node]:
+                del self._nodes[node]
+
+    async def release(self) -> None:
+        # A signal that comes before its wait is kept for it: nobody parks after this either.
+        await self._broker.signals.wake([node_topic(node) for node in self._nodes])
+
+
+async def open_session(request: Request) -> Response:
+    up = await _spoken(request, _OPEN, "node.open")
+    return reply(await services_of(request).open_session.open(up))
+
+
+async def sync(request: Request) -> Response:
+    up = await _spoken(request, _SYNC, "node.sync")
+    services = services_of(request)
+    if is_stopping(request):
+        up = msgspec.structs.replace(up, wait_ms=0)
+    with kept(request, Parking, lambda: _parking(request)).holding(up.node):
+        return reply(await services.sync.sync(up))
+
+
+def _parking(request: Request) -> Parking:
+    parking = Parking(services_of(request).broker)
+    when_stopping(request.app, parking.release)
+    return parking
+
+
+async def _spoken(request: Request, decoder: msgspec.json.Decoder[UpT], action: str) -> UpT:
+    """The message, from the node that it, the path and the secret all name."""
+    only_query(request)
+    principal = await principal_of(request, Role.NODE)
+    named = request.path_params["node_id"]
+    if principal.node is None or named != node_text(principal.node):
+        await require_itself(request, principal, (await known_node(services_of(request), named)).id, action)
+    up = cast("UpT", decoded(cast("Any", decoder), await read_body(request, BODY_BYTES)))
+    if up.node != principal.node:
+        raise InvalidInput("not the node of the path", field="node")
+    return up
+
+
+routes = [
+    Route(f"{PREFIX}/nodes/{{node_id}}:sync", sync, methods=["POST"]),
+    Route(f"{PREFIX}/nodes/{{node_id}}:open", open_session, methods=["POST"]),
+]
+
+
+_MESSAGE = {"type": "array", "items": {}}
+_NODE = parameter("node_id", "path", "The node's id, or its device id.")
+
+
+def _operation(name: str, summary: str, about: str, up: str, down: str) -> dict[str, Any]:
+    return operation(
+        name, summary, tag="nodes", parameters=[_NODE], body={"application/json": _MESSAGE},
+        description=f"{about} Fields travel by position (see `wire/sync.py`): `{up}` up, `{down}` down.",
+        responses={200: {"description": f"{down}.", "content": {"application/json": {"schema": _MESSAGE}}}},
+    )  # fmt: skip
+
+
+operations = {
+    ("POST", f"{PREFIX}/nodes/{{node_id}}:open"): _operation(
+        "open", "Open a session", "Outcomes saved by the last session come first.", "OpenUp", "OpenDown"
+    ),
+    ("POST", f"{PREFIX}/nodes/{{node_id}}:sync"): _operation(
+        "sync", "Sync", "Renews the lease, brings what ended, takes work away; a long poll of at most two seconds.",
+        "SyncUp", "SyncDown",
+    ),
+}  # fmt: skip

@@ -1,0 +1,48 @@
+"""Which tasks: the same words in the query of a list and in the body of a bulk change."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from crawlfleet.api.fields import Body, Label, Name, node_named
+from crawlfleet.api.services import Services
+from crawlfleet.api.views import StatusWord
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.store import TaskFilter
+
+
+def _split(value: Any) -> Any:
+    """`status=failed,timeout` means what `status=failed&status=timeout` does."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        return value
+    return [word for one in value for word in (one.split(",") if isinstance(one, str) else [one])]
+
+
+class TaskWhere(Body):
+    status: Annotated[list[StatusWord], BeforeValidator(_split)] = Field(default_factory=list, max_length=limits.LABELS)
+    project_id: Name | None = None
+    workflow_id: Name | None = None
+    type: Label | None = None
+    queue: Label | None = None
+    node: Label | None = Field(None, description="A node's id, or its device id.")
+    q: Annotated[Name, Field(min_length=1)] | None = Field(
+        None, description="The beginning of a task's id or name, or a part of the host of its URL."
+    )
+
+    async def resolved(self, services: Services, usual: tuple[TaskStatus, ...] = ()) -> TaskFilter:
+        """`usual` statuses where none is named. Raises InvalidInput for a node that is not there."""
+        return TaskFilter(
+            statuses=tuple(TaskStatus.of_word(word) for word in dict.fromkeys(self.status)) or usual,
+            project=self.project_id, workflow=self.workflow_id, task_type=self.type, queue=self.queue,
+            node=None if self.node is None else await node_named(services.store, self.node),
+        )  # fmt: skip
+
+    def require_something(self, field: str) -> None:
+        if not self.model_fields_set:
+            raise InvalidInput("name at least one property, such as project_id or status", field=field)

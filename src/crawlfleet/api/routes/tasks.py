@@ -1,0 +1,160 @@
+"""Tasks: looked at, listed, and changed one at a time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import PAGE_MOST, PAGE_USUAL, Body, Label, Name, TaskInPath, cursor_id, node_named
+from crawlfleet.api.problems import refused
+from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.task_filters import TaskWhere
+from crawlfleet.api.services import Services, TheServices
+from crawlfleet.api.views import (
+    ChangedView,
+    ExecutionsView,
+    StatsView,
+    TaskPageView,
+    TaskView,
+    WhyView,
+    changed_view,
+    execution_view,
+    stats_view,
+    task_view,
+    why_view,
+)
+from crawlfleet.errors import NotFound
+from crawlfleet.model import limits
+from crawlfleet.model.ids import TaskId, made_at, node_text, task_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.ports.store import Applied
+
+router = APIRouter(prefix=PREFIX, tags=["tasks"])
+structs = (TaskView, TaskPageView, StatsView, ExecutionsView, WhyView, ChangedView)
+
+
+class TaskPageQuery(TaskWhere):
+    # A query has only text: a number is written as one there.
+    limit: Annotated[int, Field(ge=1, le=PAGE_MOST, strict=False)] = PAGE_USUAL
+    cursor: str | None = Field(None, description="`next_cursor` of the page before.")
+
+
+class PriorityBody(Body):
+    priority: Annotated[int, Field(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
+
+
+class AssignBody(Body):
+    node: Annotated[Label, Field(description="The node's id, or its device id.")]
+
+
+@router.get("/tasks", responses={200: shows(TaskPageView, "Newest first.")})
+async def list_tasks(
+    query: Annotated[TaskPageQuery, Query()], services: TheServices, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Newest first. What no index knows (`q`, `type`, `queue`, `node`) is searched for a bounded way back per page."""
+    where = await query.resolved(services)
+    page = await services.store.find_tasks(where, query.limit, cursor_id(query.cursor), query.q)
+    return reply(TaskPageView(
+        [task_view(record) for record in page.tasks],
+        None if page.before is None else task_text(page.before),
+        None if page.searched_to is None else to_text(made_at(page.searched_to)),
+    ))  # fmt: skip
+
+
+@router.get("/tasks:stats", responses={200: shows(StatsView)})
+async def stats(
+    services: TheServices, project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Tasks by status, from counters: exact, and as quick with millions as with none."""
+    return reply(stats_view(await services.store.totals(project_id)))
+
+
+@router.get("/tasks/{task_id}", responses={200: shows(TaskView)})
+async def show(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    record = await known_task(services, task)
+    return reply(task_view(record, await services.store.executions(task)))
+
+
+@router.get("/tasks/{task_id}/executions", responses={200: shows(ExecutionsView, "Oldest first.")})
+async def executions(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    record = await known_task(services, task)
+    found = await services.store.executions(task)
+    return reply(ExecutionsView([execution_view(one, record.status) for one in found]))
+
+
+@router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})
+async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """Why a task is where it is: a sentence, and the same as data."""
+    return reply(why_view(task, await services.why.why(task)))
+
+
+@router.patch("/tasks/{task_id}", responses={200: shows(ChangedView)})
+async def change_priority(
+    task: TaskInPath, body: PriorityBody, request: Request, services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Change the priority of a task that has not ended."""
+    applied = await services.reprioritize.reprioritize([task], body.priority)
+    if task in applied.refused:
+        return refused(applied.refused[task])
+    await audited(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
+    return reply(changed_view(task, applied, priority=body.priority))
+
+
+@router.post(
+    "/tasks/{task_id}:cancel",
+    responses={200: shows(ChangedView, "Cancelled."), 202: shows(ChangedView, "Its node was asked to stop it.")},
+)
+async def cancel(
+    task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended."""
+    applied = await services.cancel.cancel([task])
+    if task in applied.refused:
+        return refused(applied.refused[task])
+    await audited(request, principal, "task.cancel", task_text(task))
+    is_requested = not applied.after[task].is_final
+    return reply(changed_view(task, applied, is_requested=is_requested), 202 if is_requested else 200)
+
+
+@router.post("/tasks/{task_id}:retry", responses={200: shows(ChangedView)})
+async def retry(
+    task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Open the next round of a task that has ended."""
+    return await _answer(request, principal, "task.retry", task, await services.retry.retry([task]))
+
+
+@router.post("/tasks/{task_id}:assign", responses={200: shows(ChangedView)})
+async def assign(
+    task: TaskInPath, body: AssignBody, request: Request, services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Give a pending task to a node of your choice, if it is one that could run it."""
+    await known_task(services, task)
+    node = await node_named(services.store, body.node)
+    if refusal := await services.assign.assign(task, node):
+        return refused(refusal)
+    await audited(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
+    return reply(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
+
+
+async def _answer(request: Request, principal: Principal, action: str, task: TaskId, applied: Applied) -> Response:
+    if task in applied.refused:
+        return refused(applied.refused[task])
+    await audited(request, principal, action, task_text(task))
+    return reply(changed_view(task, applied))
+
+
+async def known_task(services: Services, task: TaskId) -> TaskRecord:
+    record = (await services.store.tasks([task])).get(task)
+    if record is None:
+        raise NotFound(f"no task {task_text(task)}")
+    return record

@@ -1,0 +1,140 @@
+"""Tokens, for admins: made, listed, given another secret, revoked."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Path
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import Body, Name, Text
+from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services import TheServices
+from crawlfleet.api.views import Time
+from crawlfleet.control.tokens import USES_MAX, IssuedToken
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.principal import Principal, Role, TokenRecord
+
+router = APIRouter(prefix=PREFIX, tags=["tokens"])
+
+_SPAN = re.compile(r"(\d{1,9})([smhdw])")
+_UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_LONGEST_S = 10 * 366 * 86_400
+
+TokenInPath = Annotated[int, Path(ge=1, le=(1 << 63) - 1)]
+
+
+class TokenBody(Body):
+    role: Literal["viewer", "operator", "admin", "enrol"]
+    name: Annotated[Name, Field(min_length=1)] | None = None
+    uses: Annotated[int, Field(ge=1, le=USES_MAX)] | None = None
+    """How many nodes may join with it; only for `enrol`. null: any number."""
+    expires_in: Annotated[Text, Field(max_length=20, examples=["24h"])] | None = None
+    """A number with `s`, `m`, `h`, `d` or `w`. null: never."""
+
+
+class TokenView(msgspec.Struct, frozen=True):
+    id: int
+    role: str
+    name: str
+    is_usable: bool
+    created_at: Time
+    created_by: str
+    expires_at: Time | None
+    uses_left: int | None
+    last_used_at: Time | None
+    rotated_at: Time | None
+    revoked_at: Time | None
+
+
+class IssuedTokenView(msgspec.Struct, frozen=True):
+    token: str
+    """Told this once; only a hash of it is kept."""
+    id: int
+    role: str
+    name: str
+    expires_at: Time | None
+    uses_left: int | None
+
+
+class TokenList(msgspec.Struct, frozen=True):
+    tokens: list[TokenView]
+
+
+structs = (TokenView, IssuedTokenView, TokenList)
+
+
+@router.post("/tokens", status_code=201, responses={201: shows(IssuedTokenView, "Made.", Location="Where it is.")})
+async def create(
+    request: Request, body: TokenBody, services: TheServices, principal: Principal = allow(Role.ADMIN)
+) -> Response:
+    """Make a token. Its secret is in this answer and nowhere else."""
+    now = services.clock.now()
+    expires_at = None if body.expires_in is None else now + span_ms(body.expires_in, field="expires_in")
+    issued = await services.tokens.create(
+        Role.of_word(body.role), name=body.name or body.role, by=principal, expires_at=expires_at, uses=body.uses
+    )
+    made = issued.record
+    details = {"role": body.role, "name": made.name, "uses": body.uses, "expires_in": body.expires_in}
+    await audited(request, principal, "token.create", str(made.id), details)
+    return reply(_issued(issued), 201, {"Location": f"{PREFIX}/tokens/{made.id}"})
+
+
+@router.get("/tokens", responses={200: shows(TokenList)})
+async def list_tokens(services: TheServices, _: Principal = allow(Role.ADMIN)) -> Response:
+    """All of them, newest first, without their secrets."""
+    now = services.clock.now()
+    return reply(TokenList([_view(record, now) for record in await services.tokens.list()]))
+
+
+@router.delete("/tokens/{token_id}", status_code=204)
+async def revoke(
+    request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
+) -> Response:
+    """It stops within two seconds on every master. Doing it again changes nothing."""
+    await services.tokens.revoke(token_id)
+    await audited(request, principal, "token.revoke", str(token_id))
+    return nothing()
+
+
+@router.post("/tokens/{token_id}:rotate", responses={200: shows(IssuedTokenView)})
+async def rotate(
+    request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
+) -> Response:
+    """The same token under another secret; the old one is over."""
+    issued = await services.tokens.rotate(token_id, by=principal)
+    await audited(request, principal, "token.rotate", str(token_id))
+    return reply(_issued(issued))
+
+
+def span_ms(text: str, *, field: str) -> int:
+    """`90s`, `15m`, `24h`, `7d`, `2w`."""
+    found = _SPAN.fullmatch(text)
+    seconds = int(found[1]) * _UNIT_S[found[2]] if found and text.isascii() else 0
+    if not 0 < seconds <= _LONGEST_S:
+        raise InvalidInput("a number with s, m, h, d or w, such as 24h; at most ten years", field=field)
+    return seconds * 1000
+
+
+def _issued(issued: IssuedToken) -> IssuedTokenView:
+    made = issued.record
+    return IssuedTokenView(issued.secret, made.id, made.role.word, made.name, _text(made.expires_at), made.uses_left)
+
+
+def _view(record: TokenRecord, now: Instant) -> TokenView:
+    return TokenView(
+        record.id, record.role.word, record.name, record.is_usable(now), to_text(record.created_at),
+        record.created_by, _text(record.expires_at), record.uses_left, _text(record.last_used_at),
+        _text(record.rotated_at), _text(record.revoked_at),
+    )  # fmt: skip
+
+
+def _text(at: Instant | None) -> str | None:
+    return None if at is None else to_text(at)

@@ -1,0 +1,179 @@
+"""Clusters over HTTP: status, health, use, and configuration at run time."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from crawlfleet.model.status import NodeStatus
+from crawlfleet.scheduling import life
+from tests.api.kit import Site
+from tests.api.remote_node import RemoteNode
+
+CLUSTERS = "/api/v1/clusters"
+
+
+async def test_the_default_cluster_is_always_there(site: Site) -> None:
+    (cluster,) = (await site.get(CLUSTERS, role="viewer")).json["clusters"]
+    assert (cluster["name"], cluster["status"], cluster["health"], cluster["node_count"]) == (
+        "default", "active", "unknown", 0,
+    )  # fmt: skip
+    assert cluster["slots"] == {"total": 0, "used": 0}
+    assert set(cluster["nodes"]) == {"pending", "online", "maintenance", "offline", "unresponsive"}
+
+
+async def test_health_goes_by_the_share_of_usable_nodes(site: Site) -> None:
+    nodes = [await RemoteNode.online(site, name=f"n{n}", cluster="eu") for n in range(3)]
+    await RemoteNode.join(site, name="never came", cluster="eu")
+    path = f"{CLUSTERS}/eu"
+    shown = (await site.get(path)).json
+    assert (shown["health"], shown["nodes"]["online"], shown["nodes"]["pending"]) == ("healthy", 3, 1)
+    assert shown["slots"] == {"total": 15, "used": 0}
+    for node, health in zip(nodes, ["degraded", "unhealthy", "unhealthy"], strict=True):
+        await lose(site, node)
+        assert (await site.get(path)).json["health"] == health
+
+
+async def test_a_node_held_by_a_person_does_not_make_its_cluster_ill(site: Site) -> None:
+    first, _ = [await RemoteNode.online(site, name=name) for name in "ab"]
+    await site.post(f"/api/v1/nodes/{first.text}:drain")
+    shown = (await site.get(f"{CLUSTERS}/default")).json
+    assert (shown["health"], shown["nodes"]["maintenance"], shown["slots"]["total"]) == ("healthy", 1, 5)
+
+
+async def test_use_is_shown_by_node_and_by_project(site: Site) -> None:
+    node = await RemoteNode.online(site, resources={"cpu": 8, "memory_mb": 8192})
+    await site.submit(project_id="shop", min_resources={"cpu_cores": 2, "memory_mb": 1024})
+    await node.take()
+    await site.submit(project_id="news", min_resources={"cpu_cores": 1})
+    await node.take()
+    found = (await site.get(f"{CLUSTERS}/default/usage", role="viewer")).json
+    assert found["slots"] == {"total": 5, "used": 2}
+    assert found["reserved"] == {"cpu": 3, "memory_mb": 1024}
+    (shown,) = found["nodes"]
+    assert (shown["id"], shown["slots"], shown["declared"]) == (
+        node.text, {"total": 5, "used": 2}, {"cpu": 8, "memory_mb": 8192},
+    )  # fmt: skip
+    assert shown["reserved"] == found["reserved"]
+    assert shown["measured"]["cpu"] == 0
+    assert found["projects"] == [
+        {"project_id": "news", "running": 1, "reserved": {"cpu": 1}},
+        {"project_id": "shop", "running": 1, "reserved": {"cpu": 2, "memory_mb": 1024}},
+    ]
+
+
+async def test_a_cluster_is_made_and_changed_field_by_field(site: Site) -> None:
+    made = await site.send("PUT", f"{CLUSTERS}/eu", {"description": "Europe", "project": "shop"}, role="operator")
+    assert (made.status, made.json["status"], made.json["project"]) == (200, "active", "shop")
+    changed = (await site.send("PUT", f"{CLUSTERS}/eu", {"status": "maintenance"})).json
+    assert (changed["status"], changed["description"], changed["project"]) == ("maintenance", "Europe", "shop")
+    changed = (await site.send("PUT", f"{CLUSTERS}/eu", {"project": None})).json
+    assert (changed["project"], changed["description"]) == (None, "Europe")
+    assert ("operator", "cluster.put", "eu") in await site.audited()
+    assert (await site.send("PUT", f"{CLUSTERS}/eu", {}, role="viewer")).told[0] == 403
+
+
+async def test_an_inactive_cluster_gets_no_work(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    await site.send("PUT", f"{CLUSTERS}/default", {"status": "inactive"})
+    task = await site.submit()
+    why = (await site.get(f"/api/v1/tasks/{task}/why")).json
+    assert "inactive" in why["sentence"]
+    await site.send("PUT", f"{CLUSTERS}/default", {"status": "active"})
+    assert (await node.take()).task
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"status": "broken"}, "status"),
+        ({"status": 1}, "status"),
+        ({"project": ""}, "project"),
+        ({"description": "x" * 3_000}, "description"),
+        ({"name": "other"}, "name"),
+    ],
+)
+async def test_a_bad_change_is_told_what_is_wrong(site: Site, body: dict[str, Any], field: str) -> None:
+    assert (await site.send("PUT", f"{CLUSTERS}/eu", body)).told == (422, "invalid_input", field)
+    assert (await site.get(f"{CLUSTERS}/eu")).told[:2] == (404, "not_found")
+
+
+async def test_an_unknown_cluster_is_not_found(site: Site) -> None:
+    for path in ("", "/usage", "/config", "/config/history"):
+        assert (await site.get(f"{CLUSTERS}/nowhere{path}")).told[:2] == (404, "not_found")
+    assert (await site.send("PUT", f"{CLUSTERS}/nowhere/config", {"values": {}})).told[:2] == (404, "not_found")
+
+
+# -- configuration
+
+
+async def test_configuration_has_versions_and_says_who_changed_what(site: Site) -> None:
+    path = f"{CLUSTERS}/default/config"
+    before = await site.get(path, role="viewer")
+    assert (before.json["version"], before.json["values"], before.headers["ETag"]) == (0, {}, '"0"')
+    assert before.json["effective"]["max_retries"] == 3
+    done = await site.send("PUT", path, {"values": {"max_retries": 5}})
+    assert (done.status, done.json["version"], done.headers["ETag"]) == (200, 1, '"1"')
+    await site.send("PUT", path, {"values": {"strategy": "least_loaded"}})
+    now = (await site.get(path)).json
+    assert (now["version"], now["values"], now["changed_by"]) == (2, {"strategy": "least_loaded"}, "the admin")
+    assert (now["effective"]["max_retries"], now["effective"]["strategy"]) == (3, "least_loaded")
+    history = (await site.get(f"{path}/history", role="viewer")).json["versions"]
+    assert [one["version"] for one in history] == [2, 1]
+    assert history[1]["values"] == {"max_retries": 5}
+    assert all(one["changed_at"].endswith("Z") for one in history)
+    assert ("admin", "cluster.configure", "default") in await site.audited()
+
+
+@pytest.mark.parametrize("is_header", [True, False])
+async def test_a_change_on_top_of_an_older_version_is_refused(site: Site, is_header: bool) -> None:
+    path = f"{CLUSTERS}/default/config"
+
+    async def put(version: int, retries: int) -> Any:
+        body: dict[str, Any] = {"values": {"max_retries": retries}}
+        if is_header:
+            return await site.send("PUT", path, body, headers={"If-Match": f'"{version}"'})
+        return await site.send("PUT", path, body | {"expected_version": version})
+
+    assert (await put(0, 1)).status == 200
+    assert (await put(0, 2)).told[:2] == (409, "conflict")
+    assert (await put(1, 3)).status == 200
+    assert (await site.get(path)).json["values"] == {"max_retries": 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "field"),
+    [
+        ({}, {}, "values"),
+        ({"values": []}, {}, "values"),
+        ({"values": {"colour": "red"}}, {}, "colour"),
+        ({"values": {"max_retries": -1}}, {}, "max_retries"),
+        ({"values": {"strategy": "luck"}}, {}, "strategy"),
+        ({"values": {}, "expected_version": "1"}, {}, "expected_version"),
+        ({"values": {}, "expected_version": 1}, {"If-Match": '"0"'}, "expected_version"),
+        ({"values": {}}, {"If-Match": "newest"}, "If-Match"),
+    ],
+)
+async def test_a_bad_configuration_changes_nothing(
+    site: Site, body: dict[str, Any], headers: dict[str, str], field: str
+) -> None:
+    path = f"{CLUSTERS}/default/config"
+    assert (await site.send("PUT", path, body, headers=headers)).told == (422, "invalid_input", field)
+    assert (await site.get(path)).json["version"] == 0
+
+
+async def test_only_an_admin_configures(site: Site) -> None:
+    answer = await site.send("PUT", f"{CLUSTERS}/default/config", {"values": {}}, role="operator")
+    assert answer.told == (403, "not_allowed", "Authorization")
+
+
+async def test_a_cluster_of_a_node_can_be_configured(site: Site) -> None:
+    await RemoteNode.join(site, cluster="asia")
+    assert (await site.send("PUT", f"{CLUSTERS}/asia/config", {"values": {"slots": 3}})).status == 200
+
+
+async def lose(site: Site, node: RemoteNode) -> None:
+    """As the reaper does, without the wait."""
+    now = site.master.clock.now()
+    decide = life.lose("its node was lost", now, Random(1))
+    await site.store.end_session(node.id, node.session, NodeStatus.UNRESPONSIVE, decide, now)

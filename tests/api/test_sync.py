@@ -1,0 +1,140 @@
+"""The node protocol over HTTP: sessions, syncs, long polls, and who may speak for whom."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawlfleet.api.app import create_app
+from crawlfleet.model.execution import End
+from crawlfleet.wire.sync import OpenUp, OutcomeBody, SyncDown, SyncUp, SyncVerdict
+from tests.api.kit import PATIENCE_S, Site, serving
+from tests.api.remote_node import RemoteNode
+
+
+async def test_a_task_goes_out_and_its_outcome_comes_back(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    task = await site.submit(parameters={"n": 1})
+    one = await node.take()
+    assert (one.task_type, bytes(one.parameters)) == ("echo", b'{"n": 1}')
+    down = await node.finish(one, {"items": 0})
+    assert down.acknowledged == [one.execution]
+    assert (await site.task(task))["status"] == "completed"
+
+
+async def test_opening_tells_session_lease_and_pace(site: Site) -> None:
+    node = await RemoteNode.join(site)
+    down = await node.open()
+    assert (down.session, down.is_open, down.lease_ms) == (1, True, 9_000)
+    assert 0 < down.sync_ms <= 3_000
+
+
+async def test_a_sync_is_parked_until_there_is_something_to_say(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    parked = asyncio.create_task(node.sync(wait_ms=2_000))
+    slots = await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})
+    assert slots.status == 200
+    assert (await parked).slots == 3
+
+
+async def test_a_session_that_is_over_is_told_so(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    old = node.up()
+    await node.open()
+    answer = await node.call("sync", old)
+    assert msgspec.json.decode(answer.content, type=SyncDown).verdict is SyncVerdict.SESSION_ENDED
+
+
+async def test_the_device_id_serves_in_place_of_the_id(site: Site) -> None:
+    node = await RemoteNode.join(site, device_id="worker-001")
+    node.text = "worker-001"
+    assert (await node.open()).session == 1
+    assert (await node.sync()).verdict is SyncVerdict.OK
+
+
+async def test_only_the_node_itself_syncs(site: Site) -> None:
+    mine, other = await RemoteNode.online(site, name="mine"), await RemoteNode.online(site, name="other")
+    for verb in ("open", "sync"):
+        answer = await site.post(f"/api/v1/nodes/{other.text}:{verb}", [other.id], token=mine.secret)
+        assert answer.told == (403, "not_allowed", "Authorization")
+        assert ("node", f"node.{verb}.refused", other.text) in await site.audited()
+    for role in ("admin", "operator", "viewer", "enrol"):
+        answer = await mine.call("sync", mine.up(), token=site.tokens[role])
+        assert answer.told == (403, "not_allowed", "Authorization")
+    assert (await other.sync()).verdict is SyncVerdict.OK, "nobody ended its session"
+
+
+async def test_a_body_for_another_node_than_the_path_is_refused(site: Site) -> None:
+    mine, other = await RemoteNode.online(site, name="mine"), await RemoteNode.online(site, name="other")
+    answer = await mine.call("sync", SyncUp(other.id, other.session, 99, 0, []))
+    assert answer.told == (422, "invalid_input", "node")
+    answer = await mine.call("open", OpenUp(other.id, other.secret))
+    assert answer.told == (422, "invalid_input", "node")
+    assert (await other.sync()).verdict is SyncVerdict.OK
+
+
+async def test_an_outcome_for_another_nodes_execution_is_stale(site: Site) -> None:
+    holder = await RemoteNode.online(site, name="holder")
+    task = await site.submit()
+    one = await holder.take()
+    thief = await RemoteNode.online(site, name="thief")
+    await thief.sync(outcomes=[OutcomeBody(one.task, one.execution, int(End.COMPLETED))])
+    assert (await site.task(task))["status"] in {"assigned", "processing"}
+    await holder.finish(one)
+    assert (await site.task(task))["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"{}", b"[]", b"[1]", b'["a", 1, 1, 1, []]', b"\xff", b"[" * 9_999]
+)
+@pytest.mark.parametrize("verb", ["open", "sync"])
+async def test_what_is_no_message_is_refused(site: Site, verb: str, body: bytes) -> None:
+    node = await RemoteNode.online(site)
+    answer = await node.call(verb, body)
+    assert answer.told[:2] == (422, "invalid_input")
+    assert answer.told[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"number": 1 << 70}, None),
+        ({"number": -1}, "number"),
+        ({"held": [0] * 30_000}, "held"),
+        ({"session": "x"}, None),
+    ],
+)
+async def test_a_message_out_of_bounds_is_refused(site: Site, change: dict[str, Any], field: str | None) -> None:
+    node = await RemoteNode.online(site)
+    up = {"session": node.session, "number": 2, "wait_ms": 0, "held": []} | change
+    answer = await node.call("sync", [node.id, *up.values()])
+    assert answer.told[:2] == (422, "invalid_input")
+    assert field in (None, answer.told[2])
+
+
+async def test_a_wrong_secret_in_the_message_opens_nothing(site: Site) -> None:
+    node = await RemoteNode.join(site)
+    answer = await node.call("open", OpenUp(node.id, "0" * 64))
+    assert answer.told[:2] == (403, "not_allowed")
+    assert not (await site.get(f"/api/v1/nodes/{node.text}")).json["is_connected"]
+
+
+async def test_a_master_that_stops_answers_parked_polls_at_once(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    app = create_app(site.master)
+    async with serving(app) as url:
+        node.site = Site(site.master, url, site.tokens, site._session)
+        await node.sync()
+        parked = asyncio.create_task(node.sync(wait_ms=2_000))
+
+        async def is_parked() -> bool:
+            return bool(site.master.sync._parked)
+
+        await site.until(is_parked)
+        app.state.stopping.set()
+        down = await asyncio.wait_for(parked, PATIENCE_S)
+        assert down == SyncDown(SyncVerdict.OK)
+        began = asyncio.get_running_loop().time()
+        assert (await node.sync(wait_ms=2_000)).verdict is SyncVerdict.OK
+        assert asyncio.get_running_loop().time() - began < 1.5, "nobody is parked any more"
