@@ -37,6 +37,11 @@ need "Python 3.11 or newer (looked at: $PYTHON)" has_python "name another one: m
 need "Python's venv module" has_venv "apt-get install python3-venv" python3-venv
 need "SQLite 3.35 or newer in Python's sqlite3 module" has_sqlite "use a Python built against a newer SQLite"
 
+if [[ ${BENCH:-} == true ]]; then
+  has_wrk() { command -v wrk >/dev/null; }
+  need "wrk, which drives single submits in the benchmark" has_wrk "apt-get install wrk" wrk
+fi
+
 if ((${#missing[@]} == 0)); then
   exit 0
 fi

@@ -1,17 +1,58 @@
-"""The `crawlfleet` command: the root to which every noun's commands are added."""
+"""The `crawlfleet` command: the root to which every noun's commands are added.
+
+Each module imports only what its options need; clients, settings and servers are imported inside the commands, so
+that `--help` is quick.
+"""
+
+from __future__ import annotations
 
 from typing import Annotated
 
 import typer
 
 import crawlfleet
+from crawlfleet.cli import (
+    config,
+    dead_letter,
+    demo,
+    distribute,
+    init,
+    master,
+    node,
+    queue,
+    standalone,
+    status,
+    submit_task,
+    task_changes,
+    token,
+    worker,
+)
+from crawlfleet.cli.exits import RootGroup
 
 HELP = """Manage a fleet of crawler nodes: submit tasks, see where they run, and why one waits.
 
-Example: crawlfleet --version
+\b
+Examples:
+  crawlfleet demo
+  crawlfleet standalone
+  crawlfleet task submit echo --params '{"hello": "world"}' --wait
+
+Exit codes: 0 done, 1 failed, 2 wrong option or setting, 3 not found, 4 a task did not complete, 130 interrupted.
 """
 
-app = typer.Typer(name="crawlfleet", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="crawlfleet", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, cls=RootGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+for single in (demo, standalone, master, worker, distribute, init, status, submit_task):
+    single.add_to(app)
+app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
+app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, remove.")
+app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
+app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume.")
+app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
+app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -1,0 +1,223 @@
+"""Writes what the client need not have written by hand: its models from the API's OpenAPI document, and its blocking
+face from the async one. `--check` only says whether the files are as they should be.
+
+    python scripts/generate_client.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+ROOT = Path(__file__).resolve().parent.parent
+CLIENT = ROOT / "src" / "crawlfleet" / "client"
+NOUNS = ("tasks", "results", "nodes", "clusters", "dead_letters", "queues", "tokens", "events")
+"""Files of the async client whose methods the blocking one has too."""
+
+_BY_HAND = {"BatchAnswer"}
+"""A list of two kinds of objects without a tag between them: the client tells them apart itself."""
+
+_MODELS_HEAD = '''\
+"""The answers of the API. Written by scripts/generate_client.py from its OpenAPI document; do not edit."""
+
+# ruff: noqa
+# mypy: disable-error-code="type-arg"
+'''
+_BLOCKING_HEAD = '''\
+"""The blocking face of the client. Written by scripts/generate_client.py from the async one: do not edit."""
+
+# ruff: noqa
+from __future__ import annotations
+
+{imports}
+
+
+class Client(Background):
+    """Call an installation from code that knows nothing of asyncio: the methods of `AsyncClient`, each of which
+    returns when it is done. One thread with one event loop serves all of them."""
+'''
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 when a file is out of date")
+    is_check = parser.parse_args().check
+    stale = []
+    for path, made in {CLIENT / "models.py": models_text(), CLIENT / "blocking.py": blocking_text()}.items():
+        text = formatted(made, path)
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            stale.append(path)
+            if not is_check:
+                path.write_text(text, encoding="utf-8")
+                print(f"wrote {path.relative_to(ROOT)}")
+    if stale and is_check:
+        print("out of date: " + ", ".join(str(path.relative_to(ROOT)) for path in stale), file=sys.stderr)
+        return 1
+    return 0
+
+
+def formatted(text: str, path: Path) -> str:
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(path), "-"]
+    return subprocess.run(command, input=text, capture_output=True, check=True, text=True, cwd=ROOT).stdout
+
+
+def openapi_document() -> dict[str, Any]:
+    from crawlfleet.api.app import create_app
+    from crawlfleet.ports.clock import SystemClock
+
+    # The document says what the routes are, not what they do: nothing behind them is touched.
+    services: Any = SimpleNamespace(clock=SystemClock())
+    return create_app(services).openapi()
+
+
+def models_text() -> str:
+    """Structs of the schemas that answers refer to; what goes in is written by callers as plain mappings."""
+    document = openapi_document()
+    schemas = document["components"]["schemas"]
+    wanted = _reachable(schemas, _answers(document)) - _BY_HAND
+    slim = {
+        "openapi": "3.1.0", "info": {"title": "crawlfleet", "version": "0"}, "paths": {},
+        "components": {"schemas": {name: _without_bounds(schemas[name]) for name in sorted(wanted)}},
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "openapi.json"), Path(folder, "models.py")
+        source.write_text(json.dumps(slim), encoding="utf-8")
+        subprocess.run(
+            [
+                sys.executable, "-m", "datamodel_code_generator", "--input", source, "--input-file-type", "openapi",
+                "--output", target, "--output-model-type", "msgspec.Struct", "--target-python-version", "3.11",
+                "--use-standard-collections", "--use-union-operator", "--use-annotated", "--disable-timestamp",
+                "--enum-field-as-literal", "all", "--use-schema-description", "--use-field-description",
+                "--output-datetime-class", "datetime", "--use-title-as-name", "--disable-future-imports",
+                "--custom-file-header", _MODELS_HEAD, "--formatters", "builtin",
+            ],
+            check=True, stdin=subprocess.DEVNULL, cwd=folder,
+        )  # fmt: skip
+        return _finished(target.read_text(encoding="utf-8"))
+
+
+def _finished(text: str) -> str:
+    """A field that an answer may leave out is None then: one way of not being there is enough."""
+    text = re.sub(r": (.+?) \| None \| UnsetType = UNSET", r": \1 | None = None", text)
+    text = re.sub(r": (.+?) \| UnsetType = UNSET", r": \1 | None = None", text)
+    text = text.replace(" | UnsetType = ", " = ").replace("(Struct):", "(Struct, frozen=True, kw_only=True):")
+    return re.sub(r"from msgspec import .*", _import_of, text, count=1)
+
+
+def _import_of(line: re.Match[str]) -> str:
+    left = [name for name in line[0].removeprefix("from msgspec import ").split(", ") if "nset" not in name.lower()]
+    return f"from msgspec import {', '.join(left)}"
+
+
+def _answers(document: dict[str, Any]) -> set[str]:
+    """Names of the schemas in good answers."""
+    found: set[str] = set()
+    for item in document["paths"].values():
+        for operation in item.values():
+            for status, answer in operation.get("responses", {}).items():
+                if status.startswith("2"):
+                    found |= _references(answer)
+    return found
+
+
+def _reachable(schemas: dict[str, Any], names: set[str]) -> set[str]:
+    found: set[str] = set()
+    while names:
+        found |= names
+        names = set().union(*(_references(schemas[name]) for name in names)) - found
+    return found
+
+
+def _references(node: object) -> set[str]:
+    if isinstance(node, dict):
+        own = {str(node["$ref"]).rpartition("/")[2]} if "/schemas/" in str(node.get("$ref", "")) else set()
+        return own.union(*(_references(value) for value in node.values()))
+    if isinstance(node, list):
+        return set[str]().union(*(_references(value) for value in node))
+    return set()
+
+
+_BOUNDS = frozenset({
+    "enum", "const", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "maxProperties", "pattern",
+})  # fmt: skip
+
+
+def _without_bounds(schema: Any) -> Any:
+    """Bounds and choices bind those who send; whoever reads an answer of a newer master takes it as it is."""
+    if isinstance(schema, list):
+        return [_without_bounds(value) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # An empty text is no instant, though it may stand for one in the schema's defaults.
+    dropped = _BOUNDS | {"default"} if schema.get("default") == "" else _BOUNDS
+    kept = {key: value for key, value in schema.items() if key not in dropped}
+    if "enum" in schema:
+        kept["type"] = "string"
+    properties = {name: _without_bounds(inner) for name, inner in kept.pop("properties", {}).items()}
+    rest = {key: _without_bounds(value) for key, value in kept.items()}
+    return {**rest, "properties": properties} if properties else rest
+
+
+def blocking_text() -> str:
+    imports: dict[str, set[str]] = {"crawlfleet.client.background": {"Background"}}
+    methods: list[str] = []
+    for noun in NOUNS:
+        tree = ast.parse((CLIENT / f"{noun}.py").read_text(encoding="utf-8"))
+        names: set[str] = set()
+        for method in _public_methods(tree):
+            methods.append(_blocking_method(method))
+            head = (method.args, cast("ast.expr", method.returns), *method.decorator_list)
+            names |= {node.id for top in head for node in ast.walk(top) if isinstance(node, ast.Name)}
+        _add_imports(tree, names, imports)
+    text = "\n\n".join(methods)
+    if "Iterator[" in text:
+        imports.setdefault("collections.abc", set()).add("Iterator")
+    lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imports.items()) if names]
+    return _BLOCKING_HEAD.format(imports="\n".join(lines)) + "\n" + text + "\n"
+
+
+def _public_methods(tree: ast.Module) -> list[ast.AsyncFunctionDef | ast.FunctionDef]:
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith("Calls")]
+    return [
+        method
+        for cls in classes
+        for method in cls.body
+        if isinstance(method, ast.AsyncFunctionDef | ast.FunctionDef) and not method.name.startswith("_")
+    ]
+
+
+def _blocking_method(method: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
+    returned = ast.unparse(cast("ast.expr", method.returns))
+    is_stream = returned.startswith("AsyncIterator[")
+    names = [argument.arg for argument in (*method.args.posonlyargs, *method.args.args)][1:]
+    passed = [*names, *(f"{argument.arg}={argument.arg}" for argument in method.args.kwonlyargs)]
+    if method.args.kwarg:
+        passed.append(f"**{method.args.kwarg.arg}")
+    call = f"self._client.{method.name}({', '.join(passed)})"
+    decorators = "".join(f"    @{ast.unparse(decorator)}\n" for decorator in method.decorator_list)
+    arguments = ast.unparse(method.args)
+    head = f"    def {method.name}({arguments}) -> {returned.replace('AsyncIterator', 'Iterator')}:"
+    if decorators:
+        return f"{decorators}{head} ..."
+    about = ast.get_docstring(method, clean=False)
+    doc = f'\n        """{about}"""' if about else ""
+    return f"{head}{doc}\n        return self.{'_each' if is_stream else '_done'}({call})"
+
+
+def _add_imports(tree: ast.Module, names: set[str], imports: dict[str, set[str]]) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module not in (None, "__future__"):
+            used = {alias.name for alias in node.names} & names - {"AsyncIterator"}
+            imports.setdefault(str(node.module), set()).update(used)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,5 @@
+"""`python -m crawlfleet.cli`."""
+
+from crawlfleet.cli.app import main
+
+main()

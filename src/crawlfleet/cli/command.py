@@ -1,0 +1,115 @@
+"""How a command is declared: its help always ends in examples, it always takes --json, and one that calls a master
+always takes --url, --token, --data-dir and --ca-file."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crawlfleet.cli.output import Output
+
+if TYPE_CHECKING:
+    from crawlfleet.client import Client
+
+Command = Callable[..., None]
+
+_PANEL = "Which master"
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+_COMMON: dict[str, Any] = {
+    "url": Annotated[
+        str | None, typer.Option("--url", help="A master's address (or CRAWLFLEET_URL).", rich_help_panel=_PANEL)
+    ],
+    "token": Annotated[
+        str | None, typer.Option("--token", help="Your token (or CRAWLFLEET_TOKEN).", rich_help_panel=_PANEL)
+    ],
+    "data_dir": Annotated[
+        Path | None,
+        typer.Option(
+            "--data-dir",
+            help="An installation on this machine, whose address and token to use (or CRAWLFLEET_DATA_DIR).",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+    "ca_file": Annotated[
+        Path | None,
+        typer.Option("--ca-file", help="Certificates (PEM) to trust (or CRAWLFLEET_CA_FILE).", rich_help_panel=_PANEL),
+    ],
+}
+
+
+class Call:
+    """A command's way to the master and to the person."""
+
+    def __init__(self, out: Output, flags: dict[str, object]) -> None:
+        self.out = out
+        self._flags = flags
+
+    @functools.cached_property
+    def client(self) -> Client:
+        # Loaded when the first call is made: --help and a wrong option should not wait for an HTTP library.
+        from crawlfleet.client import Client
+        from crawlfleet.client.endpoint import find_endpoint
+        from crawlfleet.settings.client import ClientSettings
+        from crawlfleet.settings.loading import load
+
+        file = os.environ.get("CRAWLFLEET_CONFIG")
+        settings = load(ClientSettings, Path(file) if file else None, os.environ, self._flags).settings
+        found = find_endpoint(settings.url, settings.token, settings.data_dir)
+        return Client(found.url, found.token, ca_file=settings.ca_file)
+
+    def close(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+
+
+def command(app: typer.Typer, name: str, *examples: str, **options: Any) -> Callable[[Command], Command]:
+    """A command that needs no master. It takes `json` itself."""
+
+    def declare(function: Command) -> Command:
+        _register(app, name, function, function.__doc__ or "", examples, options)
+        return function
+
+    return declare
+
+
+def api_command(app: typer.Typer, name: str, *examples: str, **options: Any) -> Callable[[Command], Command]:
+    """A command that calls a master: the function gets a `Call` first, and is spared the common options."""
+
+    def declare(function: Command) -> Command:
+        signature = inspect.signature(function, eval_str=True)
+
+        def run(json: bool, url: object, token: object, data_dir: object, ca_file: object, **given: Any) -> None:
+            flags = {"--url": url, "--token": token, "--data-dir": data_dir, "--ca-file": ca_file}
+            call = Call(Output(is_json=json), flags)
+            try:
+                function(call, **given)
+            finally:
+                call.close()
+
+        own = list(signature.parameters.values())[1:]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        common = [inspect.Parameter(key, keyword, default=None, annotation=kind) for key, kind in _COMMON.items()]
+        as_json = inspect.Parameter("json", keyword, default=False, annotation=JsonOption)
+        parameters = [*(part.replace(kind=keyword) for part in own), as_json, *common]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {part.name: part.annotation for part in parameters}
+        run.__name__ = function.__name__
+        _register(app, name, run, function.__doc__ or "", examples, options)
+        return function
+
+    return declare
+
+
+def _register(
+    app: typer.Typer, name: str, function: Command, about: str, examples: tuple[str, ...], options: dict[str, Any]
+) -> None:
+    lines = "\n".join(f"  {example}" for example in examples)
+    text = f"{inspect.cleandoc(about)}\n\n\b\nExamples:\n{lines}\n"
+    # A square bracket in an example is a bracket, not markup.
+    app.command(name, help=text.replace("[", "\\["), **options)(function)

@@ -1,0 +1,102 @@
+"""`crawlfleet dead-letter`: tasks that were given up, and what to do with them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from crawlfleet.cli.command import Call, api_command
+from crawlfleet.cli.exits import Complaint, usage_error
+from crawlfleet.cli.output import plain
+
+app = typer.Typer(no_args_is_help=True)
+
+TaskId = Annotated[str, typer.Argument(help="The task's id.", show_default=False)]
+CauseOption = Annotated[str | None, typer.Option("--cause", help="Only of this cause.")]
+ProjectOption = Annotated[str | None, typer.Option("--project", help="Only of this project.")]
+
+
+@api_command(app, "list", "crawlfleet dead-letter list", "crawlfleet dead-letter list --project shop --json")
+def list_letters(
+    call: Call,
+    cause: CauseOption = None,
+    project: ProjectOption = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
+) -> None:
+    """List dead letters, newest first."""
+    letters = list(call.client.dead_letters(cause=cause, project_id=project, limit=limit))
+    if call.out.is_json:
+        call.out.json({"dead_letters": letters})
+        return
+    call.out.table(
+        ("TASK", "TYPE", "PROJECT", "SINCE", "CAUSE"),
+        [(one.task_id, one.task_type, one.project_id, one.buried_at, one.cause) for one in letters],
+        empty="no dead letters",
+    )
+
+
+@api_command(app, "groups", "crawlfleet dead-letter groups")
+def groups(call: Call, project: ProjectOption = None) -> None:
+    """Group dead letters by cause, the most frequent first."""
+    found = call.client.dead_letter_groups(project_id=project)
+    if call.out.is_json:
+        call.out.json({"groups": found})
+        return
+    call.out.table(
+        ("COUNT", "NEWEST", "EXAMPLE", "CAUSE"),
+        [(one.count, one.newest_at, one.example, one.cause) for one in found],
+        empty="no dead letters",
+    )
+
+
+@api_command(app, "show", "crawlfleet dead-letter show task-0123456789abcdef")
+def show(call: Call, task_id: TaskId) -> None:
+    """Show a dead letter with its task and every execution it had."""
+    found = call.client.dead_letter(task_id)
+    if call.out.is_json:
+        call.out.json(found)
+        return
+    call.out.record(plain(found.dead_letter))
+    call.out.record({"parameters": found.task.parameters})
+    call.out.text("")
+    call.out.table(
+        ("EXECUTION", "STATUS", "NODE", "ENDED", "ERROR"),
+        [(one.id, one.status, one.node_id, one.end_time, one.error and one.error.message) for one in found.executions],
+    )
+
+
+@api_command(
+    app,
+    "replay",
+    "crawlfleet dead-letter replay task-0123456789abcdef",
+    'crawlfleet dead-letter replay --cause "network: connection refused"',
+)
+def replay(
+    call: Call,
+    task_ids: Annotated[list[str] | None, typer.Argument(help="Ids of tasks; or choose by --cause.")] = None,
+    cause: CauseOption = None,
+) -> None:
+    """Give dead letters another round, by id or by cause."""
+    if bool(task_ids) == (cause is not None):
+        usage_error("name either tasks or --cause", "crawlfleet dead-letter groups lists the causes")
+    done = call.client.replay_many(ids=task_ids, cause=cause) if task_ids else call.client.replay_many(cause=cause)
+    if call.out.is_json:
+        call.out.json(done)
+    else:
+        call.out.text(f"{done.changed} tasks open again" + (f", {done.refused} refused" if done.refused else ""))
+        for refusal in done.refusals[:10]:
+            call.out.note(f"{refusal.id}: {refusal.detail}")
+    if done.refused and not done.changed:
+        raise Complaint("no task was changed")
+
+
+@api_command(app, "drop", "crawlfleet dead-letter drop task-0123456789abcdef")
+def drop(call: Call, task_ids: Annotated[list[str], typer.Argument(help="Ids of tasks.", show_default=False)]) -> None:
+    """Forget dead letters, with their tasks and all of their history."""
+    for task_id in task_ids:
+        call.client.drop_dead_letter(task_id)
+        if not call.out.is_json:
+            call.out.text(f"{task_id}: dropped")
+    if call.out.is_json:
+        call.out.json({"dropped": task_ids})

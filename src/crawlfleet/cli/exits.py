@@ -1,0 +1,73 @@
+"""Exit codes, and how an error is told: what went wrong, then a hint, on standard error."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from crawlfleet.errors import ConfigError, CrawlfleetError
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    """A wrong option or setting."""
+    NOT_FOUND = 3
+    TASK_NOT_COMPLETED = 4
+    """A task that was waited for ended in another way than completed."""
+    INTERRUPTED = 130
+
+
+class Complaint(CrawlfleetError):
+    """Something a command itself has to say, with the exit code for it."""
+
+    def __init__(self, detail: str, code: ExitCode = ExitCode.FAILURE, hint: str | None = None) -> None:
+        super().__init__(detail)
+        self.exit_code = code
+        self.hint = hint
+
+
+class RootGroup(TyperGroup):
+    """Every command runs inside this one, so every error of ours is told in one way."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CrawlfleetError as exc:
+            tell(exc)
+            raise typer.Exit(exit_code_of(exc)) from exc
+
+
+def tell(exc: CrawlfleetError) -> None:
+    talk(f"error: {exc}")
+    if hint := getattr(exc, "hint", None) or _HINTS.get(exc.code):
+        talk(f"hint: {hint}")
+
+
+def exit_code_of(exc: CrawlfleetError) -> ExitCode:
+    if isinstance(exc, Complaint):
+        return exc.exit_code
+    if isinstance(exc, ConfigError):
+        return ExitCode.USAGE
+    if getattr(exc, "status", exc.http_status) == 404:
+        return ExitCode.NOT_FOUND
+    return ExitCode.FAILURE
+
+
+def talk(text: str) -> None:
+    """To the person, not to the program that reads standard output."""
+    sys.stderr.write(f"{text}\n")
+
+
+def usage_error(detail: str, hint: str | None = None) -> NoReturn:
+    raise Complaint(detail, ExitCode.USAGE, hint)
+
+
+_HINTS = {
+    "unreachable": "is the master running? crawlfleet standalone starts one; --url names another",
+}

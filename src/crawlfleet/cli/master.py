@@ -1,0 +1,57 @@
+"""`crawlfleet master`: one of any number of equal masters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crawlfleet.cli import starting
+from crawlfleet.cli.command import command
+
+
+def add_to(app: typer.Typer) -> None:
+    command(
+        app,
+        "master",
+        "crawlfleet master --host 0.0.0.0 --port 8000 --data-dir /var/lib/crawlfleet",
+        "crawlfleet master --store postgresql://fleet@db/fleet --broker redis://cache:6379/0",
+        "crawlfleet master --config master.toml",
+    )(master)
+
+
+def master(
+    host: starting.HostOption = None,
+    port: starting.PortOption = None,
+    data_dir: starting.DataDirOption = None,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", help="sqlite:///FILE or postgresql://...; a file in the data dir if not given."),
+    ] = None,
+    broker: Annotated[str | None, typer.Option("--broker", help="memory: (if not given) or redis://...")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The name of this master.")] = None,
+    allow_host: starting.AllowHostOption = None,
+    allowed_network: Annotated[
+        list[str] | None,
+        typer.Option("--allowed-network", help="An address range that may call, such as 10.0.0.0/8. May be repeated."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", help="A certificate (PEM), to speak HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="The key of the certificate (PEM).")] = None,
+    config: starting.ConfigOption = None,
+    log_level: starting.LogLevelOption = None,
+    json: starting.JsonLogOption = False,
+) -> None:
+    """Start a master: the API, the queue and the scheduling, without agents of its own.
+
+    When it creates the installation it writes DATA_DIR/admin.token. A second master needs only the same store.
+    """
+    from crawlfleet.settings.master import MasterSettings
+
+    flags = {
+        "--host": host, "--port": port, "--data-dir": data_dir, "--store": store, "--broker": broker, "--name": name,
+        "--allow-host": starting.joined(allow_host), "--allowed-network": starting.joined(allowed_network),
+        "--tls-cert": tls_cert, "--tls-key": tls_key, "--log-level": log_level,
+        "log_format": starting.log_format(json),
+    }  # fmt: skip
+    starting.start_master(starting.load_settings(MasterSettings, config, flags).settings)

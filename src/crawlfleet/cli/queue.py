@@ -1,0 +1,49 @@
+"""`crawlfleet queue`: paused and resumed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crawlfleet.cli.command import Call, api_command
+
+if TYPE_CHECKING:
+    from crawlfleet.client.models import QueueState
+
+app = typer.Typer(no_args_is_help=True)
+
+QueueName = Annotated[str, typer.Argument(help="The queue's name.")]
+
+
+@api_command(app, "list", "crawlfleet queue list")
+def list_queues(call: Call) -> None:
+    """List the queues that have pending tasks or are paused."""
+    queues = call.client.queues()
+    if call.out.is_json:
+        call.out.json({"queues": queues})
+        return
+    call.out.table(
+        ("QUEUE", "STATE", "PENDING TASKS"),
+        [(queue.name, "paused" if queue.is_paused else "open", queue.has_pending) for queue in queues],
+    )
+
+
+@api_command(app, "pause", "crawlfleet queue pause default")
+def pause(call: Call, name: QueueName) -> None:
+    """Pause a queue: its tasks are kept and not placed; what runs goes on."""
+    _tell(call, call.client.pause(name))
+
+
+@api_command(app, "resume", "crawlfleet queue resume default")
+def resume(call: Call, name: QueueName) -> None:
+    """Resume a paused queue."""
+    _tell(call, call.client.resume(name))
+
+
+def _tell(call: Call, state: QueueState) -> None:
+    if call.out.is_json:
+        call.out.json(state)
+    else:
+        already = "" if state.has_changed else " already"
+        call.out.text(f"{state.name}:{already} {'paused' if state.is_paused else 'open'}")

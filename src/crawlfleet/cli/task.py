@@ -1,0 +1,226 @@
+"""`crawlfleet task`: submit, look, wait, change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crawlfleet.cli import values
+from crawlfleet.cli.command import Call, api_command
+from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
+from crawlfleet.cli.output import plain
+from crawlfleet.cli.watching import failed_message, watch_tasks
+
+if TYPE_CHECKING:
+    from crawlfleet.client.models import TaskView
+
+app = typer.Typer(no_args_is_help=True)
+
+TaskId = Annotated[str, typer.Argument(help="A task's id.", show_default=False)]
+TaskIds = Annotated[list[str], typer.Argument(help="Ids of tasks.", show_default=False)]
+SomeTaskIds = Annotated[list[str] | None, typer.Argument(help="Ids of tasks; or choose by the filters.")]
+PriorityOption = Annotated[str, typer.Option("--priority", help="1 to 10, or high, normal, low.")]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Wait for the end; exit code 4 unless completed.")]
+TimeoutOption = Annotated[float | None, typer.Option("--timeout", help="Seconds to wait at most.", min=0)]
+ProjectOption = Annotated[str | None, typer.Option("--project", help="Only of this project.")]
+StatusOption = Annotated[str | None, typer.Option("--status", help="Only these, with commas between them.")]
+TypeOption = Annotated[str | None, typer.Option("--type", help="Only of this task type.")]
+NodeOption = Annotated[str | None, typer.Option("--node", help="Only on this node (id or device id).")]
+SearchOption = Annotated[
+    str | None, typer.Option("--search", "-q", help="The beginning of an id or name, or a part of the URL's host.")
+]
+
+
+@api_command(
+    app,
+    "submit",
+    """crawlfleet task submit echo --params '{"hello": "world"}' --wait""",
+    """crawlfleet task submit web_crawl --params '{"url": "https://example.com", "depth": 1}' --priority high""",
+    "crawlfleet task submit my_type --params @params.json --project shop --field timeout_s=60 --field queue=slow",
+)
+def submit(
+    call: Call,
+    task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
+    params: Annotated[str, typer.Option("--params", help="Parameters in JSON; @FILE reads a file.")] = "{}",
+    priority: PriorityOption = "normal",
+    project: Annotated[str | None, typer.Option("--project", help="The project it belongs to.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="A name for people.")] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--field", help="Any other field of a task, as NAME=VALUE. May be repeated.", metavar="NAME=VALUE"
+        ),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--idempotency-key", help="The same key again makes no second task.")
+    ] = None,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+) -> None:
+    """Submit a task. Prints its id; with --wait also how it ended, and its result."""
+    fields: dict[str, Any] = {"priority": values.priority(priority), "project_id": project, "name": name}
+    fields = {name: value for name, value in fields.items() if value is not None}
+    fields |= values.assigned(field or [], "--field")
+    parameters = values.json_object(params, "--params")
+    task = call.client.submit(task_type, parameters, idempotency_key=key, **fields)
+    if not wait:
+        _print_id(call, task, task.id)
+        return
+    call.out.note(task.id)
+    (ended,) = watch_tasks(call, [task.id], timeout)
+    _print_end(call, ended)
+
+
+def _print_id(call: Call, whole: object, task_id: str) -> None:
+    if call.out.is_json:
+        call.out.json(whole)
+    else:
+        call.out.text(task_id)
+
+
+def _print_end(call: Call, task: TaskView) -> None:
+    if call.out.is_json:
+        call.out.json(task)
+    elif task.result is not None:
+        call.out.json(task.result.data)
+    if task.status != "completed":
+        hint = f"crawlfleet task log {task.id}; crawlfleet task retry {task.id}"
+        raise Complaint(failed_message(task), ExitCode.TASK_NOT_COMPLETED, hint)
+
+
+@api_command(
+    app,
+    "batch",
+    "crawlfleet task batch tasks.jsonl",
+    "crawlfleet task batch tasks.json --atomic --wait",
+    "generate-tasks | crawlfleet task batch - --json",
+)
+def batch(
+    call: Call,
+    file: Annotated[str, typer.Argument(help="JSON lines, or a JSON list; - is standard input.", metavar="FILE")],
+    atomic: Annotated[bool, typer.Option("--atomic", help="All of them or none (up to 10,000).")] = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+) -> None:
+    """Submit many tasks, each an object such as {"task_type": "echo", "parameters": {}}. Prints their ids."""
+    tasks = list(values.tasks_in(file))
+    if not tasks:
+        usage_error("FILE: there is no task in it")
+    with call.out.bar() as bar:
+        line = bar.add_task("submitting", total=len(tasks), note="")
+
+        def told(done: int, _: int) -> None:
+            bar.update(line, completed=done)
+
+        if atomic:
+            answers: Any = call.client.submit_batch(tasks, "atomic", on_progress=told)
+        else:
+            answers = call.client.submit_batch(tasks, "each", on_progress=told)
+    refused = [(at, answer.error) for at, answer in enumerate(answers) if hasattr(answer, "error")]
+    ids = [answer.id for answer in answers if hasattr(answer, "id")]
+    ended = watch_tasks(call, ids, timeout, with_results=False) if wait and ids else []
+    if call.out.is_json:
+        call.out.json({"tasks": ended if wait else answers})
+    else:
+        for task_id in ids:
+            call.out.text(task_id)
+    _complain_of_batch(call, refused, ended, len(tasks))
+
+
+def _complain_of_batch(call: Call, refused: list[tuple[int, Any]], ended: Any, total: int) -> None:
+    for at, error in refused[:10]:
+        call.out.note(f"task {at}: {error.code}: {error.detail}")
+    bad = [task for task in ended if task.status != "completed"]
+    call.out.note(f"{total - len(refused)} of {total} submitted" + (f", {len(bad)} did not complete" if bad else ""))
+    if refused:
+        raise Complaint(f"{len(refused)} tasks were refused", ExitCode.FAILURE)
+    if bad:
+        raise Complaint(failed_message(bad[0]), ExitCode.TASK_NOT_COMPLETED)
+
+
+@api_command(
+    app,
+    "watch",
+    "crawlfleet task watch task-0123456789abcdef",
+    "crawlfleet task watch task-0123456789abcdef task-0123456789abcdf0 --timeout 60",
+)
+def watch(call: Call, task_ids: TaskIds, timeout: TimeoutOption = None) -> None:
+    """Wait for tasks with a progress bar. Exit code 0 when all completed, 4 when one did not."""
+    ended = watch_tasks(call, task_ids, timeout)
+    if call.out.is_json:
+        call.out.json({"tasks": ended})
+    else:
+        for task in ended:
+            call.out.text(f"{task.id}  {task.status}" + (f"  {task.reason}" if task.reason else ""))
+    if bad := [task for task in ended if task.status != "completed"]:
+        raise Complaint(failed_message(bad[0]), ExitCode.TASK_NOT_COMPLETED, f"crawlfleet task log {bad[0].id}")
+
+
+@api_command(
+    app,
+    "list",
+    "crawlfleet task list",
+    "crawlfleet task list --status failed,timeout --project shop --limit 20",
+    "crawlfleet task list -q example.com --json",
+)
+def list_tasks(
+    call: Call,
+    status: StatusOption = None,
+    project: ProjectOption = None,
+    task_type: TypeOption = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Only of this queue.")] = None,
+    node: NodeOption = None,
+    search: SearchOption = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
+) -> None:
+    """List tasks, newest first."""
+    found = list(
+        call.client.list(
+            status=status, project_id=project, type=task_type, queue=queue, node=node, q=search, limit=limit
+        )
+    )
+    if call.out.is_json:
+        call.out.json({"tasks": found})
+        return
+    call.out.table(
+        ("TASK", "STATUS", "TYPE", "PROJECT", "PRIORITY", "NODE", "CREATED", "NAME"),
+        [
+            (one.id, one.status, one.task_type, one.project_id, one.priority, one.assigned_node, one.created_at,
+             one.name)
+            for one in found
+        ],
+        empty="no tasks",
+    )  # fmt: skip
+
+
+@api_command(app, "show", "crawlfleet task show task-0123456789abcdef", "crawlfleet task show task-... --json")
+def show(call: Call, task_id: TaskId) -> None:
+    """Show everything about a task: what was asked, where it is, its result or error, and its executions."""
+    task = call.client.get(task_id)
+    executions = call.client.executions(task_id)
+    if call.out.is_json:
+        call.out.json({**plain(task), "executions": plain(executions)})
+        return
+    record = plain(task)
+    call.out.record({name: value for name, value in record.items() if name not in ("result", "error")})
+    if task.error is not None:
+        call.out.record({"error": f"{task.error.class_}: {task.error.message}"})
+    if task.result is not None:
+        call.out.record({"result": task.result.data, "metrics": task.result.metrics})
+    if executions:
+        call.out.text("")
+        call.out.table(
+            ("EXECUTION", "STATUS", "NODE", "STARTED", "ENDED"),
+            [(one.id, one.status, one.node_id, one.start_time, one.end_time) for one in executions],
+        )
+
+
+@api_command(app, "why", "crawlfleet task why task-0123456789abcdef")
+def why(call: Call, task_id: TaskId) -> None:
+    """Say why a task is where it is: what it waits for, which filter removed how many nodes."""
+    said = call.client.why(task_id)
+    if call.out.is_json:
+        call.out.json({"sentence": said.sentence, **said.data})
+    else:
+        call.out.text(said.sentence)

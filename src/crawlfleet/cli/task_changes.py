@@ -1,0 +1,206 @@
+"""`crawlfleet task`: what changes tasks, and what they leave behind. The commands join those of task.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crawlfleet.cli import task, values
+from crawlfleet.cli.command import Call, api_command
+from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
+from crawlfleet.cli.output import shown
+from crawlfleet.cli.task import (
+    NodeOption,
+    ProjectOption,
+    SearchOption,
+    SomeTaskIds,
+    StatusOption,
+    TaskId,
+    TypeOption,
+)
+
+if TYPE_CHECKING:
+    from crawlfleet.client.models import BulkView
+
+app = task.app
+
+
+@api_command(
+    app,
+    "cancel",
+    "crawlfleet task cancel task-0123456789abcdef",
+    "crawlfleet task cancel --project shop --status pending",
+)
+def cancel(
+    call: Call,
+    task_ids: SomeTaskIds = None,
+    status: StatusOption = None,
+    project: ProjectOption = None,
+    task_type: TypeOption = None,
+    node: NodeOption = None,
+    search: SearchOption = None,
+) -> None:
+    """Cancel tasks, by id or by filter. One that runs is final when its node has stopped it."""
+    where = _filter(status, project, task_type, node, search)
+    _change(call, task_ids, where, call.client.cancel, call.client.cancel_many, "cancelled")
+
+
+@api_command(
+    app,
+    "retry",
+    "crawlfleet task retry task-0123456789abcdef",
+    "crawlfleet task retry --project shop --status failed",
+)
+def retry(
+    call: Call,
+    task_ids: SomeTaskIds = None,
+    status: StatusOption = None,
+    project: ProjectOption = None,
+    task_type: TypeOption = None,
+    node: NodeOption = None,
+    search: SearchOption = None,
+) -> None:
+    """Give tasks that have ended another round, by id or by filter."""
+    where = _filter(status, project, task_type, node, search)
+    _change(call, task_ids, where, call.client.retry, call.client.retry_many, "open again")
+
+
+@api_command(app, "prioritize", "crawlfleet task prioritize task-0123456789abcdef high")
+def prioritize(
+    call: Call,
+    task_id: TaskId,
+    priority: Annotated[str, typer.Argument(help="1 to 10, or high, normal, low.")],
+) -> None:
+    """Change the priority of a task that has not ended."""
+    changed = call.client.prioritize(task_id, values.priority(priority))
+    _told(call, changed, f"{changed.id}: priority {changed.priority}")
+
+
+@api_command(app, "assign", "crawlfleet task assign task-0123456789abcdef worker-001")
+def assign(
+    call: Call, task_id: TaskId, node: Annotated[str, typer.Argument(help="A node's id or device id.")]
+) -> None:  # fmt: skip
+    """Give a pending task to a node of your choice."""
+    changed = call.client.assign(task_id, node)
+    _told(call, changed, f"{changed.id}: {changed.status} to {changed.assigned_node}")
+
+
+@api_command(
+    app,
+    "log",
+    "crawlfleet task log task-0123456789abcdef",
+    "crawlfleet task log task-0123456789abcdef --follow --level warning",
+)
+def log(
+    call: Call,
+    task_id: TaskId,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on while it is written.")] = False,
+    execution: Annotated[str | None, typer.Option("--execution", help="Of this one instead of the newest.")] = None,
+    level: Annotated[
+        str | None, typer.Option("--level", help="debug, info, warning, error or critical, and what is above.")
+    ] = None,
+) -> None:
+    """Print the log of a task's newest execution. --json prints a JSON object a line."""
+    from datetime import datetime
+
+    for line in call.client.log(task_id, follow=follow, execution=execution, level=level):  # type: ignore[arg-type]
+        if call.out.is_json:
+            call.out.json_line(line)
+        else:
+            at = datetime.fromtimestamp(line.at / 1_000, UTC)
+            call.out.text(f"{at:%Y-%m-%d %H:%M:%S}.{line.at % 1_000:03d}Z {line.level:<8} {line.message}")
+
+
+@api_command(
+    app,
+    "results",
+    "crawlfleet task results task-0123456789abcdef",
+    "crawlfleet task results task-0123456789abcdef --json > items.jsonl",
+)
+def results(
+    call: Call,
+    task_id: TaskId,
+    limit: Annotated[int | None, typer.Option("--limit", help="How many at most.", min=1)] = None,
+) -> None:
+    """Print the items of a task: a table for people, with --json an item a line."""
+    items: list[Any] = []
+    for number, item in enumerate(call.client.results(task_id)):
+        if limit is not None and number >= limit:
+            break
+        if call.out.is_json:
+            call.out.json_line(item)
+        else:
+            items.append(item)
+    if call.out.is_json:
+        return
+    columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
+    rows = [[shown(item.get(name)) for name in columns] if isinstance(item, dict) else [shown(item)] for item in items]
+    call.out.table(columns or ["ITEM"], rows, empty="no items; crawlfleet task show has the result")
+
+
+@api_command(app, "types", "crawlfleet task types", "crawlfleet task types --json")
+def types(call: Call) -> None:
+    """List the task types that are known, and how many nodes run each."""
+    found = call.client.task_types()
+    if call.out.is_json:
+        call.out.json({"task_types": found})
+        return
+    call.out.table(("TYPE", "VERSION", "NODES"), [(one.name, one.version, one.nodes or 0) for one in found])
+
+
+def _filter(
+    status: str | None, project: str | None, task_type: str | None, node: str | None, search: str | None
+) -> dict[str, Any]:
+    said = {
+        "status": status.split(",") if status else None, "project_id": project, "type": task_type, "node": node,
+        "q": search,
+    }  # fmt: skip
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _change(
+    call: Call,
+    ids: list[str] | None,
+    where: dict[str, Any],
+    one: Callable[[str], Any],
+    many: Callable[..., BulkView],
+    done: str,
+) -> None:
+    if bool(ids) == bool(where):
+        usage_error("name either tasks or a filter", "crawlfleet task list shows what a filter finds")
+    if ids and len(ids) == 1:
+        changed = one(ids[0])
+        is_asked = " (its node was asked to stop it)" if changed.is_requested else ""
+        _told(call, changed, f"{changed.id}: {changed.status}{is_asked}")
+        return
+    answers = [many(ids=ids)] if ids else list(_rounds(many, where))
+    changed_count, refused = sum(one.changed for one in answers), sum(one.refused for one in answers)
+    if call.out.is_json:
+        call.out.json({"changed": changed_count, "refused": refused, "refusals": answers[0].refusals})
+    else:
+        call.out.text(f"{changed_count} tasks {done}" + (f", {refused} refused" if refused else ""))
+        for refusal in answers[0].refusals[:10]:
+            call.out.note(f"{refusal.id}: {refusal.detail}")
+    if refused and not changed_count:
+        raise Complaint("no task was changed", ExitCode.FAILURE)
+
+
+def _rounds(many: Callable[..., BulkView], where: dict[str, Any]) -> Any:
+    """A filter that finds more than one call changes is gone on with."""
+    cursor: str | None = None
+    while True:
+        answer = many(filter=where, cursor=cursor)
+        yield answer
+        cursor = answer.next_cursor
+        if cursor is None:
+            return
+
+
+def _told(call: Call, whole: object, text: str) -> None:
+    if call.out.is_json:
+        call.out.json(whole)
+    else:
+        call.out.text(text)

@@ -1,0 +1,95 @@
+"""Values people type: JSON, files, priorities."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crawlfleet.cli.exits import usage_error
+
+PRIORITIES = {"high": 10, "normal": 5, "low": 1}
+STANDARD_INPUT = "-"
+
+
+def priority(text: str) -> int:
+    """1 to 10, or high, normal, low."""
+    if text in PRIORITIES:
+        return PRIORITIES[text]
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 10):
+        usage_error(f"--priority: {text!r} is neither a number from 1 to 10 nor one of {', '.join(PRIORITIES)}")
+    return int(text)
+
+
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """As typed, or from a file: @params.json, @- for standard input."""
+    if text.startswith("@"):
+        text = read_text(text[1:], option)
+    try:
+        found = json.loads(text)
+    except ValueError as exc:
+        hint = """an example: '{"url": "https://example.com"}'; @FILE reads a file"""
+        usage_error(f"{option}: not JSON: {exc}", hint)
+    if not isinstance(found, dict):
+        usage_error(f"{option}: must be a JSON object", """an example: '{"url": "https://example.com"}' """)
+    return found
+
+
+def assigned(pairs: list[str], option: str) -> dict[str, Any]:
+    """NAME=VALUE pairs; a value that is JSON is that, any other is text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, has_value, text = pair.partition("=")
+        if not has_value or not name:
+            usage_error(f"{option}: {pair!r} is not of the form NAME=VALUE")
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def read_text(name: str, option: str) -> str:
+    try:
+        if name == STANDARD_INPUT:
+            return sys.stdin.read()
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        usage_error(f"{option}: cannot read {name}: {getattr(exc, 'strerror', None) or exc}")
+
+
+def tasks_in(name: str) -> Iterator[dict[str, Any]]:
+    """Of a file with one JSON object a line, a JSON list, or an object with a list `tasks`."""
+    text = read_text(name, "FILE")
+    whole = text.lstrip()
+    if whole.startswith("[") or (whole.startswith("{") and _is_one_document(whole)):
+        found = json.loads(whole) if whole.startswith("[") else json.loads(whole).get("tasks", [json.loads(whole)])
+        yield from _objects(enumerate(found, 1), "task")
+        return
+    yield from _objects(_lines(text), "line")
+
+
+def _is_one_document(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _lines(text: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as exc:
+                usage_error(f"FILE: line {number}: not JSON: {exc}")
+
+
+def _objects(found: Any, what: str) -> Iterator[dict[str, Any]]:
+    for number, value in found:
+        if not isinstance(value, dict):
+            usage_error(f"FILE: {what} {number}: must be a JSON object")
+        yield value

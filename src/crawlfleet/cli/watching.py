@@ -1,0 +1,36 @@
+"""Wait for tasks with a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from crawlfleet.cli.exits import Complaint, ExitCode
+
+if TYPE_CHECKING:
+    from crawlfleet.cli.command import Call
+    from crawlfleet.client.models import TaskView
+
+
+def watch_tasks(
+    call: Call, ids: Sequence[str], timeout: float | None, *, with_results: bool = True
+) -> Sequence[TaskView]:
+    """The tasks once all are final. A timeout is exit code 4: none of them is known to have failed."""
+    from crawlfleet.client import WaitTimeout
+
+    with call.out.bar() as bar:
+        line = bar.add_task("waiting", total=len(set(ids)), note="")
+
+        def told(done: int, _: int) -> None:
+            bar.update(line, completed=done)
+
+        try:
+            return call.client.wait(ids, timeout, told, with_results=with_results)
+        except WaitTimeout as exc:
+            hint = f"crawlfleet task why {exc.open_ids[0]}" if exc.open_ids else None
+            raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
+
+
+def failed_message(task: TaskView) -> str:
+    why = task.error.message if task.error is not None else task.reason
+    return f"{task.id} ended as {task.status}" + (f": {why}" if why else "")

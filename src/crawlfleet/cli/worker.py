@@ -1,0 +1,74 @@
+"""`crawlfleet worker`: an agent on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crawlfleet.cli import starting
+from crawlfleet.cli.command import command
+
+
+def add_to(app: typer.Typer) -> None:
+    command(
+        app,
+        "worker",
+        "crawlfleet worker --master http://10.0.0.1:8000 --enrol-token TOKEN",
+        "crawlfleet worker --master http://a:8000,http://b:8000 --device-id worker-001 --region us --slots 16",
+        "crawlfleet worker --config worker.toml --executors my_crawlers --capability proxy_rotation=1",
+    )(worker)
+
+
+def worker(
+    master: Annotated[
+        str | None, typer.Option("--master", help="Addresses of one or more masters, with commas between them.")
+    ] = None,
+    enrol_token: Annotated[
+        str | None,
+        typer.Option("--enrol-token", help="The token to join with: crawlfleet token create --role enrol makes one."),
+    ] = None,
+    enrol_token_file: Annotated[
+        Path | None, typer.Option("--enrol-token-file", help="A file with that token, unseen by other users.")
+    ] = None,
+    executors: starting.ExecutorsOption = None,
+    device_id: Annotated[
+        str | None, typer.Option("--device-id", help="A handle you choose: the same handle is the same node.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", "--device-name", help="The name people see.")] = None,
+    region: Annotated[str | None, typer.Option("--region", help="Where the node stands, such as us.")] = None,
+    node_type: Annotated[str | None, typer.Option("--node-type", help="A kind of node tasks may ask for.")] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", help="The cluster to join.")] = None,
+    capability: Annotated[
+        list[str] | None,
+        typer.Option("--capability", help="name=value: what the node can do. May be repeated.", metavar="NAME=VALUE"),
+    ] = None,
+    slots: Annotated[int | None, typer.Option("--slots", help="Tasks at a time; one a processor if not given.")] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", help="Where files are kept; ~/.local/share/crawlfleet/worker if not given."),
+    ] = None,
+    allow_host: starting.AllowHostOption = None,
+    ca_file: Annotated[Path | None, typer.Option("--ca-file", help="Certificates (PEM) to trust.")] = None,
+    memory_limit_mb: Annotated[
+        int | None, typer.Option("--memory-limit-mb", help="Memory one execution of your executors may take.")
+    ] = None,
+    config: starting.ConfigOption = None,
+    log_level: starting.LogLevelOption = None,
+    json: starting.JsonLogOption = False,
+) -> None:
+    """Start an agent: it joins the masters and runs their tasks. SIGTERM lets running tasks end first.
+
+    The token is needed once: the node keeps its own id and secret in the data dir and comes back as itself.
+    """
+    from crawlfleet.settings.worker import WorkerSettings
+
+    flags = {
+        "--master": master, "--enrol-token": enrol_token, "--enrol-token-file": enrol_token_file,
+        "--executors": starting.joined(executors), "--device-id": device_id, "--name": name, "--region": region,
+        "--node-type": node_type, "--cluster": cluster, "--capability": capability, "--slots": slots,
+        "--data-dir": data_dir, "--allow-host": starting.joined(allow_host), "--ca-file": ca_file,
+        "--memory-limit-mb": memory_limit_mb, "--log-level": log_level, "log_format": starting.log_format(json),
+    }  # fmt: skip
+    starting.start_worker(starting.load_settings(WorkerSettings, config, flags).settings)

@@ -1,0 +1,37 @@
+"""Answers that are more than the document's schemas say: put together by the client, or open at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from crawlfleet.client.models import AcceptedView, RefusedView
+
+FINAL_STATUSES = frozenset({"completed", "failed", "timeout", "cancelled"})
+
+BatchMode = Literal["atomic", "each"]
+BatchItem = AcceptedView | RefusedView
+OnProgress = Callable[[int, int], None]
+"""Called with how many are done, and of how many."""
+Status = str | None
+"""A status, or several with commas between them."""
+Role = Literal["viewer", "operator", "admin", "enrol"]
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+Fields = Mapping[str, Any]
+
+
+class Why(NamedTuple):
+    """Why a task is where it is."""
+
+    sentence: str
+    data: Mapping[str, Any]
+    """The same for programs: the status, the cause, and what the cause is about."""
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    at: int
+    """Unix time in milliseconds, by the node's clock."""
+    level: str
+    message: str

@@ -1,0 +1,70 @@
+"""An event loop in a thread of its own, for callers that have none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from crawlfleet.client.async_client import AsyncClient
+from crawlfleet.client.retrying import RetryPolicy
+
+T = TypeVar("T")
+
+
+class Background:
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, data_dir: Path | None = None,
+        ca_file: Path | None = None, retry: RetryPolicy | None = None,
+    ) -> None:  # fmt: skip
+        self._client = AsyncClient(url, token, data_dir=data_dir, ca_file=ca_file, retry=retry)
+        self.url = self._client.url
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="crawlfleet client", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Doing it again changes nothing."""
+        if self._loop.is_closed():
+            return
+        self._done(self._client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _done(self, call: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C reaches this thread only: the call on the other one has to be told.
+            future.cancel()
+            raise
+
+    def _each(self, stream: AsyncIterator[T]) -> Iterator[T]:
+        try:
+            while True:
+                try:
+                    yield self._done(_next(stream))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._done(_end(stream))
+
+
+async def _next(stream: AsyncIterator[T]) -> T:
+    return await anext(stream)
+
+
+async def _end(stream: AsyncIterator[Any]) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()

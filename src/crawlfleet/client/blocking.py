@@ -1,0 +1,320 @@
+"""The blocking face of the client. Written by scripts/generate_client.py from the async one: do not edit."""
+
+# ruff: noqa
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from crawlfleet.client.answers import BatchItem, BatchMode, Fields, LogLevel, LogLine, OnProgress, Role, Status, Why
+from crawlfleet.client.background import Background
+from crawlfleet.client.models import (
+    AcceptedView,
+    AuditView,
+    BulkView,
+    CauseView,
+    ChangedView,
+    ClusterView,
+    ConfigView,
+    DeadLetterDetail,
+    DeadLetterView,
+    EventPage,
+    EventView,
+    ExecutionView,
+    FullConfigView,
+    IssuedTokenView,
+    NodeView,
+    QueueState,
+    QueueView,
+    ResultPage,
+    StatsView,
+    TaskPageView,
+    TaskTypeView,
+    TaskView,
+    TokenView,
+    UsageView,
+)
+from typing import Any, Literal, overload
+
+
+class Client(Background):
+    """Call an installation from code that knows nothing of asyncio: the methods of `AsyncClient`, each of which
+    returns when it is done. One thread with one event loop serves all of them."""
+
+    def submit(
+        self, task_type: str, parameters: Fields | None = None, *, idempotency_key: str | None = None, **fields: Any
+    ) -> AcceptedView:
+        """One task; `fields` are the others of a task: project_id, priority, queue, timeout_s, retry, ...
+        Answered once it is stored; a retry of a lost answer never makes a second task."""
+        return self._done(self._client.submit(task_type, parameters, idempotency_key=idempotency_key, **fields))
+
+    @overload
+    def submit_batch(
+        self, tasks: Iterable[Fields], mode: Literal["atomic"] = "atomic", *, on_progress: OnProgress | None = None
+    ) -> Sequence[AcceptedView]: ...
+
+    @overload
+    def submit_batch(
+        self, tasks: Iterable[Fields], mode: Literal["each"], *, on_progress: OnProgress | None = None
+    ) -> Sequence[BatchItem]: ...
+
+    def submit_batch(
+        self, tasks: Iterable[Fields], mode: BatchMode = "atomic", *, on_progress: OnProgress | None = None
+    ) -> Sequence[Any]:
+        """Many tasks, answered in order. `atomic`: all of them or none (up to 10,000). `each`: those that are right,
+        any number, with a `RefusedView` for each of the others."""
+        return self._done(self._client.submit_batch(tasks, mode, on_progress=on_progress))
+
+    def get(self, task_id: str) -> TaskView:
+        return self._done(self._client.get(task_id))
+
+    def list(
+        self,
+        *,
+        status: Status = None,
+        project_id: str | None = None,
+        workflow_id: str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        node: str | None = None,
+        q: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[TaskView]:
+        """Newest first, page after page; at most `limit` of them."""
+        return self._each(
+            self._client.list(
+                status=status,
+                project_id=project_id,
+                workflow_id=workflow_id,
+                type=type,
+                queue=queue,
+                node=node,
+                q=q,
+                limit=limit,
+            )
+        )
+
+    def page(
+        self,
+        *,
+        status: Status = None,
+        project_id: str | None = None,
+        workflow_id: str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        node: str | None = None,
+        q: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> TaskPageView:
+        """One page, with the cursor of the next."""
+        return self._done(
+            self._client.page(
+                status=status,
+                project_id=project_id,
+                workflow_id=workflow_id,
+                type=type,
+                queue=queue,
+                node=node,
+                q=q,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
+
+    def wait(
+        self,
+        ids: Iterable[str],
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        with_results: bool = True,
+    ) -> Sequence[TaskView]:
+        """The tasks, in the order given, once all are final. `with_results=False` spares a call per task where only
+        their statuses matter. Raises WaitTimeout; the tasks themselves go on."""
+        return self._done(self._client.wait(ids, timeout, on_progress, with_results=with_results))
+
+    def cancel(self, task_id: str) -> ChangedView:
+        return self._done(self._client.cancel(task_id))
+
+    def retry(self, task_id: str) -> ChangedView:
+        """The next round of a task that has ended."""
+        return self._done(self._client.retry(task_id))
+
+    def prioritize(self, task_id: str, priority: int) -> ChangedView:
+        return self._done(self._client.prioritize(task_id, priority))
+
+    def assign(self, task_id: str, node: str) -> ChangedView:
+        """To a node of your choice, by its id or device id."""
+        return self._done(self._client.assign(task_id, node))
+
+    def cancel_many(
+        self, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
+    ) -> BulkView:
+        """By ids or by filter (the words of `list`). More than one call does: go on with the answer's cursor."""
+        return self._done(self._client.cancel_many(ids=ids, filter=filter, cursor=cursor))
+
+    def retry_many(
+        self, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
+    ) -> BulkView:
+        return self._done(self._client.retry_many(ids=ids, filter=filter, cursor=cursor))
+
+    def prioritize_many(
+        self,
+        priority: int,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: Fields | None = None,
+        cursor: str | None = None,
+    ) -> BulkView:
+        return self._done(self._client.prioritize_many(priority, ids=ids, filter=filter, cursor=cursor))
+
+    def why(self, task_id: str) -> Why:
+        return self._done(self._client.why(task_id))
+
+    def executions(self, task_id: str) -> Sequence[ExecutionView]:
+        """Every attempt, oldest first."""
+        return self._done(self._client.executions(task_id))
+
+    def stats(self, project_id: str | None = None) -> StatsView:
+        return self._done(self._client.stats(project_id))
+
+    def task_types(self) -> Sequence[TaskTypeView]:
+        return self._done(self._client.task_types())
+
+    def results(self, task_id: str) -> Iterator[Any]:
+        """The items of a task, page after page; of a running one, those that are there."""
+        return self._each(self._client.results(task_id))
+
+    def result_page(self, task_id: str, *, limit: int = 100, cursor: str | None = None) -> ResultPage:
+        return self._done(self._client.result_page(task_id, limit=limit, cursor=cursor))
+
+    def log(
+        self, task_id: str, *, follow: bool = False, execution: str | None = None, level: LogLevel | None = None
+    ) -> Iterator[LogLine]:
+        """The log of the newest execution, or of the one named; with `follow` until that is over."""
+        return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level))
+
+    def nodes(self, *, cluster: str | None = None, status: str | None = None) -> Sequence[NodeView]:
+        return self._done(self._client.nodes(cluster=cluster, status=status))
+
+    def node(self, node_id: str) -> NodeView:
+        """By its id or device id."""
+        return self._done(self._client.node(node_id))
+
+    def drain(self, node_id: str, *, within_s: float = 300.0) -> NodeView:
+        """No new work; what still runs after `within_s` is handed back."""
+        return self._done(self._client.drain(node_id, within_s=within_s))
+
+    def ready(self, node_id: str) -> NodeView:
+        return self._done(self._client.ready(node_id))
+
+    def set_slots(self, node_id: str, slots: int | None) -> NodeView:
+        """How much it runs at once; None: what it declares itself."""
+        return self._done(self._client.set_slots(node_id, slots))
+
+    def remove_node(self, node_id: str) -> None:
+        """Its secret is revoked; its history stays."""
+        return self._done(self._client.remove_node(node_id))
+
+    def clusters(self) -> Sequence[ClusterView]:
+        return self._done(self._client.clusters())
+
+    def cluster(self, name: str = "default") -> ClusterView:
+        return self._done(self._client.cluster(name))
+
+    def put_cluster(self, name: str, **fields: Any) -> ClusterView:
+        """Make it, or change its status, description or project."""
+        return self._done(self._client.put_cluster(name, **fields))
+
+    def usage(self, name: str = "default") -> UsageView:
+        return self._done(self._client.usage(name))
+
+    def config(self, cluster: str = "default") -> FullConfigView:
+        return self._done(self._client.config(cluster))
+
+    def put_config(
+        self, values: Fields, cluster: str = "default", *, expected_version: int | None = None
+    ) -> FullConfigView:
+        """All values the cluster has of its own; with `expected_version` refused when somebody was quicker."""
+        return self._done(self._client.put_config(values, cluster, expected_version=expected_version))
+
+    def config_history(self, cluster: str = "default") -> Sequence[ConfigView]:
+        return self._done(self._client.config_history(cluster))
+
+    def dead_letters(
+        self, *, cause: str | None = None, project_id: str | None = None, limit: int | None = None
+    ) -> Iterator[DeadLetterView]:
+        """Newest first, page after page."""
+        return self._each(self._client.dead_letters(cause=cause, project_id=project_id, limit=limit))
+
+    def dead_letter_groups(self, *, project_id: str | None = None) -> Sequence[CauseView]:
+        """By cause, the most frequent first."""
+        return self._done(self._client.dead_letter_groups(project_id=project_id))
+
+    def dead_letter(self, task_id: str) -> DeadLetterDetail:
+        return self._done(self._client.dead_letter(task_id))
+
+    def replay(self, task_id: str) -> ChangedView:
+        """The next round of its task."""
+        return self._done(self._client.replay(task_id))
+
+    def replay_many(self, *, ids: Sequence[str] | None = None, cause: str | None = None) -> BulkView:
+        return self._done(self._client.replay_many(ids=ids, cause=cause))
+
+    def drop_dead_letter(self, task_id: str) -> None:
+        """Forget it, with its task and its history."""
+        return self._done(self._client.drop_dead_letter(task_id))
+
+    def queues(self) -> Sequence[QueueView]:
+        return self._done(self._client.queues())
+
+    def pause(self, queue: str) -> QueueState:
+        """Its tasks are kept and not placed; what runs goes on."""
+        return self._done(self._client.pause(queue))
+
+    def resume(self, queue: str) -> QueueState:
+        return self._done(self._client.resume(queue))
+
+    def create_token(
+        self, role: Role, *, name: str | None = None, uses: int | None = None, expires_in: str | None = None
+    ) -> IssuedTokenView:
+        """Its secret is in this answer and nowhere else. `expires_in`: 90s, 15m, 24h, 7d, 2w."""
+        return self._done(self._client.create_token(role, name=name, uses=uses, expires_in=expires_in))
+
+    def tokens(self) -> Sequence[TokenView]:
+        return self._done(self._client.tokens())
+
+    def rotate_token(self, token_id: int) -> IssuedTokenView:
+        """The same token under another secret; the old one is over."""
+        return self._done(self._client.rotate_token(token_id))
+
+    def revoke_token(self, token_id: int) -> None:
+        return self._done(self._client.revoke_token(token_id))
+
+    def events(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        task: str | None = None,
+        node: str | None = None,
+        after: int | None = None,
+        give_up_s: float | None = 60.0,
+    ) -> Iterator[EventView]:
+        """From now on, or after a number. `kinds` may be beginnings: `task.` is everything about tasks. A broken stream
+        is resumed where it broke; after `give_up_s` without any master it ends in Unreachable (None: never)."""
+        return self._each(self._client.events(kinds=kinds, task=task, node=node, after=after, give_up_s=give_up_s))
+
+    def event_page(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        kinds: Sequence[str] = (),
+        task: str | None = None,
+        node: str | None = None,
+    ) -> EventPage:
+        """A page of the log, oldest first."""
+        return self._done(self._client.event_page(after=after, limit=limit, kinds=kinds, task=task, node=node))
+
+    def audit(self, *, limit: int = 100) -> Sequence[AuditView]:
+        """Who changed what, newest first."""
+        return self._done(self._client.audit(limit=limit))

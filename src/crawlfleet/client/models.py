@@ -1,0 +1,451 @@
+"""The answers of the API. Written by scripts/generate_client.py from its OpenAPI document; do not edit."""
+
+# ruff: noqa
+# mypy: disable-error-code="type-arg"
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class AcceptedView(Struct, frozen=True, kw_only=True):
+    """
+    A task that was stored.
+    """
+
+    id: str
+    status: str
+    created_at: datetime
+    priority: int
+
+
+class AuditView(Struct, frozen=True, kw_only=True):
+    id: int
+    at: datetime
+    role: str | None
+    name: str
+    token: int | None
+    node_id: str | None
+    address: str
+    action: str
+    target: str
+    details: dict[str, Any]
+
+
+class CauseView(Struct, frozen=True, kw_only=True):
+    cause: str
+    count: int
+    newest_at: datetime
+    example: str
+
+
+class CausesView(Struct, frozen=True, kw_only=True):
+    groups: list[CauseView]
+
+
+class ChangedView(Struct, frozen=True, kw_only=True):
+    """
+    A task after what was asked.
+    """
+
+    id: str
+    status: str
+    is_requested: bool = False
+    priority: int | None = None
+    assigned_node: str | None = None
+
+
+class ConfigView(Struct, frozen=True, kw_only=True):
+    cluster: str
+    version: int
+    values: dict[str, Any]
+    changed_by: str | None
+    changed_at: datetime | None
+
+
+class ErrorView(Struct, frozen=True, kw_only=True):
+    """
+    What went wrong in an execution.
+    """
+
+    class_: str = field(name="class")
+    message: str
+    is_permanent: bool
+
+
+class EventView(Struct, frozen=True, kw_only=True):
+    number: int
+    at: datetime
+    kind: str
+    data: dict[str, Any]
+
+
+class ExecutionView(Struct, frozen=True, kw_only=True):
+    """
+    One attempt at a task on one node.
+    """
+
+    id: str
+    task_id: str
+    node_id: str
+    status: str
+    start_time: datetime | None
+    end_time: datetime | None
+    metrics: Any
+    assigned_at: datetime
+    round: int
+    retry: int
+    session: int
+    result: Any
+    error: ErrorView | None
+
+
+class ExecutionsView(Struct, frozen=True, kw_only=True):
+    executions: list[ExecutionView]
+
+
+class FullConfigView(Struct, frozen=True, kw_only=True):
+    cluster: str
+    version: int
+    values: dict[str, Any]
+    effective: dict[str, Any]
+    changed_by: str | None
+    changed_at: datetime | None
+
+
+class HealthView(Struct, frozen=True, kw_only=True):
+    status: str
+    reasons: list[str]
+
+
+class HeartbeatHeard(Struct, frozen=True, kw_only=True):
+    node_id: str
+    timestamp: float
+    status: str
+    stale: list[str]
+
+
+class IssuedTokenView(Struct, frozen=True, kw_only=True):
+    token: str
+    id: int
+    role: str
+    name: str
+    expires_at: datetime | None
+    uses_left: int | None
+
+
+class LogPage(Struct, frozen=True, kw_only=True):
+    lines: list[Any]
+    next_after: str
+    execution_id: str | None
+    is_live: bool
+
+
+class MeasurementView(Struct, frozen=True, kw_only=True):
+    cpu: float
+    memory: float
+    disk: float
+    load: float
+    network_in_bps: float
+    network_out_bps: float
+    gpu: float | None
+    running: int
+    error_rate: float
+    start_latency_s: float
+
+
+class NodeRegistered(Struct, frozen=True, kw_only=True):
+    node_id: str
+    registration_time: float
+    initial_status: str
+    secret: str
+    lease_s: float
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    status: str
+    health: str
+    health_details: dict[str, Any]
+    health_at: str | None
+    cluster: str
+    node_type: str
+    region: str
+    weight: float
+    slots: int
+    slots_declared: int
+    slots_set: int | None
+    running: int
+    measurement: MeasurementView | None
+    description: str
+    ip_address: str
+    port: int
+    device_id: str | None
+    task_types: list[str]
+    capabilities: dict[str, float | list[str]]
+    resources: dict[str, float]
+    is_pull_only: bool
+    is_connected: bool
+    lease_s: float
+    last_seen_at: str | None
+    drain_by: str | None
+    created_at: str
+
+
+class ProjectUse(Struct, frozen=True, kw_only=True):
+    project_id: str | None
+    running: int
+    reserved: dict[str, float]
+
+
+class QueueState(Struct, frozen=True, kw_only=True):
+    name: str
+    is_paused: bool
+    has_changed: bool
+
+
+class QueueView(Struct, frozen=True, kw_only=True):
+    name: str
+    is_paused: bool
+    has_pending: bool
+
+
+class QueuesView(Struct, frozen=True, kw_only=True):
+    queues: list[QueueView]
+
+
+class RefusalView(Struct, frozen=True, kw_only=True):
+    id: str
+    code: str
+    detail: str
+
+
+class RefusedItem(Struct, frozen=True, kw_only=True):
+    code: str
+    detail: str
+    field_: str | None = field(name="field")
+
+
+class RefusedView(Struct, frozen=True, kw_only=True):
+    """
+    A task that was not.
+    """
+
+    error: RefusedItem
+
+
+class ResultPage(Struct, frozen=True, kw_only=True):
+    items: list[Any]
+    next_cursor: str | None
+    total: int | None
+    is_final: bool
+    execution_id: str | None
+
+
+class ResultView(Struct, frozen=True, kw_only=True):
+    """
+    What the execution that completed a task gave.
+    """
+
+    success: bool
+    data: Any
+    metrics: Any
+    timestamp: datetime | None
+
+
+class RetryBody(Struct, frozen=True, kw_only=True):
+    max_retries: int = 3
+    base_delay_s: float = 2.0
+    max_delay_s: float = 300.0
+
+
+class SlotsView(Struct, frozen=True, kw_only=True):
+    total: int
+    used: int
+
+
+class StatsView(Struct, frozen=True, kw_only=True):
+    total: int
+    by_status: dict[str, int]
+
+
+class TaskTypeView(Struct, frozen=True, kw_only=True):
+    name: str
+    version: int
+    schema: dict[str, Any]
+    changed_at: datetime | None = None
+    nodes: int = 0
+
+
+class TaskView(Struct, frozen=True, kw_only=True):
+    """
+    A task, as it was submitted and as it stands.
+    """
+
+    id: str
+    project_id: str | None
+    workflow_id: str | None
+    name: str | None
+    task_type: str
+    parameters: dict[str, Any]
+    priority: int
+    min_resources: dict[str, float]
+    capabilities: dict[str, Any]
+    cluster: str | None
+    node_type: str | None
+    schedule_strategy: str | None
+    target_region: str | None
+    require_region: bool
+    content_features: dict[str, Any]
+    categories: list[str]
+    queue: str
+    depends_on: list[str]
+    timeout_s: int
+    retry: RetryBody
+    status: str
+    created_at: datetime
+    updated_at: datetime
+    due_at: datetime | None
+    assigned_node: str | None
+    assigned_at: datetime | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    execution_id: str | None
+    retry_count: int
+    max_retries: int
+    losses: int
+    round: int
+    recall: str | None
+    reason: str | None
+    result: ResultView | None = None
+    error: ErrorView | None = None
+
+
+class TokenView(Struct, frozen=True, kw_only=True):
+    id: int
+    role: str
+    name: str
+    is_usable: bool
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    uses_left: int | None
+    last_used_at: datetime | None
+    rotated_at: datetime | None
+    revoked_at: datetime | None
+
+
+class WhyView(Struct, frozen=True, kw_only=True):
+    """
+    Why a task is where it is. What the cause is about follows, by cause.
+    """
+
+    id: str
+    sentence: str
+    status: str
+    cause: str
+
+
+class AuditPage(Struct, frozen=True, kw_only=True):
+    entries: list[AuditView]
+    next_before: int | None
+
+
+class BulkView(Struct, frozen=True, kw_only=True):
+    """
+    What was done to many tasks.
+    """
+
+    changed: int
+    by_status: dict[str, int]
+    refused: int
+    refusals: list[RefusalView]
+    next_cursor: str | None
+
+
+class ClusterView(Struct, frozen=True, kw_only=True):
+    name: str
+    status: str
+    description: str
+    project: str | None
+    health: str
+    nodes: dict[str, int]
+    node_count: int
+    slots: SlotsView
+
+
+class ConfigHistory(Struct, frozen=True, kw_only=True):
+    versions: list[ConfigView]
+
+
+class DeadLetterView(Struct, frozen=True, kw_only=True):
+    task_id: str
+    round: int
+    project_id: str | None
+    task_type: str
+    cause: str
+    error: ErrorView | None
+    buried_at: datetime
+
+
+class EventPage(Struct, frozen=True, kw_only=True):
+    events: list[EventView]
+    next_after: int
+    last: int
+
+
+class NodeList(Struct, frozen=True, kw_only=True):
+    nodes: list[NodeView]
+
+
+class NodeUse(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    status: str
+    slots: SlotsView
+    declared: dict[str, float]
+    reserved: dict[str, float]
+    measured: MeasurementView | None
+
+
+class TaskPageView(Struct, frozen=True, kw_only=True):
+    tasks: list[TaskView]
+    next_cursor: str | None
+    searched_back_to: datetime | None = None
+
+
+class TaskTypeList(Struct, frozen=True, kw_only=True):
+    task_types: list[TaskTypeView]
+
+
+class TokenList(Struct, frozen=True, kw_only=True):
+    tokens: list[TokenView]
+
+
+class UsageView(Struct, frozen=True, kw_only=True):
+    cluster: str
+    slots: SlotsView
+    reserved: dict[str, float]
+    nodes: list[NodeUse]
+    projects: list[ProjectUse]
+
+
+class ClusterList(Struct, frozen=True, kw_only=True):
+    clusters: list[ClusterView]
+
+
+class DeadLetterDetail(Struct, frozen=True, kw_only=True):
+    """
+    A dead letter with its whole history.
+    """
+
+    dead_letter: DeadLetterView
+    task: TaskView
+    executions: list[ExecutionView]
+
+
+class DeadLetterPageView(Struct, frozen=True, kw_only=True):
+    dead_letters: list[DeadLetterView]
+    next_cursor: str | None

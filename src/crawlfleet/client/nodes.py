@@ -1,0 +1,38 @@
+"""Nodes: seen, drained, made ready, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.client.calls import Calls, part
+from crawlfleet.client.models import NodeList, NodeView
+
+
+class NodeCalls(Calls):
+    async def nodes(self, *, cluster: str | None = None, status: str | None = None) -> Sequence[NodeView]:
+        return (await self._transport.get(NodeList, "/nodes", {"cluster": cluster, "status": status})).nodes
+
+    async def node(self, node_id: str) -> NodeView:
+        """By its id or device id."""
+        return await self._transport.get(NodeView, f"/nodes/{part(node_id)}")
+
+    async def drain(self, node_id: str, *, within_s: float = 300.0) -> NodeView:
+        """No new work; what still runs after `within_s` is handed back."""
+        body = {"within_s": within_s}
+        return await self._transport.change(
+            NodeView, "POST", f"/nodes/{part(node_id)}:drain", body, is_repeatable=True
+        )  # fmt: skip
+
+    async def ready(self, node_id: str) -> NodeView:
+        return await self._transport.change(NodeView, "POST", f"/nodes/{part(node_id)}:ready", is_repeatable=True)
+
+    async def set_slots(self, node_id: str, slots: int | None) -> NodeView:
+        """How much it runs at once; None: what it declares itself."""
+        body = {"slots": slots}
+        return await self._transport.change(
+            NodeView, "POST", f"/nodes/{part(node_id)}:slots", body, is_repeatable=True
+        )  # fmt: skip
+
+    async def remove_node(self, node_id: str) -> None:
+        """Its secret is revoked; its history stays."""
+        return await self._transport.change(type(None), "DELETE", f"/nodes/{part(node_id)}")

@@ -1,0 +1,45 @@
+"""When to send a request again, and after how long."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+REFUSED_FOR_NOW = frozenset({429})
+"""Nothing was done: another try is safe for every request."""
+UNDECIDED = frozenset({502, 503, 504})
+"""It may have been done: another try is safe only for what may be done twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    attempts: int = 6
+    base_s: float = 0.2
+    cap_s: float = 5.0
+    longest_wait_s: float = 60.0
+    """A server that asks for more is not waited for."""
+
+
+def pauses(policy: RetryPolicy, rng: random.Random) -> Iterator[float]:
+    """The waits between attempts: doubled each time, and anywhere below that, so that clients do not come as one."""
+    for attempt in range(policy.attempts - 1):
+        yield rng.uniform(0, min(policy.cap_s, policy.base_s * 2**attempt))
+
+
+def may_repeat(status: int, *, is_repeatable: bool) -> bool:
+    return status in REFUSED_FOR_NOW or (is_repeatable and status in UNDECIDED)
+
+
+def asked_wait(header: str | None) -> float:
+    """Retry-After in seconds; its other form, a date, compares clocks and is not used here."""
+    try:
+        return max(0.0, float(header or 0))
+    except ValueError:
+        return 0.0
+
+
+def new_key() -> str:
+    """An idempotency key: one per logical call, sent again with every retry of it."""
+    return secrets.token_hex(16)

@@ -1,0 +1,29 @@
+"""Tokens: made, listed, rotated, revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.client.answers import Role
+from crawlfleet.client.calls import Calls, part
+from crawlfleet.client.models import IssuedTokenView, TokenList, TokenView
+
+
+class TokenCalls(Calls):
+    async def create_token(
+        self, role: Role, *, name: str | None = None, uses: int | None = None, expires_in: str | None = None
+    ) -> IssuedTokenView:
+        """Its secret is in this answer and nowhere else. `expires_in`: 90s, 15m, 24h, 7d, 2w."""
+        said = {"role": role, "name": name, "uses": uses, "expires_in": expires_in}
+        body = {name: value for name, value in said.items() if value is not None}
+        return await self._transport.create(IssuedTokenView, "/tokens", body)
+
+    async def tokens(self) -> Sequence[TokenView]:
+        return (await self._transport.get(TokenList, "/tokens")).tokens
+
+    async def rotate_token(self, token_id: int) -> IssuedTokenView:
+        """The same token under another secret; the old one is over."""
+        return await self._transport.change(IssuedTokenView, "POST", f"/tokens/{part(token_id)}:rotate")
+
+    async def revoke_token(self, token_id: int) -> None:
+        return await self._transport.change(type(None), "DELETE", f"/tokens/{part(token_id)}", is_repeatable=True)

@@ -1,0 +1,112 @@
+"""The settings of a master, and of an installation in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, model_validator
+
+from crawlfleet.model import limits
+from crawlfleet.settings.base import Settings, default_data_dir, setting
+from crawlfleet.settings.values import Count, Folder, Host, Hosts, Label, Modules, Networks, Port, Seconds
+
+Strategy = Literal["least_loaded", "least_tasks", "round_robin", "weighted", "random", "largest"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "console", "json"]
+
+_STORES = ("sqlite:///", "postgresql://", "postgres://")
+_BROKERS = ("redis://", "rediss://", "unix://")
+
+
+def _store(text: str) -> str:
+    if not text.startswith(_STORES) or text in _STORES:
+        raise ValueError(f"{text!r} is neither sqlite:///FILE nor postgresql://USER@HOST/DATABASE")
+    return text
+
+
+def _broker(text: str) -> str:
+    if text != "memory:" and not text.startswith(_BROKERS):
+        raise ValueError(f"{text!r} is neither memory: nor redis://HOST:PORT/NUMBER")
+    return text
+
+
+def _store_in(values: dict[str, Any]) -> str:
+    return f"sqlite:///{values.get('data_dir', default_data_dir())}/crawlfleet.db"
+
+
+class MasterSettings(Settings):
+    section: ClassVar[str] = "master"
+
+    host: Host = setting("127.0.0.1", about="The address the API listens on.")
+    port: Port = setting(8000, about="The port the API listens on; 0 takes any free one.")
+    data_dir: Folder = setting(
+        default_data_dir, about="Where the installation keeps its files.", shown="~/.local/share/crawlfleet"
+    )
+    store: Annotated[str, AfterValidator(_store)] = setting(
+        _store_in,
+        about="The database: sqlite:///FILE or postgresql://...",
+        shown="sqlite:///DATA_DIR/crawlfleet.db",
+    )
+    broker: Annotated[str, AfterValidator(_broker)] = setting(
+        "memory:", about="What carries hints between masters: memory: for one master, redis://... for several."
+    )
+    name: Label | None = setting(None, about="The name of this master.", shown="the machine's host name and the port")
+    tls_cert: Folder | None = setting(None, about="A certificate (PEM): with tls_key the API speaks HTTPS.")
+    tls_key: Folder | None = setting(None, about="The private key of tls_cert (PEM).")
+    allowed_networks: Networks = setting(
+        (), about="Address ranges that may call the API, such as 10.0.0.0/8. Empty: every address."
+    )
+    allow_hosts: Hosts = setting(
+        (), about="Hosts that crawls may visit although their address is private, loopback or link-local."
+    )
+    max_waiting: Count = setting(
+        5_000_000, about="Tasks that may wait in the installation; more are answered with 429.", ge=1
+    )
+    max_waiting_per_project: Count = setting(5_000_000, about="The same limit for each project.", ge=1)
+    task_timeout_s: Count = setting(
+        limits.TIMEOUT_S_DEFAULT,
+        about="Seconds an execution may take when its task does not say.",
+        ge=1,
+        le=limits.TIMEOUT_S_MAX,
+    )
+    max_retries: Count = setting(3, about="Retries of a failed task when it does not say.", ge=0, le=limits.RETRIES_MAX)
+    strategy: Strategy = setting("least_loaded", about="How a node is chosen when a task does not say.")
+    heartbeat_interval_s: Seconds = setting(
+        30.0, about="Seconds between two heartbeats of a node that only heartbeats and pulls.", gt=0, le=3_600
+    )
+    device_timeout_s: Seconds = setting(
+        300.0, about="Seconds of silence after which such a node is taken for lost.", gt=0, le=86_400
+    )
+    retain_tasks_days: Seconds = setting(30.0, about="Days that finished tasks are kept.", gt=0, le=36_500)
+    retain_events_days: Seconds = setting(7.0, about="Days that events are kept.", gt=0, le=36_500)
+    failed_attempts_per_minute: Count = setting(
+        20, about="Wrong tokens a minute from one address before it is answered with 429.", ge=1
+    )
+    log_level: LogLevel = setting("info", about="The least important log lines that are written.")
+    log_format: LogFormat = setting(
+        "auto", about="Log lines for people (console), for programs (json), or by what reads them (auto)."
+    )
+    api_docs: bool = setting(True, about="Whether the API serves its documentation at /docs.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key belong together: one of them is missing")
+        for name in ("tls_cert", "tls_key"):
+            path: Path | None = getattr(self, name)
+            if path is not None and not path.is_file():
+                raise ValueError(f"{name}: there is no file {path}")
+        if self.device_timeout_s <= self.heartbeat_interval_s:
+            raise ValueError("device_timeout_s must be longer than heartbeat_interval_s")
+        return self
+
+
+class StandaloneSettings(MasterSettings):
+    """A master with agents beside it, started by one command."""
+
+    section: ClassVar[str] = "standalone"
+
+    nodes: Count = setting(1, about="Agents to start.", ge=0, le=64)
+    slots: Count = setting(4, about="Tasks that each agent runs at a time.", ge=1, le=limits.SLOTS_MAX)
+    executors: Modules = setting((), about="Python modules with your own executors.")

@@ -1,0 +1,52 @@
+"""Where a value came from, what was left aside, and the error that names both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from crawlfleet.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    kind: str
+    """default, file, environment or flag"""
+    where: str = ""
+    """The file and its key, the variable, the flag."""
+
+    def __str__(self) -> str:
+        return self.where or self.kind
+
+
+DEFAULT = Source("default")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that somebody gave, under the name of the setting it is for."""
+
+    setting: str
+    value: Any
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A value that is known and changes nothing here: shown to the person who gave it, never dropped in silence."""
+
+    key: str
+    value: Any
+    source: Source
+    reason: str
+
+
+class BadSetting(ConfigError):
+    """Stops the start: which setting, what is wrong with it, where its value came from, and what may help."""
+
+    def __init__(self, setting: str, detail: str, source: Source, hint: str | None = None) -> None:
+        super().__init__(f"{setting}: {detail} (from {source})")
+        self.setting = setting
+        self.detail = detail
+        self.source = source
+        self.hint = hint

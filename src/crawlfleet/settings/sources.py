@@ -1,0 +1,67 @@
+"""The names of the source documents' configuration blocks, and what each means here.
+
+Two families: the flat JSON blocks of the distribution guide (`mode`, `device_id`, `task_timeout`, ...) and the
+sections of the queue's `queue.yaml` (`redis`, `queue`, `workers`, `monitoring`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MODES = ("master", "worker", "standalone")
+
+MEANING: Mapping[str, Mapping[str, str]] = {
+    "device_name": {"master": "name", "worker": "name"},
+    "master_url": {"worker": "masters"},
+    "concurrent_tasks": {"worker": "slots", "standalone": "slots"},
+    "task_timeout": {"master": "task_timeout_s"},
+    "max_retry_count": {"master": "max_retries"},
+    "load_balance_strategy": {"master": "strategy"},
+    "heartbeat_interval": {"master": "heartbeat_interval_s"},
+    "device_timeout": {"master": "device_timeout_s"},
+    "api_key": {"worker": "enrol_token", "client": "token"},
+    "redis.url": {"master": "broker"},
+    "queue.retry.max_retries": {"master": "max_retries"},
+    "workers.default_count": {"worker": "slots", "standalone": "slots"},
+    "workers.shutdown_timeout": {"worker": "drain_s"},
+    "workers.task_timeout": {"master": "task_timeout_s"},
+}
+"""Their key (dots for depth) -> the section of ours -> our setting."""
+
+NO_MEANING: Mapping[str, str] = {
+    "mode": "the command chooses the mode",
+    "dispatch_interval": "tasks are placed when they arrive, not at intervals",
+    "timeout_check_interval": "silent nodes are noticed without a check at intervals",
+    "enable_monitoring": "monitoring is always on",
+    "redis.max_connections": "has no meaning here yet",
+    "redis.connection_pool_timeout": "has no meaning here yet",
+    "queue.priorities.high": "the command line takes high, normal and low for 10, 5 and 1",
+    "queue.priorities.normal": "the command line takes high, normal and low for 10, 5 and 1",
+    "queue.priorities.low": "the command line takes high, normal and low for 10, 5 and 1",
+    "queue.retry.base_delay": "a task names its own delays, in `retry`",
+    "queue.retry.max_delay": "a task names its own delays, in `retry`",
+    "workers.max_count": "has no meaning here yet",
+    "monitoring.stats_interval": "figures are kept as things happen, not at intervals",
+    "monitoring.health_check_interval": "health is judged with every sync of a node",
+    "monitoring.alert_thresholds.failure_rate": "has no meaning here yet",
+    "monitoring.alert_thresholds.queue_size": "has no meaning here yet",
+    "monitoring.alert_thresholds.avg_duration": "has no meaning here yet",
+}
+
+NOT_HERE: Mapping[str, str] = {
+    "api_key": "a master keeps no key in a file: crawlfleet token create makes tokens",
+}
+"""Why a key that has a meaning for another process has none for this one, where that needs a word."""
+
+SECTIONS = frozenset({
+    path[:end] for path in (*MEANING, *NO_MEANING) for end, char in enumerate(path) if char == "."
+})  # fmt: skip
+
+DESCRIPTIONS = frozenset({"设备唯一标识", "设备显示名称", "监听地址", "主节点URL（工作节点需要）"})
+"""What the guide writes in place of a value: not given, then, rather than a strange name for a machine."""
+
+
+def meaning_of(key: str, section: str) -> str | None:
+    """Our setting of that section for their key."""
+    meant = MEANING.get(key, {})
+    return meant.get(section) or (meant.get("master") if section == "standalone" else None)

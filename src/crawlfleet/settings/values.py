@@ -1,0 +1,124 @@
+"""The kinds of values: how text from a variable or a flag becomes one, and what is refused."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from crawlfleet.model import limits
+
+# The text with which the source document shows where a key belongs; whoever left it there has no key.
+PLACEHOLDER_KEYS = frozenset({"your-secure-api-key-here"})
+
+
+def _split(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(part for part in (piece.strip() for piece in value.split(",")) if part)
+
+
+def _not_a_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not a number")  # noqa: TRY004  pydantic takes only ValueError
+    return value
+
+
+def _expanded(path: Path) -> Path:
+    return Path(path).expanduser().absolute()
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an address range such as 10.0.0.0/8") from None
+
+
+def _host(text: str) -> str:
+    if not text or any(char.isspace() or char in "/@?#" for char in text):
+        raise ValueError(f"{text!r} is not a host name or address (without scheme and path)")
+    return text.lower()
+
+
+def _http_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment
+        _ = parts.port
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise ValueError(f"{text!r} is not an address such as http://127.0.0.1:8000")
+    return text.rstrip("/")
+
+
+def _module(name: str) -> str:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ValueError(f"{name!r} is not the name of a Python module")
+    return name
+
+
+def _secret(text: str) -> str:
+    if text.strip() in PLACEHOLDER_KEYS:
+        raise ValueError("this is the placeholder of the documentation, not a key")
+    if not text.strip() or not text.isascii() or any(char.isspace() for char in text.strip()):
+        raise ValueError("is not a token")
+    return text.strip()
+
+
+def _capabilities(value: object) -> object:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return json.loads(value)
+    if isinstance(value, str):
+        return _pairs([piece for piece in (part.strip() for part in value.split(",")) if piece])
+    return _pairs(value) if isinstance(value, list) else value
+
+
+def _pairs(pairs: list[str]) -> dict[str, Any]:
+    """`name=value` pairs; a value is read as JSON where it is JSON (1, true, ["html"]), as text otherwise."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, has_value, text = pair.partition("=")
+        if not has_value or not name.strip():
+            raise ValueError(f"{pair!r} is not of the form name=value")
+        try:
+            found[name.strip()] = json.loads(text)
+        except ValueError:
+            found[name.strip()] = text.strip()
+    return found
+
+
+def _known_capabilities(value: Mapping[str, Any]) -> dict[str, Any]:
+    for name, asked in value.items():
+        match asked:
+            case bool() | str():
+                pass
+            case int() | float() if math.isfinite(asked):
+                pass
+            case list() if all(isinstance(part, str) for part in asked):
+                pass
+            case _:
+                raise ValueError(f"{name}: a capability is a number, a word, true or false, or a list of words")
+    return dict(value)
+
+
+Count = Annotated[int, BeforeValidator(_not_a_bool)]
+Seconds = Annotated[float, BeforeValidator(_not_a_bool)]
+Port = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=65_535)]
+Folder = Annotated[Path, AfterValidator(_expanded)]
+Host = Annotated[str, AfterValidator(_host)]
+Hosts = Annotated[tuple[Host, ...], BeforeValidator(_split)]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_split)]
+Url = Annotated[str, AfterValidator(_http_url)]
+Urls = Annotated[tuple[Url, ...], BeforeValidator(_split)]
+Modules = Annotated[tuple[Annotated[str, AfterValidator(_module)], ...], BeforeValidator(_split)]
+Label = Annotated[str, Field(min_length=1, max_length=limits.LABEL_CHARS)]
+Secret = Annotated[str, AfterValidator(_secret)]
+Capabilities = Annotated[dict[str, Any], BeforeValidator(_capabilities), AfterValidator(_known_capabilities)]

@@ -1,0 +1,88 @@
+"""The settings of an agent."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from pydantic import AfterValidator, TypeAdapter, model_validator
+
+from crawlfleet.model import limits
+from crawlfleet.settings.base import Settings, default_data_dir, setting
+from crawlfleet.settings.master import LogFormat, LogLevel
+from crawlfleet.settings.source import BadSetting, Source
+from crawlfleet.settings.values import Capabilities, Count, Folder, Hosts, Label, Modules, Seconds, Secret, Urls
+
+
+def _worker_dir() -> Path:
+    # Not the master's own folder: both may live on one machine under one user.
+    return default_data_dir() / "worker"
+
+
+class WorkerSettings(Settings):
+    section: ClassVar[str] = "worker"
+
+    masters: Urls = setting(..., about="Addresses of one or more masters, such as http://10.0.0.1:8000.", min_length=1)
+    enrol_token: Secret | None = setting(None, about="The token with which a new node joins.", secret=True)
+    enrol_token_file: Folder | None = setting(None, about="A file with that token.")
+    executors: Modules = setting((), about="Python modules with your own executors.")
+    device_id: Label | None = setting(None, about="A handle you choose: the same handle is the same node.")
+    name: Label = setting(platform.node, about="The name people see.", shown="the machine's host name")
+    region: Annotated[str, AfterValidator(str.strip)] = setting(
+        "", about="Where the node stands, such as us or cn-north.", max_length=limits.LABEL_CHARS
+    )
+    node_type: Label = setting("standard", about="A kind of node that tasks may ask for.")
+    cluster: Label = setting("default", about="The cluster the node joins.")
+    capabilities: Capabilities = setting(
+        {}, about="What the node can do beside what it finds out itself: a number, a word, or a list of words each."
+    )
+    slots: Count = setting(
+        lambda: os.cpu_count() or 1,
+        about="Tasks that run at a time.",
+        shown="the number of processors",
+        ge=1,
+        le=limits.SLOTS_MAX,
+    )
+    data_dir: Folder = setting(
+        _worker_dir,
+        about="Where the node keeps its identity and what it could not report yet.",
+        shown="~/.local/share/crawlfleet/worker",
+    )
+    allow_hosts: Hosts = setting(
+        (), about="Hosts that crawls may visit although their address is private, loopback or link-local."
+    )
+    ca_file: Folder | None = setting(None, about="Certificates (PEM) to trust instead of the system's.")
+    memory_limit_mb: Count | None = setting(
+        None, about="Memory that one execution of a user's executor may take.", ge=16
+    )
+    drain_s: Seconds = setting(
+        30.0, about="Seconds that running tasks may take to end when the agent is told to leave.", ge=0, le=86_400
+    )
+    log_level: LogLevel = setting("info", about="The least important log lines that are written.")
+    log_format: LogFormat = setting(
+        "auto", about="Log lines for people (console), for programs (json), or by what reads them (auto)."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.enrol_token and self.enrol_token_file:
+            raise ValueError("enrol_token and enrol_token_file exclude each other")
+        for name in ("enrol_token_file", "ca_file"):
+            path: Path | None = getattr(self, name)
+            if path is not None and not path.is_file():
+                raise ValueError(f"{name}: there is no file {path}")
+        return self
+
+    def read_enrol_token(self) -> str | None:
+        """As given, or from its file. Raises BadSetting for a file without one."""
+        if self.enrol_token_file is None:
+            return self.enrol_token
+        source = Source("file", str(self.enrol_token_file))
+        try:
+            return TypeAdapter(Secret).validate_python(self.enrol_token_file.read_text(encoding="utf-8"))
+        except OSError as exc:
+            raise BadSetting("enrol_token_file", f"cannot be read: {exc.strerror}", source) from exc
+        except ValueError as exc:
+            raise BadSetting("enrol_token_file", "holds no token", source) from exc

@@ -1,0 +1,322 @@
+"""The client against a small server that behaves as told: retries, keys, errors, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from aiohttp import web
+
+from crawlfleet.client import ApiError, AsyncClient, Client, NoEndpoint, RetryPolicy, Unreachable, WaitTimeout
+from crawlfleet.client.answers import BatchItem
+from crawlfleet.client.endpoint import endpoint_from, find_endpoint
+from crawlfleet.client.lines import EventParser
+from crawlfleet.client.models import AcceptedView, RefusedView
+from crawlfleet.client.retrying import asked_wait, may_repeat, pauses
+from crawlfleet.client.tasks import BATCH_TASKS
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+QUICK = RetryPolicy(attempts=4, base_s=0.001, cap_s=0.002)
+ACCEPTED = {"id": "task-0000000000000001", "status": "pending", "created_at": "2026-01-01T00:00:00Z", "priority": 5}
+
+
+@asynccontextmanager
+async def served(answer: Answer) -> AsyncIterator[AsyncClient]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await answer(request)
+
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_route("*", "/{tail:.*}", handle)
+    server = web.AppRunner(app, shutdown_timeout=0.05)
+    await server.setup()
+    site = web.TCPSite(server, "127.0.0.1", 0)
+    await site.start()
+    host, port = server.addresses[0][:2]
+    try:
+        async with AsyncClient(f"http://{host}:{port}", "secret", retry=QUICK) as client:
+            yield client
+    finally:
+        await server.cleanup()
+
+
+class Script:
+    """Answers in turn; the last one again and again. Remembers what was asked."""
+
+    def __init__(self, *answers: web.Response | Callable[[], web.Response] | None) -> None:
+        self._answers = answers
+        self.keys: list[str | None] = []
+        self.requests: list[str] = []
+        self.bodies: list[bytes] = []
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        number = min(len(self.requests), len(self._answers) - 1)
+        self.keys.append(request.headers.get("Idempotency-Key"))
+        self.requests.append(f"{request.method} {request.path_qs}")
+        self.bodies.append(await request.read())
+        answer = self._answers[number]
+        if answer is None:
+            # The request was taken, and nobody will ever hear of it.
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        return answer() if callable(answer) else answer
+
+
+def accepted() -> web.Response:
+    return web.json_response(ACCEPTED, status=201)
+
+
+def error(status: int, code: str = "some_code", **headers: str) -> Callable[[], web.Response]:
+    problem = {"status": status, "code": code, "detail": "went wrong", "field": "priority", "hint": "do better"}
+    return lambda: web.json_response(problem, status=status, headers=headers)
+
+
+async def test_a_lost_answer_is_asked_for_again_under_the_same_key() -> None:
+    script = Script(None, error(503), error(429, **{"Retry-After": "0"}), accepted)
+    async with served(script) as client:
+        task = await client.submit("echo", {"a": 1}, priority=7)
+    assert task.id == ACCEPTED["id"]
+    assert len(script.keys) == 4
+    assert len(set(script.keys)) == 1 and script.keys[0]
+
+
+async def test_each_submit_has_a_key_of_its_own_unless_it_is_given() -> None:
+    script = Script(accepted)
+    async with served(script) as client:
+        await client.submit("echo")
+        await client.submit("echo")
+        await client.submit("echo", idempotency_key="mine")
+    assert len(set(script.keys)) == 3
+    assert script.keys[2] == "mine"
+
+
+async def test_an_error_of_ours_is_not_sent_again() -> None:
+    script = Script(error(422, "invalid_input"))
+    async with served(script) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.submit("echo", priority=11)
+    found = caught.value
+    assert (found.status, found.error_code, found.field, found.hint) == (422, "invalid_input", "priority", "do better")
+    assert str(found) == "priority: went wrong"
+    assert len(script.requests) == 1
+
+
+async def test_what_may_not_be_done_twice_is_not_sent_twice() -> None:
+    script = Script(None)
+    async with served(script) as client:
+        with pytest.raises(Unreachable):
+            await client.retry("task-1")
+    assert len(script.requests) == 1
+    script = Script(error(503))
+    async with served(script) as client:
+        with pytest.raises(ApiError):
+            await client.cancel("task-1")
+    assert len(script.requests) == 1
+
+
+async def test_what_was_refused_for_now_is_always_sent_again() -> None:
+    changed = {"id": "task-1", "status": "cancelled"}
+    script = Script(error(429), lambda: web.json_response(changed))
+    async with served(script) as client:
+        assert (await client.cancel("task-1")).status == "cancelled"
+
+
+async def test_the_last_error_is_told_when_the_attempts_are_used_up() -> None:
+    script = Script(error(503, "store_unavailable"))
+    async with served(script) as client:
+        with pytest.raises(ApiError, match="went wrong") as caught:
+            await client.stats()
+    assert caught.value.error_code == "store_unavailable"
+    assert len(script.requests) == QUICK.attempts
+
+
+async def test_a_server_that_asks_for_a_long_wait_is_not_waited_for() -> None:
+    script = Script(error(429, **{"Retry-After": "3600"}))
+    async with served(script) as client:
+        with pytest.raises(ApiError):
+            await client.stats()
+    assert len(script.requests) == 1
+
+
+async def test_an_answer_that_is_no_problem_document_is_told_by_its_status() -> None:
+    async with served(Script(lambda: web.Response(status=418, text="<html>"))) as client:
+        with pytest.raises(ApiError, match="the server answered 418"):
+            await client.stats()
+
+
+async def test_an_answer_that_cannot_be_read_is_told() -> None:
+    async with served(Script(lambda: web.json_response({"unexpected": 1}))) as client:
+        with pytest.raises(ApiError, match="cannot be read") as caught:
+            await client.stats()
+    assert caught.value.error_code == "unreadable_answer"
+
+
+async def test_nobody_there_is_unreachable() -> None:
+    async with AsyncClient("http://127.0.0.1:9", "secret", retry=QUICK) as client:
+        with pytest.raises(Unreachable, match=r"no master answers at http://127\.0\.0\.1:9"):
+            await client.stats()
+
+
+async def test_names_in_paths_and_queries_are_quoted() -> None:
+    script = Script(error(404))
+    async with served(script) as client:
+        with pytest.raises(ApiError):
+            await client.node("a b/../c?d")
+        with pytest.raises(ApiError):
+            await client.page(q="a&b=c", status="failed,timeout")
+    assert script.requests[0] == "GET /api/v1/nodes/a%20b%2F..%2Fc%3Fd"
+    assert "q=a%26b%3Dc" in script.requests[1]
+
+
+async def test_a_batch_in_any_number_goes_in_pieces() -> None:
+    told: list[tuple[int, int]] = []
+    total = BATCH_TASKS + 5
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        tasks = (await request.json())["tasks"]
+        refused = {"error": {"code": "unknown_type", "detail": "no", "field": "task_type"}}
+        return web.json_response({"tasks": [refused if task["task_type"] == "bad" else ACCEPTED for task in tasks]})
+
+    async with served(answer) as client:
+        tasks = [{"task_type": "bad" if number == BATCH_TASKS else "echo"} for number in range(total)]
+        answers: list[BatchItem] = list(
+            await client.submit_batch(tasks, "each", on_progress=lambda *at: told.append(at))
+        )
+    assert len(answers) == total
+    assert told == [(BATCH_TASKS, total), (total, total)]
+    assert [isinstance(one, RefusedView) for one in answers].index(True) == BATCH_TASKS
+    assert isinstance(answers[0], AcceptedView)
+
+
+async def test_a_large_batch_goes_in_pieces_by_size_too() -> None:
+    sizes: list[int] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        sizes.append(len(body))
+        return web.json_response({"tasks": [ACCEPTED] * body.count(b"task_type")})
+
+    async with served(answer) as client:
+        tasks = [{"task_type": "echo", "parameters": {"text": "x" * 1_000_000}}] * 20
+        assert len(await client.submit_batch(tasks, "each")) == 20
+    assert len(sizes) > 1
+    assert max(sizes) < 10_000_000
+
+
+async def test_an_empty_batch_asks_nothing() -> None:
+    script = Script(accepted)
+    async with served(script) as client:
+        assert list(await client.submit_batch([])) == []
+        assert list(await client.submit_batch([], "each")) == []
+    assert not script.requests
+
+
+async def test_events_go_on_where_the_stream_broke() -> None:
+    seen: list[str | None] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers.get("Last-Event-ID"))
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        number = len(seen)
+        event = f'{{"number": {number}, "at": "2026-01-01T00:00:00Z", "kind": "task.ready", "data": {{}}}}'
+        await response.write(f": hello\nid: {number}\ndata: {event}\n\n".encode())
+        return response
+
+    async with served(answer) as client:
+        numbers = []
+        async for event in client.events(kinds=["task."]):
+            numbers.append(event.number)
+            if len(numbers) == 3:
+                break
+    assert numbers == [1, 2, 3]
+    assert seen[:3] == [None, "1", "2"]
+
+
+async def test_a_stream_without_a_master_is_given_up() -> None:
+    async with AsyncClient("http://127.0.0.1:9", "secret", retry=QUICK) as client:
+        with pytest.raises(Unreachable):
+            async for _ in client.events(give_up_s=0.1):
+                pass
+
+
+async def test_a_stream_that_is_refused_is_an_error() -> None:
+    async with served(Script(error(403, "not_allowed"))) as client:
+        with pytest.raises(ApiError):
+            async for _ in client.events():
+                pass
+
+
+def test_the_parser_keeps_to_the_standard() -> None:
+    parser = EventParser()
+    lines = [": a comment", "id: 7", "event: x", "data: one", "data:two", "unknown: y", "retry: 1500", ""]
+    (event,) = [found for line in lines if (found := parser.feed(line))]
+    assert (event.id, event.event, event.data) == ("7", "x", "one\ntwo")
+    assert parser.retry_s == 1.5
+    assert parser.feed("") is None
+    assert parser.feed("id: 8") is parser.feed("") is None
+    assert parser.last_id == "8"
+
+
+def test_pauses_grow_and_are_never_the_same_for_all() -> None:
+    policy = RetryPolicy(attempts=5, base_s=1.0, cap_s=3.0)
+    found = list(pauses(policy, Random(1)))
+    assert len(found) == 4
+    assert all(0 <= pause <= bound for pause, bound in zip(found, (1, 2, 3, 3), strict=True))
+    assert found != list(pauses(policy, Random(2)))
+
+
+def test_which_answers_are_worth_another_try() -> None:
+    assert may_repeat(429, is_repeatable=False)
+    assert may_repeat(503, is_repeatable=True) and not may_repeat(503, is_repeatable=False)
+    assert not may_repeat(500, is_repeatable=True) and not may_repeat(409, is_repeatable=True)
+    assert [asked_wait(text) for text in ("2", None, "soon", "-1")] == [2.0, 0.0, 0.0, 0.0]
+
+
+def test_where_an_endpoint_comes_from(tmp_path: Path) -> None:
+    with pytest.raises(NoEndpoint, match=str(tmp_path)) as caught:
+        find_endpoint(None, "t", tmp_path)
+    assert "CRAWLFLEET_URL" in caught.value.hint
+    (tmp_path / "address").write_text("http://h:1/\n")
+    (tmp_path / "admin.token").write_text("secret\n")
+    found = endpoint_from({"CRAWLFLEET_DATA_DIR": str(tmp_path)})
+    assert (found.url, found.token) == ("http://h:1", "secret")
+    assert "secret" not in repr(found)
+    given = endpoint_from(
+        {"CRAWLFLEET_DATA_DIR": str(tmp_path), "CRAWLFLEET_URL": "http://x:2", "CRAWLFLEET_TOKEN": "t"}
+    )
+    assert (given.url, given.token) == ("http://x:2", "t")
+    (tmp_path / "admin.token").write_text("")
+    with pytest.raises(NoEndpoint, match="is empty"):
+        find_endpoint("http://h:1", None, tmp_path)
+
+
+async def test_waiting_gives_up_in_time() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/events"):
+            return web.json_response({"events": [], "next_after": 0, "last": 0})
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with served(answer) as client:
+        with pytest.raises(WaitTimeout) as caught:
+            await client.wait(["task-0000000000000001"], timeout=0.2)
+    assert caught.value.open_ids == ("task-0000000000000001",)
+
+
+async def test_the_blocking_face_needs_no_event_loop_and_leaves_no_thread() -> None:
+    script = Script(accepted)
+    async with served(script) as client:
+        url = client.url
+
+        def use() -> str:
+            with Client(url, "secret", retry=QUICK) as blocking:
+                return blocking.submit("echo").id
+
+        assert await asyncio.to_thread(use) == ACCEPTED["id"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "crawlfleet client"]

@@ -1,0 +1,130 @@
+"""Items and log lines inside an executor's process: within a window, whole, and told when dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Items, Lines
+from crawlfleet.execution.executors.sdk import TaskContext, TaskError, call, executor
+from crawlfleet.execution.executors.stream import Stream, as_json
+
+
+class Sent(list[Items | Lines]):
+    def __call__(self, message: Items | Lines, _size: int) -> None:
+        self.append(message)
+
+    def items(self) -> list[Any]:
+        return [json.loads(line) for one in self if isinstance(one, Items) for line in one.lines.splitlines()]
+
+    def log(self) -> list[str]:
+        return [
+            json.loads(line)["message"] for one in self if isinstance(one, Lines) for line in one.lines.splitlines()
+        ]
+
+
+async def test_small_ones_are_gathered_and_go_out_soon() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1 << 20)
+    for number in range(10):
+        await stream.item({"number": number})
+    assert not sent
+    async with asyncio.timeout(2):
+        while not sent:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert len(sent) == 1
+    assert [item["number"] for item in sent.items()] == list(range(10))
+
+
+async def test_without_credit_an_item_waits_for_room() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1_000)
+    await stream.item({"text": "x" * 900})
+    waiting = asyncio.create_task(stream.item({"text": "y" * 500}))
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    assert len(sent.items()) == 1, "what fills the window is on its way"
+    stream.credit(len(sent[0].lines))
+    await asyncio.wait_for(waiting, 1)
+    stream.flush()
+    assert len(sent.items()) == 2
+
+
+async def test_one_larger_than_the_window_passes_alone() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1_000)
+    await asyncio.wait_for(stream.item({"text": "x" * 50_000}), 1)
+    stream.flush()
+    assert len(sent.items()) == 1
+
+
+@pytest.mark.parametrize("item", [{"x": object()}, ["not a mapping"], {"x": "y" * ITEM_BYTES}, {"x": "\ud800"}])
+async def test_what_is_no_item_is_the_executors_mistake(item: Any) -> None:
+    with pytest.raises(TaskError) as raised:
+        await Stream(1, Sent(), 1 << 20).item(item)
+    assert (raised.value.error, raised.value.permanent) == ("input", True)
+
+
+async def test_lines_beyond_the_bound_are_dropped_and_counted() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1_000)
+    for number in range(100):
+        stream.log(f"line {number} {'x' * 100}", "info")
+    stream.flush()
+    kept = len(sent.log())
+    assert 10 < kept < 30
+    stream.credit(10_000)
+    stream.log("again", "info")
+    stream.flush()
+    assert sent.log()[kept:] == ["again", f"{100 - kept} lines dropped: they came too fast"]
+
+
+async def test_lines_from_other_threads_arrive() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1 << 20)
+    thread = threading.Thread(target=stream.log, args=("from a thread", "warning"))
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    await asyncio.sleep(0)
+    stream.flush()
+    assert sent.log() == ["from a thread"]
+
+
+async def test_a_line_is_json_whatever_is_in_it() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1 << 20)
+    stream.log("unpaired \ud800, NUL \x00, and much " + "x" * 20_000, "info")
+    stream.flush()
+    assert sent.log()[0].startswith("unpaired ?, NUL \x00")
+    assert len(sent.log()[0]) < 10_000
+
+
+async def test_figures_are_kept_to_the_last_and_bounded() -> None:
+    stream = Stream(1, Sent(), 1 << 20)
+    assert stream.metrics() == b""
+    for number in range(200):
+        stream.progress({"pages": number, f"figure_{number}": number})
+    figures = json.loads(stream.metrics())
+    assert figures["pages"] == 199
+    assert len(figures) == 100
+    stream.progress({"pages": object()})
+    assert stream.metrics() == b""
+
+
+async def test_a_plain_function_may_not_be_told_to_await() -> None:
+    @executor("wrong")
+    async def wrong(context: TaskContext) -> None:
+        context.emit({"a": 1})
+
+    context = TaskContext(Stream(1, Sent(), 1_000), task_id="t", execution_id="e", task_type="wrong", parameters={})
+    with pytest.raises(RuntimeError, match="await item"):
+        await call(wrong, context)
+
+
+def test_what_is_not_json_is_said_to_be() -> None:
+    with pytest.raises(ValueError, match="not JSON"):
+        as_json({1, object()})

@@ -1,0 +1,82 @@
+"""What a node finds out about itself, and that its owner has the last word."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.execution.agent.probe import browser, count_gpus, has_sandbox, probe, usable_cpus
+
+
+def program(path: Path, text: str = "exit 0") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which no program is to be found."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CRAWLFLEET_CHROMIUM", "PLAYWRIGHT_BROWSERS_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_a_bare_machine_claims_nothing(bare: Path) -> None:
+    assert browser() is None
+    found = probe()
+    assert "javascript_rendering" not in found.capabilities
+    assert "sandbox" not in found.capabilities
+    assert found.capabilities["python"] == [f"{sys.version_info[0]}.{sys.version_info[1]}"]
+    assert found.resources["cpu"] >= 0.1
+    assert found.resources["memory_mb"] > 64
+    assert "gpu" not in found.resources
+
+
+def test_a_browser_of_the_system_or_of_playwright_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = program(bare / ".cache" / "ms-playwright" / "chromium-1200" / "chrome-linux" / "chrome")
+    assert browser() == str(kept)
+    installed = program(bare / "bin" / "chromium")
+    assert browser() == str(installed)
+    assert probe().capabilities["javascript_rendering"] == 1
+    monkeypatch.setenv("CRAWLFLEET_CHROMIUM", str(bare / "gone"))
+    assert browser() is None, "named, and not there"
+
+
+def test_a_sandbox_counts_only_when_it_works(bare: Path) -> None:
+    program(bare / "bin" / "bwrap", "echo not permitted >&2; exit 1")
+    assert not has_sandbox()
+    program(bare / "bin" / "bwrap")
+    assert has_sandbox()
+
+
+def test_gpus_are_counted(bare: Path) -> None:
+    program(bare / "bin" / "nvidia-smi", "echo 'GPU 0: A'; echo 'GPU 1: B'")
+    assert count_gpus() == 2
+    assert probe().resources["gpu"] == 2
+    program(bare / "bin" / "nvidia-smi", "exit 9")
+    assert count_gpus() == 0
+
+
+def test_a_containers_share_of_the_processors_counts(tmp_path: Path) -> None:
+    cores = len(os.sched_getaffinity(0))
+    quota = tmp_path / "cpu.max"
+    assert usable_cpus(quota) == cores
+    quota.write_text("max 100000\n")
+    assert usable_cpus(quota) == cores
+    quota.write_text("50000 100000\n")
+    assert usable_cpus(quota) == 0.5
+
+
+def test_what_the_user_says_wins(bare: Path) -> None:
+    program(bare / "bin" / "chromium")
+    found = probe({"javascript_rendering": 0, "content_types": ["html"], "os": ["other"]})
+    assert found.capabilities["javascript_rendering"] == 0
+    assert found.capabilities["content_types"] == ["html"]
+    assert found.capabilities["os"] == ["other"]
