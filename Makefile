@@ -53,9 +53,16 @@ types: setup ## Check the types (mypy, strict)
 simulate: setup ## Run the simulated installation under faults (SEEDS=200 START=0)
 	$(BIN)/python -m crawlfleet.testing.simulation --seeds $(SEEDS) --start $(START)
 
+.PHONY: demo
+demo: system setup ## A cluster, a shop, a crawl of it, and a worker killed on purpose
+	$(BIN)/crawlfleet demo
+
 .PHONY: bench
-bench: setup ## Measure the store on this machine
+bench: setup ## Measure on this machine: the store beside its raw limit, the queue beside Huey and Celery
+	BENCH=true scripts/system.sh
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m bench.store
+	$(BIN)/python -m bench.queue
 
 .PHONY: docs
 docs: setup ## Build the documentation into build/site

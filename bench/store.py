@@ -10,7 +10,6 @@ import asyncio
 import logging
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,6 +25,7 @@ import structlog
 from bench.cluster import Cluster, bodies
 from bench.raw import RawTable, raw_postgres, raw_sqlite
 from bench.seed import seed_finished
+from bench.table import Row, print_table, say
 from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.ports.store import Assignment
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
@@ -38,13 +38,6 @@ BATCH = 500
 PAIRS = 15
 CYCLES = 12
 LONGEST_TASK_S = 0.5
-
-
-class Row(NamedTuple):
-    what: str
-    value: str
-    target: str
-    is_met: bool | None
 
 
 class Place(NamedTuple):
@@ -213,18 +206,6 @@ async def _high_priority(cluster: Cluster, count: int) -> list[float]:
 
 def rss_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
-def print_table(rows: list[Row]) -> None:
-    lines = ["| what | measured | target | |", "|---|---|---|---|"]
-    words = {True: "met", False: "missed", None: ""}
-    lines += [f"| {row.what} | {row.value} | {row.target} | {words[row.is_met]} |" for row in rows]
-    sys.stdout.write("\n".join(lines) + "\n")
 
 
 @asynccontextmanager

@@ -11,7 +11,9 @@ from typing import Any
 import structlog
 
 from crawlfleet.control.assign import AssignByHand
+from crawlfleet.control.audit import Audit
 from crawlfleet.control.cancel import Cancel
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
@@ -34,14 +36,18 @@ from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
-from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.control.task_types import KnownTypes, TaskTypes
+from crawlfleet.control.tokens import Tokens
 from crawlfleet.control.unregister import Unregister
+from crawlfleet.control.waiting import Waiting, WaitingLimit
 from crawlfleet.control.why import Why
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import IdFactory
+from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
+from crawlfleet.scheduling.strategies import DEFAULT_STRATEGY
 
 RESIGN_S = 2.0
 
@@ -49,21 +55,34 @@ log = structlog.get_logger()
 
 
 class Master:
+    chunks: ChunkStore
+    """Items and logs; only of a master that serves nodes."""
+
     def __init__(
         self, *, name: str, boot: int, store: Store, broker: Broker, clock: Clock, rng: Random,
         schemas: Mapping[str, Mapping[str, Any]], retention: Retention | None = None, window: int = 2_000,
-        make_secret: Callable[[], str] = lambda: secrets.token_hex(32),
+        make_secret: Callable[[], str] = lambda: secrets.token_hex(32), waiting: WaitingLimit | None = None,
+        strategy: str = DEFAULT_STRATEGY,
     ) -> None:  # fmt: skip
         self.name = f"{name}#{boot}"
         """Of this start: a successor under the same name is somebody else."""
         self.store = store
         self.broker = broker
+        self.clock = clock
         self.lead = lead = Lead()
         self.ledger = ledger = Ledger()
         ids = IdFactory(boot, clock.now)
         self.task_types = TaskTypes(schemas)
+        self.known_types = KnownTypes(self.task_types, store=store, clock=clock)
 
-        self.submit = Submit(store=store, broker=broker, id_factory=ids, clock=clock, task_types=self.task_types)
+        waiting = waiting or WaitingLimit()
+        self.tokens = Tokens(store=store, clock=clock, make_secret=make_secret)
+        self.audit = Audit(store=store, clock=clock)
+        self.configure = Configure(store=store, clock=clock, defaults={"max_waiting": waiting.installation})
+        self.submit = Submit(
+            store=store, broker=broker, id_factory=ids, clock=clock, known_types=self.known_types,
+            waiting=Waiting(store=store, clock=clock, limit=waiting, configure=self.configure),
+        )  # fmt: skip
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
         self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
@@ -73,15 +92,21 @@ class Master:
         self.why = Why(store=store, clock=clock)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
         self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish)
-        self.open_session = OpenSession(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish)
-        self.register = Register(store=store, id_factory=ids, clock=clock, make_secret=make_secret)
+        self.open_session = OpenSession(
+            store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, known_types=self.known_types,
+            configure=self.configure,
+        )  # fmt: skip
+        self.register = Register(
+            store=store, id_factory=ids, clock=clock, make_secret=make_secret, known_types=self.known_types
+        )
         self.drain = Drain(store=store, broker=broker, clock=clock)
         self.unregister = Unregister(store=store, broker=broker, clock=clock)
 
         self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
         self.dispatcher = Dispatcher(
-            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng, window=window
-        )
+            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng,
+            strategy=strategy, window=window,
+        )  # fmt: skip
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
@@ -117,10 +142,16 @@ class Master:
     @classmethod
     async def start(
         cls, name: str, store: Store, broker: Broker, schemas: Mapping[str, Mapping[str, Any]],
-        clock: Clock | None = None, rng: Random | None = None,
+        clock: Clock | None = None, rng: Random | None = None, *, waiting: WaitingLimit | None = None,
+        retention: Retention | None = None, strategy: str = DEFAULT_STRATEGY, chunks: ChunkStore | None = None,
     ) -> Master:  # fmt: skip
         clock = clock or SystemClock()
         boot = await store.register_master(name, clock.now())
-        return cls(
-            name=name, boot=boot, store=store, broker=broker, clock=clock, rng=rng or Random(), schemas=schemas
+        master = cls(
+            name=name, boot=boot, store=store, broker=broker, clock=clock, rng=rng or Random(), schemas=schemas,
+            waiting=waiting, retention=retention, strategy=strategy,
         )  # fmt: skip
+        if chunks is not None:
+            master.chunks = chunks
+        await master.known_types.seed(schemas)
+        return master

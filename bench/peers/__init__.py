@@ -1,0 +1,1 @@
+"""Queues that people use today, measured beside ours."""

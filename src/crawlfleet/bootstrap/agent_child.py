@@ -1,0 +1,43 @@
+"""`python -m crawlfleet.bootstrap.agent_child`: an agent below a standalone master.
+
+What it is to do comes on standard input, as JSON: a command line can be read by everybody on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from crawlfleet.bootstrap.family import die_with_parent
+from crawlfleet.bootstrap.worker import WorkerOptions, run_worker
+from crawlfleet.observe.logs import configure_logs
+
+
+class ChildOrder(msgspec.Struct):
+    parent: int
+    log_level: str
+    log_format: str
+    options: WorkerOptions
+
+
+def _decode(kind: type, value: object) -> object:
+    if kind is Path:
+        return Path(str(value))
+    raise NotImplementedError(kind)
+
+
+def main() -> int:
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildOrder, dec_hook=_decode)
+    die_with_parent(order.parent)
+    # Ctrl-C in a terminal reaches the whole group: the parent decides when its agents leave.
+    os.setsid()
+    configure_logs(order.log_level, order.log_format)
+    return uvloop.run(run_worker(order.options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

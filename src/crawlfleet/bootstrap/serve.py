@@ -1,0 +1,229 @@
+"""A master as a process: store, broker, services and loops, behind one HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import structlog
+import uvicorn
+import uvloop
+
+from crawlfleet.api.app import create_app
+from crawlfleet.api.settings import ApiSettings
+from crawlfleet.bootstrap.collector import tune_collector
+from crawlfleet.bootstrap.master import Master
+from crawlfleet.bootstrap.private_files import write_private
+from crawlfleet.bootstrap.stores import open_store
+from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.control.loops.pruner import Retention
+from crawlfleet.control.waiting import WaitingLimit
+from crawlfleet.errors import ConfigError
+from crawlfleet.execution.executors.registry import built_in_schemas
+from crawlfleet.execution.results.folder import FolderChunks
+from crawlfleet.model.instants import ms
+from crawlfleet.model.principal import Role
+from crawlfleet.observe.logs import configure_logs
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import SystemClock
+from crawlfleet.settings.master import MasterSettings
+from crawlfleet.store.store import SqlStore
+
+log = structlog.get_logger()
+
+ADMIN_TOKEN = "admin.token"
+ADDRESS = "address"
+GRACE_S = 5
+"""How long answers under way may take when the master stops; parked polls and streams end at once."""
+
+
+class MasterProcess:
+    def __init__(self, settings: MasterSettings, store: SqlStore, master: Master, listener: socket.socket) -> None:
+        self.master = master
+        self.admin_token: str | None = None
+        """Of a new installation, this once."""
+        self._settings = settings
+        self._store = store
+        self._listener = listener
+        self._clock = SystemClock()
+        self._asked = asyncio.Event()
+        self._closing = asyncio.Event()
+        self.app = create_app(master, api_settings(settings))
+        self._server = _Server(uvicorn_config(self.app, settings))
+
+    @classmethod
+    async def open(cls, settings: MasterSettings) -> MasterProcess:
+        """Everything that can be wrong is found here, before anything is served."""
+        data_dir = settings.data_dir
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        listener = listen(settings.host, settings.port)
+        try:
+            store = await open_store(settings.store)
+        except BaseException:
+            listener.close()
+            raise
+        try:
+            master = await Master.start(
+                settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}", store,
+                open_broker(settings.broker), built_in_schemas(), chunks=FolderChunks(data_dir / "results"),
+                waiting=WaitingLimit(settings.max_waiting, settings.max_waiting_per_project),
+                retention=Retention(_days(settings.retain_tasks_days), _days(settings.retain_events_days)),
+                strategy=settings.strategy,
+            )  # fmt: skip
+            process = cls(settings, store, master, listener)
+            process.admin_token = await master.tokens.ensure_admin()
+            if process.admin_token is not None:
+                write_private(data_dir / ADMIN_TOKEN, process.admin_token)
+        except BaseException:
+            listener.close()
+            await store.close()
+            raise
+        write_private(data_dir / ADDRESS, process.url)
+        return process
+
+    @property
+    def url(self) -> str:
+        host, port = self._listener.getsockname()[:2]
+        scheme = "https" if self._settings.tls_cert else "http"
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+        return f"{scheme}://{shown}:{port}"
+
+    def print_address(self) -> None:
+        """On standard output, for whoever started it; everything else it says is on standard error."""
+        sys.stdout.write(f"{self.url}\n")
+        sys.stdout.flush()
+
+    async def run(self) -> None:
+        """Until somebody asks it to stop."""
+        serving = asyncio.create_task(self.serve(), name="serve")
+        stopping = asyncio.create_task(self.stopped(), name="stopping")
+        try:
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            self.close()
+        await serving
+
+    async def serve(self) -> None:
+        """Until `close()`. A loop or a server that ends by itself ends all of it, loudly."""
+        loops = asyncio.create_task(self.master.run(), name="master")
+        server = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="server")
+        closing = asyncio.create_task(self._closing.wait(), name="closing")
+        try:
+            await asyncio.wait({loops, server, closing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+            await self._stop_server(server)
+            loops.cancel()
+            await asyncio.gather(loops, return_exceptions=True)
+            await self._store.close()
+        for task in (loops, server):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def stop(self) -> None:
+        """Ask for it: for signal handlers."""
+        self._asked.set()
+
+    async def stopped(self) -> None:
+        await self._asked.wait()
+
+    def close(self) -> None:
+        self._closing.set()
+
+    async def enrolment(self, seconds: float) -> str:
+        """A token for one node, good for a moment."""
+        expires_at = self._clock.now() + ms(seconds)
+        issued = await self.master.tokens.create(
+            Role.ENROL, name="standalone", uses=1, expires_at=expires_at, by="standalone"
+        )
+        return issued.secret
+
+    async def _stop_server(self, server: asyncio.Task[None]) -> None:
+        # First those that wait for nothing in particular go home; then the server can close in order.
+        self.app.state.stopping.set()
+        self._server.should_exit = True
+        await asyncio.wait({server})
+
+
+def run_master(settings: MasterSettings) -> int:
+    configure_logs(settings.log_level, settings.log_format)
+    return uvloop.run(_run_master(settings))
+
+
+async def _run_master(settings: MasterSettings) -> int:
+    process = await MasterProcess.open(settings)
+    tune_collector()
+    process.print_address()
+    with stopped_by_signals(process.stop):
+        log.info("master_started", address=process.url, data_dir=str(settings.data_dir))
+        if process.admin_token is not None:
+            log.info("admin_token_written", file=str(settings.data_dir / ADMIN_TOKEN))
+        await process.run()
+    log.info("master_stopped")
+    return 0
+
+
+def api_settings(settings: MasterSettings) -> ApiSettings:
+    return ApiSettings(
+        allowed_networks=tuple(settings.allowed_networks),
+        failed_attempts_per_minute=settings.failed_attempts_per_minute,
+        has_docs=settings.api_docs,
+    )
+
+
+def uvicorn_config(app: object, settings: MasterSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        loop="none", http="httptools", ws="none", lifespan="off", access_log=False, log_config=None,
+        timeout_graceful_shutdown=GRACE_S, timeout_keep_alive=75, server_header=False, proxy_headers=False,
+        backlog=2048, ssl_certfile=_path(settings.tls_cert), ssl_keyfile=_path(settings.tls_key),
+    )  # fmt: skip
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: they end parked polls first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as exc:
+        raise ConfigError(f"host, port: cannot listen on {host}:{port}: {exc}") from exc
+
+
+def open_broker(address: str) -> Broker:
+    if address in ("memory:", "memory"):
+        return MemoryBroker()
+    raise ConfigError(f"broker: {address!r} is not known; this version has memory:")
+
+
+def _days(days: float) -> int:
+    return ms(days * 86_400)
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)

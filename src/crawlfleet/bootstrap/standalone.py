@@ -1,0 +1,147 @@
+"""One command, one machine: a master in this process, its agents below it. They speak only HTTP, so others may join."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import structlog
+import uvloop
+
+from crawlfleet.bootstrap.agent_child import ChildOrder
+from crawlfleet.bootstrap.collector import tune_collector
+from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, stopped_by_signals
+from crawlfleet.bootstrap.worker import WorkerOptions
+from crawlfleet.observe.logs import configure_logs
+from crawlfleet.settings.master import MasterSettings
+
+log = structlog.get_logger()
+
+LEAVE_S = 12.0
+"""Work under way may end; then agents go, if need be by force."""
+ENROL_S = 60
+_RESTART_S = (0.2, 10.0)
+_LONG_LIFE_S = 30.0
+
+
+class Agents:
+    """Child processes, each restarted when it ends without being asked to."""
+
+    def __init__(self, process: MasterProcess, orders: Sequence[ChildOrder]) -> None:
+        self._process = process
+        self._orders = orders
+        self._children: dict[int, asyncio.subprocess.Process] = {}
+        self._is_leaving = False
+
+    @property
+    def pids(self) -> list[int]:
+        return [self._children[number].pid for number in sorted(self._children)]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number, order in enumerate(self._orders):
+                group.create_task(self._keep(number, order), name=f"agent-{number}")
+
+    async def leave(self) -> None:
+        """All of them, in good order, within `LEAVE_S`."""
+        self._is_leaving = True
+        self._signal(signal.SIGTERM)
+        waits = [asyncio.create_task(child.wait()) for child in self._children.values()]
+        if waits:
+            await asyncio.wait(waits, timeout=LEAVE_S)
+        self._signal(signal.SIGKILL)
+        await asyncio.gather(*waits)
+
+    async def _keep(self, number: int, order: ChildOrder) -> None:
+        loop, pause = asyncio.get_running_loop(), _RESTART_S[0]
+        while not self._is_leaving:
+            began = loop.time()
+            code = await self._live(number, order)
+            if self._must_leave():
+                return
+            # One that keeps dying must not take the machine with it.
+            pause = _RESTART_S[0] if loop.time() - began > _LONG_LIFE_S else min(pause * 2, _RESTART_S[1])
+            log.warning("agent_ended", agent=number, exit_code=code, restart_in_s=pause)
+            await asyncio.sleep(pause)
+
+    async def _live(self, number: int, order: ChildOrder) -> int:
+        enrolment = await self._process.enrolment(ENROL_S)
+        order = msgspec.structs.replace(order, options=replace(order.options, enrol_token=enrolment))
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "crawlfleet.bootstrap.agent_child", stdin=asyncio.subprocess.PIPE
+        )
+        self._children[number] = child
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                await child.communicate(msgspec.json.encode(order, enc_hook=str))
+            return await child.wait()
+        finally:
+            if child.returncode is None:
+                child.kill()
+            del self._children[number]
+
+    def _must_leave(self) -> bool:
+        return self._is_leaving
+
+    def _signal(self, number: signal.Signals) -> None:
+        for child in self._children.values():
+            with contextlib.suppress(ProcessLookupError):
+                child.send_signal(number)
+
+
+def run_standalone(settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = ()) -> int:
+    configure_logs(settings.log_level, settings.log_format)
+    return uvloop.run(_run_standalone(settings, nodes, slots, executors))
+
+
+async def _run_standalone(settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str]) -> int:
+    process = await MasterProcess.open(settings)
+    tune_collector()
+    process.print_address()
+    log.info("standalone_started", address=process.url, admin_token=str(settings.data_dir / ADMIN_TOKEN), nodes=nodes)
+    with stopped_by_signals(process.stop):
+        await run_with_agents(process, agents_of(process, settings, nodes, slots, executors))
+    log.info("standalone_stopped")
+    return 0
+
+
+def agents_of(
+    process: MasterProcess, settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = ()
+) -> Agents:
+    orders = [
+        ChildOrder(os.getpid(), settings.log_level, settings.log_format, WorkerOptions(
+            masters=[process.url], name=f"local-{number}", slots=slots, executors=list(executors),
+            data_dir=_node_folder(settings.data_dir, number), allow_hosts=list(settings.allow_hosts),
+        ))
+        for number in range(1, nodes + 1)
+    ]  # fmt: skip
+    return Agents(process, orders)
+
+
+async def run_with_agents(process: MasterProcess, agents: Agents) -> None:
+    """Until the process is told to stop: first the agents leave, while there is a master to hear them."""
+    serving = asyncio.create_task(process.serve(), name="serve")
+    keeping = asyncio.create_task(agents.run(), name="agents")
+    stopping = asyncio.create_task(process.stopped(), name="stopping")
+    try:
+        await asyncio.wait({serving, keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await agents.leave()
+        for task in (keeping, stopping):
+            task.cancel()
+        process.close()
+        ended = await asyncio.gather(serving, keeping, return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
+            raise error
+
+
+def _node_folder(data_dir: Path, number: int) -> Path:
+    return data_dir / "nodes" / f"local-{number}"

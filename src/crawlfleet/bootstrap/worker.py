@@ -1,0 +1,212 @@
+"""An agent as a process: it joins, runs what it is given in executor processes, and leaves in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import signal
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import aiohttp
+import structlog
+
+from crawlfleet.bootstrap.collector import tune_collector
+from crawlfleet.errors import ConfigError
+from crawlfleet.execution.agent.agent import DRAIN_S, Agent, AgentSettings, Departure
+from crawlfleet.execution.agent.events import AgentEvent
+from crawlfleet.execution.agent.http_calls import checked_address, open_session
+from crawlfleet.execution.agent.http_transport import HttpTransport
+from crawlfleet.execution.agent.identity import Identity, locked
+from crawlfleet.execution.agent.joining import Joiner, Registration, own_address
+from crawlfleet.execution.agent.measure import Measure
+from crawlfleet.execution.agent.probe import Capability, Probed, probe
+from crawlfleet.execution.executors.processes import MEMORY_MB, ProcessExecutor
+from crawlfleet.execution.executors.registry import ExecutorEntry, scan
+from crawlfleet.execution.executors.spawn import search_path
+from crawlfleet.execution.executors.uploads import Uploads
+from crawlfleet.model import limits
+from crawlfleet.ports.clock import SystemClock
+
+log = structlog.get_logger()
+
+EXIT_CONFIG = 2
+EXIT_REMOVED = 3
+HURRY_S = 2.0
+FAILURES_EVERY_S = 5.0
+PREFETCH_MOST = 256
+"""Work that races with the end of other work waits here for a moment instead of going back."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    masters: list[str]
+    data_dir: Path
+    enrol_token: str | None = None
+    executors: list[str] = field(default_factory=list)
+    device_id: str | None = None
+    name: str = ""
+    region: str = ""
+    node_type: str = "standard"
+    cluster: str = "default"
+    capabilities: Mapping[str, Capability] = field(default_factory=dict)
+    slots: int = 16
+    allow_hosts: list[str] = field(default_factory=list)
+    ca_file: Path | None = None
+    memory_limit_mb: int | None = None
+    """Of one execution of a user's type."""
+    drain_s: float = DRAIN_S
+    """How long running work may take to end when the agent is told to leave."""
+
+
+async def run_worker(options: WorkerOptions) -> int:
+    """Until the agent is told to leave, or its node is removed. The exit code of the process."""
+    try:
+        with locked(options.data_dir):
+            async with AsyncExitStack() as stack:
+                return await _Worker(options).run(stack)
+    except ConfigError as exc:
+        log.error("not_started", error=str(exc))  # noqa: TRY400 - a mistake of the user's: where it was found helps nobody
+        return EXIT_CONFIG
+
+
+class _Worker:
+    def __init__(self, options: WorkerOptions) -> None:
+        if not 1 <= options.slots <= limits.SLOTS_MAX:
+            raise ConfigError(f"slots: 1 to {limits.SLOTS_MAX}, not {options.slots}")
+        if not options.masters:
+            raise ConfigError("masters: the address of at least one master is needed")
+        self._options = options
+        self._masters = [checked_address(url) for url in options.masters]
+        self._clock, self._rng = SystemClock(), Random()
+        self._measure = Measure(self._clock, options.data_dir)
+        self._agent: Agent | None = None
+        self._is_leaving = False
+        self._told_failure_at = float("-inf")
+        self._starting: asyncio.Task[Identity | None] | None = None
+
+    async def run(self, stack: AsyncExitStack) -> int:
+        options = self._options
+        # Users' modules are looked at by a process of their own, and programs are asked: all while nothing waits.
+        path = search_path(options.executors)
+        entries, probed = await asyncio.gather(
+            asyncio.to_thread(scan, options.executors, path), asyncio.to_thread(probe, options.capabilities)
+        )
+        session = await stack.enter_async_context(open_session(options.ca_file))
+        joiner = Joiner(options.data_dir, self._masters, session, self._rng, options.enrol_token)
+        registration = self._registration(entries, probed)
+        stack.enter_context(self._signals())
+        identity = await self._unless_leaving(joiner.join(registration))
+        while identity is not None:
+            departure = await self._live(identity, entries, path, session)
+            if departure is not Departure.REMOVED:
+                return 0
+            identity = await self._unless_leaving(joiner.join_anew(registration))
+            if identity is None and not self._is_leaving:
+                log.error("removed", hint=f"to join again as a new node, remove {options.data_dir}/node.json")
+                return EXIT_REMOVED
+        return 0
+
+    async def _unless_leaving(self, joining: Coroutine[None, None, Identity | None]) -> Identity | None:
+        """None when it was told to leave before it had joined."""
+        self._starting = asyncio.create_task(joining)
+        try:
+            return await self._starting
+        except asyncio.CancelledError:
+            if not self._is_leaving:
+                raise
+            return None
+        finally:
+            self._starting = None
+
+    async def _live(
+        self, identity: Identity, entries: Mapping[str, ExecutorEntry], path: list[str], session: aiohttp.ClientSession
+    ) -> Departure:
+        options = self._options
+        uploads = Uploads(session, self._masters, identity.secret, self._rng)
+        executor = ProcessExecutor(
+            entries, uploads, options.data_dir / "work", search_path=path, allow_hosts=options.allow_hosts,
+            memory_mb=options.memory_limit_mb or MEMORY_MB, slots=options.slots, on_start=self._measure.note_start,
+        )  # fmt: skip
+        settings = AgentSettings(
+            node=identity.node, secret=identity.secret, outbox_directory=options.data_dir / "outbox",
+            slots=options.slots, task_types=sorted(entries), prefetch=min(options.slots, PREFETCH_MOST),
+        )  # fmt: skip
+        transports = [HttpTransport(url, identity.node, identity.secret, session) for url in self._masters]
+        self._agent = Agent(
+            settings, transports, executor, clock=self._clock, rng=self._rng, measure=self._measure, on_event=self._tell
+        )
+        if self._is_leaving:
+            self._agent.request_leave(0.0)
+        gpu = asyncio.create_task(self._measure.watch_gpu())
+        await executor.start()
+        tune_collector()
+        log.info("agent_started", node=identity.node_id, masters=self._masters, slots=options.slots, pid=os.getpid())
+        try:
+            return await self._agent.run()
+        finally:
+            self._agent = None
+            gpu.cancel()
+            await asyncio.gather(gpu, return_exceptions=True)
+            await executor.close()
+            log.info("agent_stopped", node=identity.node_id)
+
+    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: Probed) -> Registration:
+        options = self._options
+        return Registration(
+            name=options.name or platform.node() or "node",
+            slots=options.slots,
+            task_types={name: entry.schema for name, entry in sorted(entries.items())},
+            capabilities=probed.capabilities,
+            resources=probed.resources,
+            cluster=options.cluster,
+            node_type=options.node_type,
+            region=options.region,
+            device_id=options.device_id,
+            ip_address=own_address(self._masters[0]),
+        )
+
+    def _leave(self) -> None:
+        """The first signal lets work end; the second one hands it back at once."""
+        if self._starting is not None:
+            self._starting.cancel()
+        if self._agent is not None:
+            self._agent.request_leave(0.0 if self._is_leaving else self._options.drain_s)
+            within_s = HURRY_S if self._is_leaving else self._options.drain_s
+            log.info("leaving", within_s=within_s)
+        self._is_leaving = True
+
+    def _tell(self, name: str, data: dict[str, object]) -> None:
+        self._measure.hear(name, data)
+        match name:
+            case AgentEvent.SESSION_OPENED:
+                log.info("session_opened", session=data["session"], lease_s=data["lease_s"])
+            case AgentEvent.SESSION_ENDED | AgentEvent.LEASE_LAPSED | AgentEvent.OUTBOX_FAILED:
+                log.warning(str(name), **{key: value for key, value in data.items() if key != "executions"})
+            case AgentEvent.CALL_FAILED:
+                self._tell_failure(data)
+            case AgentEvent.DRAIN_BEGAN | AgentEvent.DRAIN_ENDED | AgentEvent.LEFT:
+                log.info(str(name), **data)
+
+    def _tell_failure(self, data: dict[str, object]) -> None:
+        """The first one and then now and again: a master that is away for long must not fill the log."""
+        now = self._clock.monotonic()
+        if now - self._told_failure_at >= FAILURES_EVERY_S:
+            self._told_failure_at = now
+            log.warning("call_failed", call=data["call"], master=data["master"], error=data["error"])
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        for number in numbers:
+            loop.add_signal_handler(number, self._leave)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)

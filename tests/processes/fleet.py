@@ -1,0 +1,179 @@
+"""A real installation for tests: a master and workers in processes of their own, started by the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+
+from crawlfleet.client import AsyncClient
+from crawlfleet.model.ids import parse
+from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.testing.judge import judge
+
+PATIENCE_S = 60.0
+_POLL_S = 0.05
+_FINAL = ("completed", "failed", "timeout", "cancelled")
+
+
+class Process:
+    """One run of a command, with its log."""
+
+    def __init__(self, name: str, child: asyncio.subprocess.Process, log: Path) -> None:
+        self.name = name
+        self.child = child
+        self.log = log
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    def tree(self) -> list[psutil.Process]:
+        try:
+            root = psutil.Process(self.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def signal(self, number: signal.Signals) -> None:
+        self.child.send_signal(number)
+
+    async def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        await self.child.wait()
+
+    async def stop(self) -> int:
+        if self.child.returncode is None:
+            self.signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.child.wait()
+
+
+class Fleet:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data_dir = folder / "master"
+        self.master: Process
+        self.workers: list[Process] = []
+        self.client: AsyncClient
+        self.answered: dict[str, list[int]] = {}
+        self._runs = 0
+
+    async def start_master(self, *options: str, port: int = 0) -> None:
+        (self.data_dir / "address").unlink(missing_ok=True)
+        self.master = await self._spawn(
+            "master", "master", "--data-dir", str(self.data_dir), "--port", str(port), *options
+        )
+        files = (self.data_dir / "address", self.data_dir / "admin.token")
+        await self.until(lambda: all(file.exists() for file in files), "the master has not started")
+        self.client = AsyncClient(files[0].read_text().strip(), files[1].read_text().strip())
+
+        await self.until(self._is_ready, "the master is not ready")
+
+    async def _is_ready(self) -> bool:
+        try:
+            async with aiohttp.request("GET", f"{self.client.url}/readyz") as response:
+                return response.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def start_worker(self, name: str, *options: str, slots: int = 8) -> Process:
+        token = (await self.client.create_token("enrol", uses=1)).token
+        worker = await self._spawn(
+            name, "worker", "--master", self.client.url, "--name", name, "--slots", str(slots),
+            "--data-dir", str(self.folder / name), *options, env={"CRAWLFLEET_ENROL_TOKEN": token},
+        )  # fmt: skip
+        self.workers.append(worker)
+        return worker
+
+    async def until_online(self, count: int) -> None:
+        async def are_online() -> bool:
+            return sum(node.status == "online" for node in await self.client.nodes()) >= count
+
+        await self.until(are_online, f"{count} nodes are not online")
+
+    async def submit(self, tasks: Sequence[dict[str, Any]]) -> list[str]:
+        ids = [item.id for item in await self.client.submit_batch(tasks)]
+        self.answered[f"batch-{len(self.answered)}"] = [parse(text, "task", field="id") for text in ids]
+        return ids
+
+    async def until_final(self, count: int, within_s: float = PATIENCE_S) -> dict[str, int]:
+        async def are_final() -> bool:
+            stats = (await self.client.stats()).by_status
+            return sum(stats.get(status, 0) for status in _FINAL) >= count
+
+        await self.until(are_final, f"{count} tasks are not final", within_s)
+        return dict((await self.client.stats()).by_status)
+
+    async def until(
+        self, condition: Callable[[], bool | Awaitable[bool]], otherwise: str, within_s: float = PATIENCE_S
+    ) -> None:
+        deadline = asyncio.get_running_loop().time() + within_s
+        while True:
+            found = condition()
+            if found is True or (not isinstance(found, bool) and await found):
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise AssertionError(f"{otherwise} after {within_s} s\n{self.logs()}")
+            await asyncio.sleep(_POLL_S)
+
+    def logs(self) -> str:
+        return "\n".join(f"== {log.name}\n{log.read_text()[-3_000:]}" for log in sorted(self.folder.glob("*.log")))
+
+    async def verdict(self) -> list[str]:
+        """Stop everything, then ask the checker."""
+        await self.close()
+        engine = SqliteEngine(self.data_dir / "crawlfleet.db")
+        try:
+            return [str(violation) for violation in await judge(engine, self.answered)]
+        finally:
+            await engine.close()
+
+    async def close(self) -> None:
+        for worker in self.workers:
+            if worker.child.returncode is None:
+                worker.signal(signal.SIGCONT)
+                await worker.stop()
+        if hasattr(self, "client"):
+            await self.client.close()
+        if hasattr(self, "master"):
+            await self.master.stop()
+
+    async def _spawn(self, name: str, *argv: str, env: dict[str, str] | None = None) -> Process:
+        self._runs += 1
+        log = self.folder / f"{self._runs}-{name}.log"
+        with log.open("wb") as file:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "crawlfleet.cli", *argv,
+                stdout=file, stderr=file, env={**os.environ, "CRAWLFLEET_LOG_FORMAT": "console", **(env or {})},
+            )  # fmt: skip
+        return Process(name, child, log)
+
+
+@asynccontextmanager
+async def fleet(folder: Path) -> AsyncIterator[Fleet]:
+    """Whatever a test leaves running is killed."""
+    running = Fleet(folder)
+    try:
+        yield running
+        await running.close()
+    finally:
+        for process in [*running.workers, *([running.master] if hasattr(running, "master") else [])]:
+            for one in reversed(process.tree()):
+                one.kill()
+
+
+def echo(number: int) -> dict[str, Any]:
+    return {"task_type": "echo", "parameters": {"n": number}}
+
+
+def sleep(seconds: float) -> dict[str, Any]:
+    return {"task_type": "sleep", "parameters": {"seconds": seconds}}

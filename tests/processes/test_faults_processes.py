@@ -1,0 +1,180 @@
+"""The faults that need real processes: killed, stopped, restarted, full. The checker judges what is left."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import psutil
+import pytest
+
+from tests.processes.fleet import Fleet, echo, fleet, sleep
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+async def start(running: Fleet, *, workers: int = 2, slots: int = 8) -> None:
+    await running.start_master()
+    for number in range(workers):
+        await running.start_worker(f"worker-{number}", slots=slots)
+    await running.until_online(workers)
+
+
+async def test_a_killed_worker_costs_no_task_and_doubles_none(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await start(running, slots=16)
+        await running.submit([sleep(0.005)] * 2_000)
+        await running.workers[0].kill()
+        stats = await running.until_final(2_000, within_s=20)
+        assert stats["completed"] == 2_000
+        assert await running.verdict() == []
+
+
+async def test_the_executions_of_a_killed_node_say_which_node_died(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await start(running, workers=1, slots=16)
+        ids = await running.submit([sleep(30)] * 16)
+        await running.until(lambda: _are(running, ids, "processing"), "not all are running")
+        (dead,) = await running.client.nodes()
+        await running.workers[0].kill()
+        await running.start_worker("other", slots=16)
+        # Nine seconds of lease, and what else is promised: fifteen from the kill to running elsewhere.
+        await running.until(lambda: _moved(running, ids, dead.id), "not all run elsewhere", within_s=15)
+        first, *_ = await running.client.executions(ids[0])
+        assert (first.status, first.node_id) == ("lost", dead.id)
+        await running.client.cancel_many(ids=ids)
+        await running.until_final(16)
+        assert await running.verdict() == []
+
+
+async def test_a_worker_stopped_beyond_its_lease_is_stale_when_it_wakes(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await start(running, workers=1, slots=4)
+        ids = await running.submit([sleep(12)] * 4)
+        await running.until(lambda: _are(running, ids, "processing"), "not all are running")
+        for one in running.workers[0].tree():
+            one.suspend()
+        await running.start_worker("other", slots=4)
+        (stopped,) = [node for node in await running.client.nodes() if node.name == "worker-0"]
+        await running.until(lambda: _moved(running, ids, stopped.id), "not all run elsewhere", within_s=15)
+        for one in running.workers[0].tree():
+            one.resume()
+        stats = await running.until_final(4)
+        assert stats["completed"] == 4
+        for task in ids:
+            ended = [(one.status, one.node_id == stopped.id) for one in await running.client.executions(task)]
+            assert ended == [("lost", True), ("completed", False)]
+        assert await running.verdict() == []
+
+
+async def test_a_restarted_worker_is_the_same_node_and_loses_nothing(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await start(running, workers=1)
+        (before,) = await running.client.nodes()
+        await running.submit([sleep(0.2)] * 40)
+        for _ in range(3):
+            await running.workers[-1].kill()
+            await running.start_worker("worker-0")
+        stats = await running.until_final(40)
+        assert stats["completed"] == 40
+        assert [node.id for node in await running.client.nodes()] == [before.id]
+        assert await running.verdict() == []
+
+
+async def test_a_restarted_master_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await start(running)
+        port = int(running.client.url.rpartition(":")[2])
+        await running.submit([sleep(0.05)] * 500)
+        for _ in range(3):
+            await running.master.kill()
+            await running.client.close()
+            await running.start_master(port=port)
+        stats = await running.until_final(500)
+        assert stats["completed"] == 500
+        assert await running.verdict() == []
+
+
+async def test_cancel_ends_the_work_and_its_processes(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await running.start_master()
+        await running.start_worker("worker-0", "--executors", "tests.integration.user_executors")
+        await running.until_online(1)
+        family = tmp_path / "family"
+        family.mkdir()
+        ids = await running.submit([{"task_type": "family", "parameters": {"folder": str(family), "then": "wait"}}])
+        await running.until((family / "self").exists, "it has not started its children")
+        pids = [int(file.read_text()) for file in family.iterdir()]
+        assert all(psutil.pid_exists(pid) for pid in pids)
+        await running.client.cancel(ids[0])
+        await running.until_final(1)
+        assert (await running.client.get(ids[0])).status == "cancelled"
+        assert not [pid for pid in pids if psutil.pid_exists(pid)]
+        assert await running.verdict() == []
+
+
+async def test_a_full_queue_refuses_and_takes_again(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await running.start_master()
+        await running.client.put_config({"max_waiting": 100})
+        await running.submit([echo(n) for n in range(100)])
+        await running.until(lambda: _is_refused(running), "it takes more than it may")
+        await running.start_worker("worker-0")
+        await running.until_final(100)
+        await running.until(lambda: _takes(running), "it takes nothing again")
+        await running.until_final((await running.client.stats()).total)
+        assert await running.verdict() == []
+
+
+async def test_a_thousand_tasks_at_once_all_finish(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await start(running, slots=64)
+        answers = await asyncio.gather(*(running.client.submit("echo", {"n": n}) for n in range(1_000)))
+        assert len({task.id for task in answers}) == 1_000
+        stats = await running.until_final(1_000)
+        assert stats["completed"] == 1_000
+        assert await running.verdict() == []
+
+
+async def test_sigterm_lets_work_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as running:
+        await start(running, workers=1)
+        ids = await running.submit([sleep(1.5)] * 4)
+        await running.until(lambda: _are(running, ids, "processing"), "not all are running")
+        tree = [one.pid for one in running.workers[0].tree()]
+        assert await running.workers[0].stop() == 0
+        stats = await running.until_final(4)
+        assert stats["completed"] == 4
+        assert not [pid for pid in tree if psutil.pid_exists(pid)]
+        (node,) = await running.client.nodes()
+        assert node.status == "offline"
+        assert await running.verdict() == []
+
+
+async def _are(running: Fleet, ids: list[str], status: str) -> bool:
+    return all([(await running.client.get(task)).status == status for task in ids])
+
+
+async def _moved(running: Fleet, ids: list[str], away_from: str) -> bool:
+    tasks = [await running.client.get(task) for task in ids]
+    return all(task.status == "processing" and task.assigned_node not in (None, away_from) for task in tasks)
+
+
+async def _submit_once(running: Fleet) -> tuple[int, str | None]:
+    """Without the client's patience: the status, and when to come again."""
+    token = (running.data_dir / "admin.token").read_text().strip()
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
+        session.post(f"{running.client.url}/api/v1/tasks", json=echo(0)) as response,
+    ):
+        return response.status, response.headers.get("Retry-After")
+
+
+async def _is_refused(running: Fleet) -> bool:
+    status, again = await _submit_once(running)
+    return status == 429 and again is not None and int(again) > 0
+
+
+async def _takes(running: Fleet) -> bool:
+    return (await _submit_once(running))[0] == 201
