@@ -47,7 +47,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> FastA
         generate_unique_id_function=openapi.operation_id, dependencies=[Depends(known_query_only)],
     )  # fmt: skip
     app.state.services = services
-    app.state.gate = Gate(settings, services.clock.monotonic)
+    app.state.gate = gate = Gate(settings, services.tokens, services.clock.monotonic)
     app.state.stopping = asyncio.Event()
     """Set when the master stops: whoever waits for nothing in particular goes home."""
     plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
@@ -56,6 +56,6 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> FastA
         if (router := getattr(module, "router", None)) is not None:
             app.include_router(router)
     problems.install(app)
-    app.add_middleware(Guard, body_limit_bytes=settings.body_limit_bytes, plain=plain)
+    app.add_middleware(Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes, plain=plain)
     openapi.install(app, ROUTES)
     return app

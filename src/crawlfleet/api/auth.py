@@ -17,10 +17,12 @@ from typing import Any
 from fastapi import Depends
 from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection, Request
+from starlette.types import Scope
 
 from crawlfleet.api.problems import NotAuthenticated, RoleTooLow, TooManyAttempts
 from crawlfleet.api.services import services_of
 from crawlfleet.api.settings import ApiSettings
+from crawlfleet.control.tokens import Tokens
 from crawlfleet.errors import NotAllowed
 from crawlfleet.model.principal import Principal, Role
 
@@ -76,22 +78,24 @@ class FailedAttempts:
 class Gate:
     """Everything about who calls that has to be remembered between requests."""
 
-    def __init__(self, settings: ApiSettings, monotonic: Callable[[], float]) -> None:
+    def __init__(self, settings: ApiSettings, tokens: Tokens, monotonic: Callable[[], float]) -> None:
+        self._tokens = tokens
         self._networks: Sequence[IPv4Network | IPv6Network] = [ip_network(str(n)) for n in settings.allowed_networks]
         self._attempts = FailedAttempts(settings.failed_attempts_per_minute, monotonic)
         self._proven: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
-    async def identify(self, connection: HTTPConnection) -> RequestIdentity:
+    async def identify(self, scope: Scope) -> RequestIdentity:
         """Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
-        address = address_of(connection)
+        client = scope.get("client")
+        address = client[0] if client else ""
         if self._networks and not self._is_allowed(address):
             raise NotFromHere(f"calls from {address} are not allowed")
-        secret = _bearer(connection)
+        secret = _bearer(scope)
         proof = (address, hashlib.sha256(secret.encode()).digest())
         if (wait_s := self._attempts.wait_s(address)) and proof not in self._proven:
             raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
         try:
-            principal = await services_of(connection).tokens.authenticate(secret)
+            principal = await self._tokens.authenticate(secret)
         except NotAllowed as exc:
             self._attempts.note(address)
             self._proven.pop(proof, None)
@@ -125,7 +129,7 @@ async def identity_of(connection: HTTPConnection) -> RequestIdentity:
     found = state.get("identity")
     if not isinstance(found, RequestIdentity):
         gate: Gate = connection.app.state.gate
-        state["identity"] = found = await gate.identify(connection)
+        state["identity"] = found = await gate.identify(connection.scope)
     return found
 
 
@@ -167,11 +171,12 @@ async def audited(
     await services_of(request).audit.note(principal, address_of(request), action, target, dict(details or {}))
 
 
-def _bearer(connection: HTTPConnection) -> str:
-    scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
+def _bearer(scope: Scope) -> str:
+    sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, secret = sent.partition(b" ")
     secret = secret.strip()
-    if scheme.lower() != "bearer" or not secret:
+    if scheme.lower() != b"bearer" or not secret:
         raise NotAuthenticated("a bearer token is needed")
     if len(secret) > _SECRET_CHARS or not secret.isascii():
         raise NotAuthenticated("this token is not valid")
-    return secret
+    return str(secret, "ascii")

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crawlfleet.api import problems
-from crawlfleet.api.auth import identity_of
+from crawlfleet.api.auth import Gate
 from crawlfleet.api.problems import TooLarge
 from crawlfleet.errors import CrawlfleetError
 
@@ -23,8 +25,9 @@ API = "/api/"
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, body_limit_bytes: int, plain: Sequence[Route] = ()) -> None:
+    def __init__(self, app: ASGIApp, gate: Gate, body_limit_bytes: int, plain: Sequence[Route] = ()) -> None:
         self._app = app
+        self._gate = gate
         self._limit = body_limit_bytes
         self._exact = {(method, route.path): route for route in plain if "{" not in route.path
                        for method in route.methods or ()}  # fmt: skip
@@ -42,10 +45,9 @@ class Guard:
             await send(message)
 
         try:
-            connection = HTTPConnection(scope)
             if scope["path"].startswith(API):
-                await identity_of(connection)
-            self._check_length(connection.headers.get("content-length", ""))
+                scope.setdefault("state", {})["identity"] = await self._gate.identify(scope)
+            self._check_length(scope)
             await self._serve(scope, self._counted(receive), watched_send)
         except ClientDisconnect:
             # Whoever asked has gone: nobody is left to answer.
@@ -53,8 +55,16 @@ class Guard:
         except Exception as exc:
             if is_started:
                 raise
-            told = problems.of_error(exc) if isinstance(exc, CrawlfleetError) else problems.unexpected(exc)
-            await told(scope, receive, send)
+            await self._told(scope, exc)(scope, receive, send)
+
+    def _told(self, scope: Scope, exc: Exception) -> Response:
+        match exc:
+            case CrawlfleetError():
+                return problems.of_error(exc)
+            case HTTPException():
+                return problems.of_http(Request(scope), exc)
+            case _:
+                return problems.unexpected(exc)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (route := self._plain(scope)) is None:
@@ -87,9 +97,10 @@ class Guard:
 
         return counted
 
-    def _check_length(self, said: str) -> None:
-        if said.isdecimal() and said.isascii() and int(said[:20]) > self._limit:
-            raise self._too_large()
+    def _check_length(self, scope: Scope) -> None:
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value[:20]) > self._limit:
+                raise self._too_large()
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"a body has at most {self._limit} bytes")

@@ -182,6 +182,11 @@ async def _crawlfleet_error(request: Request, exc: Exception) -> Response:
 
 async def _http_exception(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)
+    return of_http(request, exc)
+
+
+def of_http(request: Request, exc: HTTPException) -> Response:
+    """What the framework has to say."""
     # What was raised while a body was read arrives wrapped.
     if isinstance(exc.__cause__, CrawlfleetError):
         return of_error(exc.__cause__)

@@ -12,7 +12,7 @@ from crawlfleet.model.execution import ExecutionRecord, Failure
 from crawlfleet.model.ids import TaskId, execution_text, node_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
-from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
+from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.store import Accepted, Applied
 from crawlfleet.scheduling.explain import Why
 from crawlfleet.wire.tasks import RetryBody, SpecBody
@@ -174,11 +174,6 @@ class WhyView(msgspec.Struct, frozen=True):
     cause: str
 
 
-class HealthView(msgspec.Struct, frozen=True):
-    status: Literal["ok", "unavailable"]
-    reasons: list[str]
-
-
 class RefusalView(msgspec.Struct, frozen=True):
     id: str
     code: str
@@ -196,40 +191,6 @@ class BulkView(msgspec.Struct, frozen=True):
     """The first of them."""
     next_cursor: str | None
     """More than one call does: ask again with it as `cursor`."""
-
-
-class DeadLetterView(msgspec.Struct, frozen=True):
-    task_id: str
-    round: int
-    project_id: str | None
-    task_type: str
-    cause: str
-    error: ErrorView | None
-    buried_at: Time
-
-
-class DeadLetterPageView(msgspec.Struct, frozen=True):
-    dead_letters: list[DeadLetterView]
-    next_cursor: str | None
-
-
-class DeadLetterDetail(msgspec.Struct, frozen=True):
-    """A dead letter with its whole history."""
-
-    dead_letter: DeadLetterView
-    task: TaskView
-    executions: list[ExecutionView]
-
-
-class CauseView(msgspec.Struct, frozen=True):
-    cause: str
-    count: int
-    newest_at: Time
-    example: str
-
-
-class CausesView(msgspec.Struct, frozen=True):
-    groups: list[CauseView]
 
 
 def task_view(record: TaskRecord, executions: Sequence[ExecutionRecord] | None = None) -> TaskView:
@@ -267,7 +228,7 @@ def _last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> Er
     if record.status is TaskStatus.COMPLETED:
         return None
     failures = [one.failure for one in executions if one.round == record.round and one.failure is not None]
-    return _error(failures[-1]) if failures else None
+    return error_view(failures[-1]) if failures else None
 
 
 def execution_view(one: ExecutionRecord, live_status: TaskStatus) -> ExecutionView:
@@ -275,7 +236,7 @@ def execution_view(one: ExecutionRecord, live_status: TaskStatus) -> ExecutionVi
     return ExecutionView(
         execution_text(one.id), task_text(one.task), node_text(one.node), status, _text(one.started_at),
         _text(one.ended_at), _raw(one.metrics), to_text(one.assigned_at), one.round, one.retry, one.session,
-        _raw(one.result), _error(one.failure),
+        _raw(one.result), error_view(one.failure),
     )  # fmt: skip
 
 
@@ -301,18 +262,7 @@ def why_view(task: TaskId, why: Why) -> dict[str, Any]:
     return {"id": task_text(task), "sentence": why.sentence, **why.data}
 
 
-def letter_view(letter: DeadLetter) -> DeadLetterView:
-    return DeadLetterView(
-        task_text(letter.task), letter.round, letter.project or None, letter.task_type, letter.cause,
-        _error(letter.failure), to_text(letter.buried_at),
-    )  # fmt: skip
-
-
-def cause_view(group: DeadLetterGroup) -> CauseView:
-    return CauseView(group.cause, group.count, to_text(group.newest_at), task_text(group.example))
-
-
-def _error(failure: Failure | None) -> ErrorView | None:
+def error_view(failure: Failure | None) -> ErrorView | None:
     return None if failure is None else ErrorView(failure.error.word, failure.message, failure.is_permanent)
 
 

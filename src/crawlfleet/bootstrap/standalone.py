@@ -24,8 +24,10 @@ from crawlfleet.settings.master import MasterSettings
 
 log = structlog.get_logger()
 
+DRAIN_S = 8.0
+"""Work under way may end; then it is handed back."""
 LEAVE_S = 12.0
-"""Work under way may end; then agents go, if need be by force."""
+"""Then agents go, if need be by force."""
 ENROL_S = 60
 _RESTART_S = (0.2, 10.0)
 _LONG_LIFE_S = 30.0
@@ -119,6 +121,7 @@ def agents_of(
         ChildOrder(os.getpid(), settings.log_level, settings.log_format, WorkerOptions(
             masters=[process.url], name=f"local-{number}", slots=slots, executors=list(executors),
             data_dir=_node_folder(settings.data_dir, number), allow_hosts=list(settings.allow_hosts),
+            drain_s=DRAIN_S,
         ))
         for number in range(1, nodes + 1)
     ]  # fmt: skip

@@ -10,24 +10,14 @@ from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
 from crawlfleet.api.fields import PAGE_USUAL, Body, Cursor, Label, Limit, Name, TaskInPath, Text, cursor_id
+from crawlfleet.api.letter_views import CausesView, DeadLetterDetail, DeadLetterPageView, cause_view, letter_view
 from crawlfleet.api.problems import refused
 from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.bulk import Tally
 from crawlfleet.api.routes.tasks import known_task
 from crawlfleet.api.services import Services, TheServices
-from crawlfleet.api.views import (
-    BulkView,
-    CausesView,
-    ChangedView,
-    DeadLetterDetail,
-    DeadLetterPageView,
-    cause_view,
-    changed_view,
-    execution_view,
-    letter_view,
-    task_view,
-)
+from crawlfleet.api.views import BulkView, ChangedView, changed_view, execution_view, task_view
 from crawlfleet.errors import NotFound
 from crawlfleet.model import ids, limits
 from crawlfleet.model.answers import Code, Refusal

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import structlog
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.services import Services, TheServices
-from crawlfleet.api.views import HealthView
 from crawlfleet.errors import CrawlfleetError
 
 router = APIRouter(tags=["health"])
+
+
+class HealthView(msgspec.Struct, frozen=True):
+    status: Literal["ok", "unavailable"]
+    reasons: list[str]
+
+
 structs = (HealthView,)
 log = structlog.get_logger()
 

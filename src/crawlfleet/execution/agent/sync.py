@@ -43,6 +43,7 @@ ANSWER_S = 2.5
 ANSWER_EXPECTED_S = 0.1
 OVERTAKEN_S = 0.5
 """How long the answer to an older call is still waited for once a newer one was answered."""
+SETTLE_S = 0.005
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.05, 0.5
 FIRST_IDLE_S, LONGEST_IDLE_S = 0.1, 0.5
 
@@ -256,6 +257,9 @@ class Syncer:
             case _:
                 assert_never(down.verdict)
         self._pace(call, is_new)
+        if down.assignments:
+            # Short work is over in a moment: one call then says so and asks for more.
+            self._idle_until = self._clock.monotonic() + SETTLE_S
         if is_new and self._may_leave():
             self._parts.news.tell()
 
