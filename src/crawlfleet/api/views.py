@@ -241,7 +241,8 @@ def execution_view(one: ExecutionRecord, live_status: TaskStatus) -> ExecutionVi
 
 
 def accepted_view(item: Accepted) -> AcceptedView:
-    return AcceptedView(task_text(item.id), _word(item.status), to_text(item.created_at), item.priority)
+    task, status, created_at, priority = item
+    return AcceptedView(task_text(task), _WORDS[status], to_text(created_at), priority)
 
 
 def item_view(item: Accepted | Refusal) -> AcceptedView | RefusedView:
@@ -275,4 +276,7 @@ def _text(at: Instant | None) -> str | None:
 
 
 def _word(status: TaskStatus) -> StatusWord:
-    return status.word  # type: ignore[return-value]
+    return _WORDS[status]
+
+
+_WORDS: dict[TaskStatus, StatusWord] = {status: status.word for status in TaskStatus}  # type: ignore[misc]

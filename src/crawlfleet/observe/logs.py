@@ -15,7 +15,11 @@ FORMATS = ("auto", "console", "json")
 def configure_logs(level: str = "info", style: str = "auto") -> None:
     """`auto` is for people when standard error is a terminal, JSON otherwise."""
     is_json = style == "json" or (style == "auto" and not sys.stderr.isatty())
-    rendered: Any = structlog.processors.JSONRenderer() if is_json else structlog.dev.ConsoleRenderer()
+    rendered: Any = (
+        structlog.processors.JSONRenderer()
+        if is_json
+        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    )
     shown = [structlog.processors.format_exc_info] if is_json else []
     structlog.configure(
         processors=[
