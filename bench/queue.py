@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 
 import asyncpg
@@ -83,24 +84,38 @@ async def measure_submit(name: str, one: Installation, raw: RawSqlite | RawPostg
 
 
 async def measure_single(name: str, one: Installation, folder: Path, rows: list[Row]) -> None:
-    """Single durable submits beside an empty route of the same server, driven by wrk."""
+    """Single durable submits beside an empty route of the same HTTP server, driven by wrk."""
     if shutil.which("wrk") is None:
         rows.append(Row(f"{name}: single submits", "not measured: wrk is not installed", "", None))
         return
     script = folder / "submit.lua"
     script.write_text(_LUA % BODY.decode())
     ratios, mine = [], []
-    for _ in range(3):
-        empty = await asyncio.to_thread(_wrk, f"{one.url}/healthz", None, one.token)
+    for _ in range(ROUNDS):
+        with _empty_server() as url:
+            empty = await asyncio.to_thread(_wrk, url, script, one.token)
+        await one.post("queues/default:pause")
         mine.append(await asyncio.to_thread(_wrk, f"{one.url}/api/v1/tasks", script, one.token))
         ratios.append(mine[-1] / empty)
+        await one.post("queues/default:resume")
         await one.drained()
     ratio = statistics.median(ratios)
     value = f"{ratio:.2f}x of an empty route ({statistics.median(mine):,.0f}/s)"
     rows.append(Row(f"{name}: single durable submits", value, ">= 0.4x", ratio >= 0.4))
 
 
-def _wrk(url: str, script: Path | None, token: str) -> float:
+@contextmanager
+def _empty_server() -> Iterator[str]:
+    argv = [sys.executable, "-m", "bench.empty_server"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def _wrk(url: str, script: Path, token: str) -> float:
     argv = [
         "wrk",
         "-t1",
@@ -108,7 +123,8 @@ def _wrk(url: str, script: Path | None, token: str) -> float:
         "-d4s",
         "-H",
         f"Authorization: Bearer {token}",
-        *(["-s", str(script)] if script else []),
+        "-s",
+        str(script),
     ]
     said = subprocess.run([*argv, url], capture_output=True, text=True, check=True).stdout
     if "Non-2xx" in said or (found := _RATE.search(said)) is None:

@@ -6,6 +6,7 @@ import asyncio
 from types import ModuleType
 
 from fastapi import Depends, FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from crawlfleet import __version__
 from crawlfleet.api import openapi, problems
@@ -39,12 +40,17 @@ ROUTES: tuple[ModuleType, ...] = (
 """In the order of how often they are asked for: a path is looked for from the first."""
 
 
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+"""Looking for it would cost each request more than its route does."""
+
+
 def create_app(services: Services, settings: ApiSettings | None = None) -> FastAPI:
     settings = settings or ApiSettings()
     app = FastAPI(
         title="crawlfleet", version=__version__, description=openapi.ABOUT, redirect_slashes=False, redoc_url=None,
         docs_url="/docs" if settings.has_docs else None, openapi_url="/openapi.json" if settings.has_docs else None,
-        generate_unique_id_function=openapi.operation_id, dependencies=[Depends(known_query_only)],
+        generate_unique_id_function=openapi.operation_id, telemetry=_NO_TELEMETRY,
+        dependencies=[Depends(known_query_only)],
     )  # fmt: skip
     app.state.services = services
     app.state.gate = gate = Gate(settings, services.tokens, services.clock.monotonic)
