@@ -64,6 +64,12 @@ bench: setup ## Measure on this machine: the store beside its raw limit, the que
 	$(BIN)/python -m bench.store
 	$(BIN)/python -m bench.queue
 
+.PHONY: generate
+generate: setup ## Write what is generated from the code: the client's models, the references in docs/
+	$(BIN)/python scripts/generate_client.py
+	$(BIN)/python scripts/generate_docs.py
+	$(BIN)/python scripts/generate_api_docs.py
+
 .PHONY: docs
 docs: setup ## Build the documentation into build/site
 	$(BIN)/mkdocs build --strict --site-dir build/site
