@@ -5,7 +5,6 @@ crawlfleet standalone --data-dir ./fleet --allow-host 127.0.0.1
 CRAWLFLEET_DATA_DIR=./fleet python crawl_shop.py http://127.0.0.1:8001
 """
 
-# ruff: noqa: T201
 from __future__ import annotations
 
 import json

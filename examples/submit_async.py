@@ -3,7 +3,6 @@
 CRAWLFLEET_DATA_DIR=./fleet python submit_async.py
 """
 
-# ruff: noqa: T201
 from __future__ import annotations
 
 import asyncio

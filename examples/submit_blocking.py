@@ -3,7 +3,6 @@
 CRAWLFLEET_DATA_DIR=./fleet python submit_blocking.py
 """
 
-# ruff: noqa: T201
 from __future__ import annotations
 
 from crawlfleet.client import ApiError, Client

@@ -85,6 +85,11 @@ class Unavailable(CrawlfleetError):
     http_status = 503
     may_retry = True
 
+    def __init__(self, detail: str = "", *, told: str = "the store does not answer") -> None:
+        super().__init__(detail)
+        self.told = told
+        """For everybody; the detail may hold a driver's words, with addresses and names in them, and is for the log."""
+
 
 class StoreUnavailable(Unavailable):
     code = "store_unavailable"

@@ -37,6 +37,20 @@ async def a_replay_hints_at_nothing(store: Store, kit: Kit) -> None:
     assert added.ready == {}
 
 
+async def a_kept_answer_can_be_asked_for_without_adding_anything(store: Store, kit: Kit) -> None:
+    claim = _claim(kit)
+    assert await store.kept_answer(claim, 1, kit.now) is None
+    first = await kit.add([kit.new_task()], claim=claim)
+    async with kit.unchanged():
+        assert await kit.second.kept_answer(claim, 1, kit.now) == SubmissionAnswer(first.items, is_replay=True)
+        mismatch = await store.kept_answer(_claim(kit, body=b"other"), 2, kit.now)
+        assert mismatch is not None
+        assert [refused(item).code for item in mismatch.items] == [Code.IDEMPOTENCY_MISMATCH] * 2
+        for other in (_claim(kit, "order-2"), _claim(kit, scope="books")):
+            assert await store.kept_answer(other, 1, kit.now) is None
+        assert await store.kept_answer(claim, 1, claim.expires_at) is None
+
+
 async def a_key_is_known_to_every_master(store: Store, kit: Kit) -> None:
     first = await kit.add([kit.new_task()], claim=_claim(kit))
     added = await kit.second.add([Submission([kit.new_task()], claim=_claim(kit))], kit.now)

@@ -3,7 +3,8 @@
 import asyncio
 
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Claim, Store
+from crawlfleet.ports.identity import NewAuditEntry
+from crawlfleet.ports.store import Claim, Pruned, Store
 from crawlfleet.testing.factories import EVERYTHING, Kit
 
 DAY_MS = 24 * 3_600_000
@@ -13,7 +14,7 @@ ROUNDS = 30
 async def an_old_final_task_goes_with_all_that_belongs_to_it(store: Store, kit: Kit) -> None:
     task = await kit.ended_failed()
     term = await kit.term()
-    assert await store.prune(term, kit.later(2 * DAY_MS), DAY_MS, EVERYTHING * DAY_MS, 100) == 1
+    assert await store.prune(term, kit.later(2 * DAY_MS), DAY_MS, EVERYTHING * DAY_MS, 100) == Pruned([task], 1)
     assert await kit.second.tasks([task]) == {}
     assert await kit.second.executions(task) == []
     assert await kit.second.dead_letters(10) == []
@@ -42,12 +43,13 @@ async def an_old_task_that_ended_lately_stays(store: Store, kit: Kit) -> None:
 
 
 async def no_more_tasks_go_at_once_than_asked(store: Store, kit: Kit) -> None:
-    await kit.cancel(*await kit.submit(5))
+    tasks = await kit.submit(5)
+    await kit.cancel(*tasks)
     term = await kit.term()
     kit.later(2 * DAY_MS)
-    assert await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2) == 2
+    assert await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2) == Pruned(tasks[:2], 2)
     assert await kit.second.totals() == await kit.second.count_rows() == {TaskStatus.CANCELLED: 3}
-    while await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2):
+    while (await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)).rows:
         pass
     assert await kit.second.totals() == {}
 
@@ -100,12 +102,35 @@ async def keys_past_their_time_go(store: Store, kit: Kit) -> None:
     assert "young" in kept[0]
 
 
+async def old_audit_entries_go_a_few_at_a_time(store: Store, kit: Kit) -> None:
+    for _ in range(3):
+        await _note(store, kit)
+    kit.later(2 * DAY_MS)
+    await _note(store, kit)
+    term = await kit.term()
+    rows = [(await store.prune(term, kit.now, DAY_MS, DAY_MS, 2, keep_audit_ms=DAY_MS)).rows for _ in range(3)]
+    assert rows == [2, 1, 0]
+    assert [entry.at for entry in await kit.second.audit_page(10)] == [kit.now]
+
+
+async def the_audit_log_is_kept_for_a_year(store: Store, kit: Kit) -> None:
+    await _note(store, kit)
+    term = await kit.term()
+    for later, kept in ((365 * DAY_MS, 1), (1, 0)):
+        await store.prune(term, kit.later(later), DAY_MS, DAY_MS, 100)
+        assert len(await kit.second.audit_page(10)) == kept
+
+
+async def _note(store: Store, kit: Kit) -> None:
+    await store.note_change(NewAuditEntry(kit.now, None, "ann", None, None, "127.0.0.1", "task.cancel", "t", b"{}"))
+
+
 async def nothing_old_means_nothing_goes(store: Store, kit: Kit) -> None:
     await kit.submit_one()
     term = await kit.term()
     await kit.events()
     async with kit.unchanged():
-        assert await store.prune(term, kit.now, DAY_MS, DAY_MS, 100) == 0
+        assert await store.prune(term, kit.now, DAY_MS, DAY_MS, 100) == Pruned([], 0)
 
 
 async def a_task_retried_at_the_moment_it_would_go_is_kept_whole_or_gone_whole(store: Store, kit: Kit) -> None:

@@ -50,6 +50,11 @@ async def look_around(_context: TaskContext) -> dict[str, Any]:
     return {"env": sorted(os.environ), "cwd": str(Path.cwd()), "files": os.listdir(), "pid": os.getpid()}
 
 
+@executor("may_visit")
+async def may_visit(context: TaskContext) -> list[str]:
+    return sorted(context.allow_hosts)
+
+
 @executor("raises")
 async def raises(context: TaskContext) -> None:
     raise {

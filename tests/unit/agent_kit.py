@@ -16,6 +16,7 @@ import msgspec
 
 from crawlfleet.errors import Unavailable
 from crawlfleet.execution.agent.agent import Agent, AgentSettings
+from crawlfleet.execution.agent.config import AllowHosts, hosts_unheard
 from crawlfleet.model.execution import End
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import Recall
@@ -277,8 +278,9 @@ class Node:
 
 @asynccontextmanager
 async def node(
-    directory: Path, *masters: Master, slots: int = 4, work: Work | None = None, executor: Any = None, **settings: Any
-) -> AsyncIterator[Node]:
+    directory: Path, *masters: Master, slots: int = 4, work: Work | None = None, executor: Any = None,
+    allow_hosts: AllowHosts = hosts_unheard, **settings: Any,
+) -> AsyncIterator[Node]:  # fmt: skip
     """An agent that runs, killed at the end if it still does. It has a session, and its first sync is parked."""
     events: list[tuple[float, str, dict[str, object]]] = []
     work = work or Work()
@@ -290,6 +292,7 @@ async def node(
         rng=random.Random(1),
         measure=MeasurementBody,
         on_event=lambda name, data: events.append((monotonic(), str(name), data)),
+        allow_hosts=allow_hosts,
     )
     one = Node(agent, masters[0], work, asyncio.get_running_loop().create_task(agent.run()), events)
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.execution.agent.orders import Tombstones
 from crawlfleet.model.execution import End
-from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, RecallBody, SyncDown, SyncVerdict
+from crawlfleet.wire.sync import AssignmentBody, NodeConfigBody, OutcomeBody, RecallBody, SyncDown, SyncVerdict
 from tests.unit.agent_kit import Master, Work, assignment, node, outcome, recall, virtual
 
 
@@ -251,3 +251,38 @@ def test_tombstones_are_bounded_and_the_oldest_goes_first() -> None:
     assert [execution for execution in range(1, 7) if execution in tombstones] == [3, 5, 6]
     assert tombstones.is_older_than(10, 3)
     assert not tombstones.is_older_than(9, 3)
+
+
+@virtual
+async def test_configuration_is_taken_once_and_an_older_one_never(tmp_path: Path) -> None:
+    told: list[list[str]] = []
+    async with node(tmp_path, Master(), allow_hosts=lambda hosts: told.append(list(hosts))) as one:
+        assert one.master.last.config_version == 0
+        for config in (NodeConfigBody(3, ["a"], 600), NodeConfigBody(3, ["b"], 900), NodeConfigBody(2, ["c"], 900)):
+            one.master.standing = ok(config=config)
+            one.master.give()
+            await asyncio.sleep(0.5)
+            assert one.master.last.config_version == 3
+        assert told == [["a"]]
+        assert one.master.last.wait_ms == 400, "two thirds of the interval"
+        one.master.standing = ok(config=NodeConfigBody(4, ["a"], 60_000))
+        await asyncio.sleep(2)
+        assert (one.master.last.config_version, one.master.last.wait_ms) == (4, 2_000)
+        assert told == [["a"]]
+        one.master.standing = ok(config=NodeConfigBody(5))
+        await asyncio.sleep(3)
+        assert told == [["a"], []]
+
+
+@virtual
+async def test_configuration_outlives_a_session(tmp_path: Path) -> None:
+    async with node(tmp_path, Master()) as one:
+        one.master.standing = ok(config=NodeConfigBody(3, ["a"], 600))
+        one.master.give()
+        await asyncio.sleep(0.5)
+        one.master.standing = SyncDown(SyncVerdict.SESSION_ENDED)
+        await asyncio.sleep(1)
+        one.master.standing = ok()
+        await asyncio.sleep(3)
+        assert len(one.master.opens) > 1
+        assert (one.master.last.config_version, one.master.last.wait_ms) == (3, 400)

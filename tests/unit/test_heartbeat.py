@@ -52,6 +52,14 @@ async def test_the_next_ones_renew_the_same_session(kit: Kit, heartbeat: Heartbe
     assert (found.session, found.renewals) == (1, 3)
 
 
+async def test_it_says_when_the_next_one_is_due(kit: Kit, heartbeat: Heartbeat) -> None:
+    agreed, silent = (
+        await kit.join(is_pull_only=True, lease_ms=15_000),
+        await kit.join(is_pull_only=True, lease_ms=10**6),
+    )
+    assert [(await heartbeat.beat(node, Measurement(), [])).next_s for node in (agreed, silent)] == [5.0, 30.0]
+
+
 async def test_two_at_once_open_one_session(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
     beats = await asyncio.gather(*(heartbeat.beat(node, Measurement(), []) for _ in range(5)))

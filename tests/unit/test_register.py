@@ -13,6 +13,7 @@ import pytest
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.finish import Finish
+from crawlfleet.control.heartbeat import LEASE_UNSAID_MS, SimpleClients
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.register import Register, Registration
 from crawlfleet.control.task_types import TYPES_MOST, KnownTypes, TaskTypes
@@ -39,7 +40,7 @@ class Desk:
         numbers = itertools.count(1)
         self.service = Register(
             store=self.store, id_factory=kit.ids, clock=self.clock, make_secret=lambda: f"{next(numbers):064x}",
-            known_types=self.known,
+            known_types=self.known, simple=SimpleClients(interval_s=20, timeout_s=100),
         )  # fmt: skip
         broker, rng = MemoryBroker(), Random(1)
         self.sessions = OpenSession(
@@ -67,6 +68,27 @@ async def test_a_node_gets_an_id_and_a_secret_of_its_own(desk: Desk) -> None:
     assert one.secret != two.secret
     assert (one.status, one.registered_at) == (NodeStatus.PENDING, desk.clock.now())
     assert await desk.store.secret_hash(one.node) == hash_secret(one.secret)
+
+
+@pytest.mark.parametrize(
+    ("fields", "lease_ms"),
+    [
+        ({"is_pull_only": True, "lease_ms": LEASE_UNSAID_MS}, 100_000),
+        ({"is_pull_only": True, "lease_ms": 15_000}, 15_000),
+        ({}, 9_000),
+    ],
+)
+async def test_a_client_that_does_not_say_its_interval_has_the_installation_s(
+    desk: Desk, fields: dict[str, Any], lease_ms: int
+) -> None:
+    joined = await desk.register(**fields)
+    (node,) = await desk.store.nodes([joined.node])
+    assert joined.lease_ms == node.description.lease_ms == lease_ms
+
+
+def test_silence_costs_no_node_before_three_heartbeats_were_missed() -> None:
+    assert SimpleClients(interval_s=30, timeout_s=300).lease_ms == 300_000
+    assert SimpleClients(interval_s=30, timeout_s=31).lease_ms == 90_000
 
 
 async def test_a_node_may_say_everything_there_is_to_say(desk: Desk) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.task_types import KnownTypes, TaskTypes
 from crawlfleet.control.waiting import Waiting, WaitingLimit
@@ -20,10 +21,10 @@ from crawlfleet.model.ids import IdFactory, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.identity import TypeRecord
+from crawlfleet.ports.identity import ClusterConfig, TypeRecord
 from crawlfleet.ports.store import Accepted, Added, NewTask, Store, Submission, SubmissionAnswer
 from crawlfleet.testing.clock import EPOCH, FakeClock
-from crawlfleet.wire.tasks import TaskBody, task_body
+from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, task_body
 
 
 class NotingStore:
@@ -33,10 +34,13 @@ class NotingStore:
         self.lanes: dict[LaneId, Lane] = {}
         self.lane_calls = 0
         self.batches: list[Sequence[Submission]] = []
-        self.is_asked = asyncio.Event()
+        self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.may_answer.set()
         self.is_away = False
         self.types: list[TypeRecord] = []
         self.type_looks = 0
+        self.configured: list[ClusterConfig] = []
+        self.config_looks = 0
         self.looks: list[str | None] = []
         self.waiting: dict[str | None, int] = {}
         """How many wait, in all and by project, as the counters say."""
@@ -45,6 +49,11 @@ class NotingStore:
         self.type_looks += 1
         await asyncio.sleep(0)
         return self.types
+
+    async def configs(self) -> list[ClusterConfig]:
+        self.config_looks += 1
+        await asyncio.sleep(0)
+        return self.configured
 
     async def totals(self, project: str | None = None) -> dict[TaskStatus, int]:
         self.looks.append(project)
@@ -72,6 +81,7 @@ class NotingStore:
             assert task.lane in self.lanes, "a task ran ahead of its lane"
             ready.setdefault(task.lane, []).append(task.id)
         await asyncio.sleep(0)
+        await self.may_answer.wait()
         return Added([self._answer(submission) for submission in submissions], ready)
 
     @property
@@ -101,6 +111,7 @@ class Desk:
             store=store, broker=self.broker, id_factory=IdFactory(1, self.clock.now), clock=self.clock,
             known_types=KnownTypes(types, store=store, clock=self.clock),
             waiting=Waiting(store=store, clock=self.clock, limit=limit),
+            configure=Configure(store=store, clock=self.clock, defaults={"task_timeout_s": 500}),
         )  # fmt: skip
 
     async def submit(self, *bodies: TaskBody | Refusal, **how: Any) -> SubmissionAnswer:
@@ -151,6 +162,31 @@ async def test_what_is_beside_the_columns_is_kept_and_defaults_are_not(desk: Des
     assert msgspec.json.decode(task.spec) == {
         "retry": {"max_retries": 9}, "categories": ["a"], "content_features": {"js": True}, "min_resources": {"cpu": 2},
     }  # fmt: skip
+
+
+async def test_what_a_task_does_not_say_is_as_its_cluster_says(desk: Desk) -> None:
+    desk.store.configured = [
+        ClusterConfig("default", 1, {"max_retries": 1}),
+        ClusterConfig("eu", 1, {"max_retries": 7, "task_timeout_s": 60}),
+    ]
+    retry = {"retry": {"base_delay_s": 9.0}}
+    said = {"timeout_s": 3_600, "retry": {"max_retries": 3}}
+    await desk.submit(echo(), echo(cluster="eu"), echo(cluster="other"), echo(**retry), echo(**said))
+    assert [task.timeout_s for task in desk.store.tasks] == [500, 60, 500, 500, 3_600]
+    specs = [msgspec.json.decode(task.spec, type=SpecBody) if task.spec else SpecBody() for task in desk.store.tasks]
+    assert [spec.retry for spec in specs] == [
+        RetryBody(1), RetryBody(7), RetryBody(3), RetryBody(1, 9.0), RetryBody(3),
+    ]  # fmt: skip
+
+
+async def test_the_configuration_is_looked_at_once_a_second_however_many_come(desk: Desk) -> None:
+    await asyncio.gather(*(desk.submit(echo()) for _ in range(20)))
+    assert desk.store.config_looks == 1
+    desk.store.configured = [ClusterConfig("default", 1, {"task_timeout_s": 9})]
+    desk.clock.advance(1)
+    await asyncio.gather(*(desk.submit(echo()) for _ in range(20)))
+    assert desk.store.config_looks == 2
+    assert [task.timeout_s for task in desk.store.tasks] == [500] * 20 + [9] * 20
 
 
 async def test_the_leader_is_told_of_what_is_ready(desk: Desk) -> None:
@@ -350,11 +386,13 @@ async def test_many_at_once_do_not_pass_the_limit_together() -> None:
 
 async def test_what_is_on_its_way_counts_when_the_figure_is_read_anew() -> None:
     desk = Desk(WaitingLimit(installation=10))
+    desk.store.may_answer.clear()
     first = asyncio.create_task(desk.submit(*[echo()] * 8))
     await desk.store.is_asked.wait()
     desk.clock.advance(1)
     with pytest.raises(OverLimit):
         await desk.submit(*[echo()] * 3)
+    desk.store.may_answer.set()
     await first
 
 

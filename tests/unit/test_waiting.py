@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.bootstrap.master import Master
+from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.waiting import WaitingLimit
 from crawlfleet.errors import OverLimit
+from crawlfleet.model import limits
+from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.store import Accepted
 from crawlfleet.testing.clock import FakeClock
@@ -27,10 +29,8 @@ class Desk:
         self.clock = FakeClock(kit.now)
 
     async def master(self, most: int) -> Master:
-        limit = WaitingLimit(installation=most)
-        return await Master.start(
-            "m", self.kit.store, MemoryBroker(), {"echo": {}}, clock=self.clock, waiting=limit
-        )  # fmt: skip
+        terms = Terms(waiting=WaitingLimit(installation=most))
+        return await Master.start("m", self.kit.store, MemoryBroker(), {"echo": {}}, clock=self.clock, terms=terms)
 
 
 @pytest.fixture
@@ -69,6 +69,20 @@ async def test_a_replay_takes_no_room(desk: Desk) -> None:
     first = await submit(master, 4, key="k")
     assert await submit(master, 4, key="k") == first
     assert len(await submit(master, 6)) == 6
+
+
+async def test_a_replay_gets_its_first_answer_though_nothing_more_fits(desk: Desk) -> None:
+    master = await desk.master(10)
+    first = await submit(master, 4, key="k")
+    await submit(master, 6)
+    assert await submit(master, 4, key="k") == first
+    with pytest.raises(OverLimit):
+        await submit(master, 4, key="other")
+    mismatch = await master.submit.submit([ECHO], key="k")
+    assert [item.code for item in mismatch.items if isinstance(item, Refusal)] == [Code.IDEMPOTENCY_MISMATCH]
+    desk.clock.advance(limits.IDEMPOTENCY_KEEP_MS / 1000)
+    with pytest.raises(OverLimit):
+        await submit(master, 4, key="k")
 
 
 async def test_the_limit_is_changed_while_it_runs(desk: Desk) -> None:

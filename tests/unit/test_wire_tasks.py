@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.wire import locate
-from crawlfleet.wire.tasks import RetryBody, TaskBody, read_task, read_tasks, task_body
+from crawlfleet.wire.tasks import RETRY_UNSAID, TaskBody, read_task, read_tasks, task_body
 
 LEVELS = 10_000
 
@@ -45,7 +45,7 @@ def nested(levels: int, opening: bytes = b"[", inner: bytes = b"", closing: byte
 def test_a_task_needs_nothing_but_its_type() -> None:
     task = taken(b'{"task_type":"echo"}')
     assert task == TaskBody(task_type="echo")
-    assert (bytes(task.parameters), task.priority, task.queue, task.retry) == (b"{}", 5, "default", RetryBody())
+    assert (bytes(task.parameters), task.priority, task.queue, task.retry) == (b"{}", 5, "default", RETRY_UNSAID)
 
 
 def test_every_field_is_taken_unchanged() -> None:

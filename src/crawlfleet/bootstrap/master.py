@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
+from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
@@ -47,11 +49,21 @@ from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling.strategies import DEFAULT_STRATEGY
 
 RESIGN_S = 2.0
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a person may set for a master."""
+
+    waiting: WaitingLimit = field(default_factory=WaitingLimit)
+    retention: Retention = field(default_factory=Retention)
+    clusters: Mapping[str, Any] = field(default_factory=dict)
+    """Of the settings of control.configure: what holds where a cluster says nothing."""
+    simple: SimpleClients = field(default_factory=SimpleClients)
 
 
 class Master:
@@ -60,9 +72,9 @@ class Master:
 
     def __init__(
         self, *, name: str, boot: int, store: Store, broker: Broker, clock: Clock, rng: Random,
-        schemas: Mapping[str, Mapping[str, Any]], retention: Retention | None = None, window: int = 2_000,
-        make_secret: Callable[[], str] = lambda: secrets.token_hex(32), waiting: WaitingLimit | None = None,
-        strategy: str = DEFAULT_STRATEGY,
+        schemas: Mapping[str, Mapping[str, Any]], window: int = 2_000,
+        make_secret: Callable[[], str] = lambda: secrets.token_hex(32), terms: Terms | None = None,
+        chunks: ChunkStore | None = None,
     ) -> None:  # fmt: skip
         self.name = f"{name}#{boot}"
         """Of this start: a successor under the same name is somebody else."""
@@ -75,37 +87,45 @@ class Master:
         self.task_types = TaskTypes(schemas)
         self.known_types = KnownTypes(self.task_types, store=store, clock=clock)
 
-        waiting = waiting or WaitingLimit()
+        if chunks is not None:
+            self.chunks = chunks
+        placing = asyncio.Lock()
+        terms = terms or Terms()
         self.tokens = Tokens(store=store, clock=clock, make_secret=make_secret)
         self.audit = Audit(store=store, clock=clock)
-        self.configure = Configure(store=store, clock=clock, defaults={"max_waiting": waiting.installation})
+        self.configure = Configure(
+            store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters}
+        )
         self.submit = Submit(
             store=store, broker=broker, id_factory=ids, clock=clock, known_types=self.known_types,
-            waiting=Waiting(store=store, clock=clock, limit=waiting, configure=self.configure),
+            waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
+            configure=self.configure,
         )  # fmt: skip
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
         self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
         self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids)
-        self.pause = Pause(store=store, broker=broker, clock=clock)
+        self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
         self.why = Why(store=store, clock=clock)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
-        self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish)
+        self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure)
         self.open_session = OpenSession(
             store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, known_types=self.known_types,
             configure=self.configure,
         )  # fmt: skip
         self.register = Register(
-            store=store, id_factory=ids, clock=clock, make_secret=make_secret, known_types=self.known_types
-        )
+            store=store, id_factory=ids, clock=clock, make_secret=make_secret, known_types=self.known_types,
+            simple=terms.simple,
+        )  # fmt: skip
+        self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=terms.simple)
         self.drain = Drain(store=store, broker=broker, clock=clock)
         self.unregister = Unregister(store=store, broker=broker, clock=clock)
 
         self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
         self.dispatcher = Dispatcher(
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng,
-            strategy=strategy, window=window,
+            configure=self.configure, placing=placing, window=window,
         )  # fmt: skip
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)
@@ -113,7 +133,7 @@ class Master:
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
         self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
         self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
-        self.pruner = Pruner(store=store, clock=clock, lead=lead, retention=retention)
+        self.pruner = Pruner(store=store, clock=clock, lead=lead, retention=terms.retention, chunks=chunks)
 
     @property
     def loops(self) -> list[Loop]:
@@ -142,16 +162,14 @@ class Master:
     @classmethod
     async def start(
         cls, name: str, store: Store, broker: Broker, schemas: Mapping[str, Mapping[str, Any]],
-        clock: Clock | None = None, rng: Random | None = None, *, waiting: WaitingLimit | None = None,
-        retention: Retention | None = None, strategy: str = DEFAULT_STRATEGY, chunks: ChunkStore | None = None,
+        clock: Clock | None = None, rng: Random | None = None, *, terms: Terms | None = None,
+        chunks: ChunkStore | None = None,
     ) -> Master:  # fmt: skip
         clock = clock or SystemClock()
         boot = await store.register_master(name, clock.now())
         master = cls(
             name=name, boot=boot, store=store, broker=broker, clock=clock, rng=rng or Random(), schemas=schemas,
-            waiting=waiting, retention=retention, strategy=strategy,
+            terms=terms, chunks=chunks,
         )  # fmt: skip
-        if chunks is not None:
-            master.chunks = chunks
         await master.known_types.seed(schemas)
         return master

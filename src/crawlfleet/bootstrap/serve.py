@@ -17,10 +17,11 @@ import uvloop
 from crawlfleet.api.app import create_app
 from crawlfleet.api.settings import ApiSettings
 from crawlfleet.bootstrap.collector import tune_collector
-from crawlfleet.bootstrap.master import Master
+from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.private_files import write_private
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.waiting import WaitingLimit
 from crawlfleet.errors import ConfigError
@@ -60,7 +61,10 @@ class MasterProcess:
     async def open(cls, settings: MasterSettings) -> MasterProcess:
         """Everything that can be wrong is found here, before anything is served."""
         data_dir = settings.data_dir
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as exc:
+            raise ConfigError(f"data_dir: {data_dir} cannot be made: {exc.strerror}") from exc
         listener = listen(settings.host, settings.port)
         try:
             store = await open_store(settings.store)
@@ -71,9 +75,7 @@ class MasterProcess:
             master = await Master.start(
                 settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}", store,
                 open_broker(settings.broker), built_in_schemas(), chunks=FolderChunks(data_dir / "results"),
-                waiting=WaitingLimit(settings.max_waiting, settings.max_waiting_per_project),
-                retention=Retention(_days(settings.retain_tasks_days), _days(settings.retain_events_days)),
-                strategy=settings.strategy,
+                terms=master_terms(settings),
             )  # fmt: skip
             process = cls(settings, store, master, listener)
             process.admin_token = await master.tokens.ensure_admin()
@@ -167,6 +169,15 @@ async def _run_master(settings: MasterSettings) -> int:
         await process.run()
     log.info("master_stopped")
     return 0
+
+
+def master_terms(settings: MasterSettings) -> Terms:
+    return Terms(
+        waiting=WaitingLimit(settings.max_waiting, settings.max_waiting_per_project),
+        retention=Retention(_days(settings.retain_tasks_days), _days(settings.retain_events_days)),
+        clusters={name: getattr(settings, name) for name in ("strategy", "task_timeout_s", "max_retries")},
+        simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
+    )
 
 
 def api_settings(settings: MasterSettings) -> ApiSettings:

@@ -138,8 +138,9 @@ class _Worker:
         )  # fmt: skip
         transports = [HttpTransport(url, identity.node, identity.secret, session) for url in self._masters]
         self._agent = Agent(
-            settings, transports, executor, clock=self._clock, rng=self._rng, measure=self._measure, on_event=self._tell
-        )
+            settings, transports, executor, clock=self._clock, rng=self._rng, measure=self._measure,
+            on_event=self._tell, allow_hosts=executor.allow_hosts,
+        )  # fmt: skip
         if self._is_leaving:
             self._agent.request_leave(0.0)
         gpu = asyncio.create_task(self._measure.watch_gpu())

@@ -24,6 +24,7 @@ class StaleExecution(Conflict):
     """The node speaks for an execution that is not its own, or not live any more."""
 
     code: ClassVar[str] = "stale_execution"
+    field: ClassVar[str] = "execution_id"
 
 
 class LogLine(msgspec.Struct, frozen=True):

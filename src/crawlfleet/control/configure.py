@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from crawlfleet.control.shared import Shared
 from crawlfleet.control.tokens import name_of
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
@@ -23,6 +24,8 @@ SYNC_INTERVAL_S_MAX = 3.0
 MAX_WAITING_DEFAULT = 5_000_000
 HOSTS_MOST = 1_000
 _FRESH_S = 1.0
+_CLUSTERS_KEPT = 10_000
+"""Tasks may name clusters that nobody has: these must not fill the memory."""
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 
 
@@ -93,7 +96,10 @@ class Configure:
         self._defaults = {name: setting.default for name, setting in SETTINGS.items()}
         self._defaults |= checked(DEFAULT_CLUSTER, defaults or {})
         self._newest: dict[str, ClusterConfig] = {}
+        self._effective: dict[str, ClusterConfig] = {}
         self._read_at: float | None = None
+        self._puts = 0
+        self._look = Shared(self._read, "configuration")
 
     async def get(self, cluster: str) -> ClusterConfig:
         """What the cluster has of its own. Raises NotFound."""
@@ -106,6 +112,7 @@ class Configure:
         kept = checked(cluster, values)
         now = self._clock.now()
         config = await self._store.put_config(_storable(cluster), kept, name_of(by), now, expected_version)
+        self._puts += 1
         self._read_at = None
         return config
 
@@ -117,11 +124,37 @@ class Configure:
     async def effective(self, cluster: str) -> ClusterConfig:
         """Every setting, with the cluster's own values over the defaults; at most a second old. An unknown cluster has
         the defaults."""
-        at = self._clock.monotonic()
-        if self._read_at is None or at - self._read_at >= _FRESH_S:
-            self._newest = {config.cluster: config for config in await self._store.configs()}
-            self._read_at = at
-        return self._over_defaults(self._newest.get(cluster) or ClusterConfig(cluster, 0, {}))
+        await self.refresh()
+        return self.known(cluster)
+
+    async def refresh(self) -> None:
+        """Asks the store when what is known is a second old; to be called before `known`, however often."""
+        if self._read_at is None or self._clock.monotonic() - self._read_at >= _FRESH_S:
+            await self._look()
+
+    def known(self, cluster: str) -> ClusterConfig:
+        """What `effective` says, as of the last `refresh`: the same object as long as nobody looked again."""
+        config = self._effective.get(cluster)
+        if config is None:
+            if len(self._effective) >= _CLUSTERS_KEPT:
+                self._effective.clear()
+            config = self._over_defaults(self._newest.get(cluster) or ClusterConfig(cluster, 0, {}))
+            self._effective[cluster] = config
+        return config
+
+    def slots(self, cluster: str, wanted: int | None) -> int | None:
+        """Of a node: what a person wants of it (`wanted`), or else its cluster; None: as many as it declares."""
+        if wanted is not None:
+            return wanted
+        slots: int | None = self.known(cluster).values["slots"]
+        return slots
+
+    async def _read(self) -> None:
+        at, puts = self._clock.monotonic(), self._puts
+        self._newest = {config.cluster: config for config in await self._store.configs()}
+        self._effective = {}
+        # A change made here meanwhile may have missed this look.
+        self._read_at = at if puts == self._puts else None
 
     def _over_defaults(self, config: ClusterConfig) -> ClusterConfig:
         # A value that a newer version of ours wrote, and this one does not know, is nobody's business here.

@@ -6,7 +6,7 @@ from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import ms
-from crawlfleet.ports.broker import LEADER, Broker, node_topic
+from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import NodeStore
 
@@ -34,9 +34,9 @@ class Drain:
             raise InvalidInput(f"0 to {limits.SLOTS_MAX}", field="slots")
         if not await self._store.set_slots(node, slots, self._clock.now()):
             raise NotFound(f"no node {node_text(node)}")
-        await self._broker.signals.wake([node_topic(node), LEADER])
+        await self._broker.signals.wake([node_topic(node), LOOK, LEADER])
 
     async def _hold(self, node: NodeId, drain_by: int | None) -> None:
         if not await self._store.hold(node, drain_by, drain_by is not None, self._clock.now()):
             raise NotFound(f"no node {node_text(node)}")
-        await self._broker.signals.wake([node_topic(node), LEADER])
+        await self._broker.signals.wake([node_topic(node), LOOK, LEADER])

@@ -16,7 +16,7 @@ import msgspec
 from crawlfleet.control.hints import tell
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.ids import NodeId, node_text, parse
-from crawlfleet.model.instants import Instant
+from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
@@ -27,6 +27,9 @@ from crawlfleet.scheduling import life
 INTERVAL_S = 30.0
 """Of a client that did not agree on another one."""
 LEASE_INTERVALS = 3
+TIMEOUT_S = 300.0
+LEASE_UNSAID_MS = 0
+"""In the description of a simple client that did not say its interval: its lease is the installation's."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,20 +39,39 @@ class _Leases(TaskStore, NodeStore, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SimpleClients:
+    """What holds for nodes without an agent that do not say."""
+
+    interval_s: float = INTERVAL_S
+    timeout_s: float = TIMEOUT_S
+    """Of silence, after which such a node is taken for lost."""
+
+    @property
+    def lease_ms(self) -> int:
+        # A lost heartbeat or two must not cost the node, whatever somebody has set.
+        return ms(max(self.timeout_s, LEASE_INTERVALS * self.interval_s))
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     node: NodeId
     at: Instant
     status: NodeStatus
     stale: list[str]
     """Of the tasks it named, those that the store does not give to it: it should stop them."""
+    next_s: float = INTERVAL_S
+    """When the next one is due."""
 
 
 class Heartbeat:
-    def __init__(self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random) -> None:
+    def __init__(
+        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
         self._rng = rng
+        self._simple = simple or SimpleClients()
 
     async def beat(self, node: NodeId, measurement: Measurement, active_tasks: Sequence[str]) -> Beat:
         now = self._clock.now()
@@ -63,7 +85,9 @@ class Heartbeat:
             status = renewed.status
             await self._broker.board.put(node, measurement)
         ours = {row.id for row in (await self._store.held([node]))[node]}
-        return Beat(node, now, status, [text for text in active_tasks if _task(text) not in ours])
+        # Who agreed on an interval of its own has three of them as its lease.
+        next_s = min(self._simple.interval_s, record.description.lease_ms / 1000 / LEASE_INTERVALS)
+        return Beat(node, now, status, [text for text in active_tasks if _task(text) not in ours], next_s)
 
     async def _renew(self, record: Node, measurement: Measurement, now: Instant) -> Renewed:
         session = record.session if record.is_session_open else await self._open(record, now)

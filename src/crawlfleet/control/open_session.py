@@ -13,7 +13,7 @@ from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import ms
-from crawlfleet.ports.broker import LEADER, Broker
+from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import NodeStore
 from crawlfleet.scheduling import life
@@ -47,7 +47,7 @@ class OpenSession:
         session, applied = await self._store.open_session(up.node, up.slots, up.task_types, decide, now, after=up.after)
         if applied is not None:
             await tell(self._broker, applied)
-            await self._broker.signals.wake([LEADER])
+            await self._broker.signals.wake([LOOK, LEADER])
         (node,) = await self._store.nodes([up.node])
         config = await self._configure.effective(node.description.cluster)
         lease_ms = node.description.lease_ms

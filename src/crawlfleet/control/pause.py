@@ -1,24 +1,35 @@
-"""Pause and resume a queue: what is paused is accepted and kept, but not placed."""
+"""Pause and resume a queue: what is paused is accepted and kept, but not placed.
+
+When a pause is answered, the leader on this master assigns nothing of the queue any more: it looks at the queues
+again before its next choice, and what it had chosen before is assigned by then. A leader elsewhere hears of it by the
+same signal, or within a second.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.ports.broker import LEADER, Broker
+from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import ReadyTasks
 from crawlfleet.wire.tasks import unstorable
 
 
 class Pause:
-    def __init__(self, *, store: ReadyTasks, broker: Broker, clock: Clock) -> None:
+    def __init__(self, *, store: ReadyTasks, broker: Broker, clock: Clock, placing: asyncio.Lock) -> None:
+        """`placing` is held by the dispatcher of this master from its look to its commit."""
         self._store = store
         self._broker = broker
         self._clock = clock
+        self._placing = placing
 
     async def pause(self, queue: str) -> bool:
         """True when that changed something."""
-        return await self._set(queue, is_paused=True)
+        has_changed = await self._set(queue, is_paused=True)
+        async with self._placing:
+            return has_changed
 
     async def resume(self, queue: str) -> bool:
         return await self._set(queue, is_paused=False)
@@ -27,5 +38,5 @@ class Pause:
         if not 0 < len(queue) <= limits.LABEL_CHARS or unstorable(queue):
             raise InvalidInput(f"a queue's name has 1 to {limits.LABEL_CHARS} characters", field="queue")
         has_changed = await self._store.set_queue_paused(queue, is_paused, self._clock.now())
-        await self._broker.signals.wake([LEADER])
+        await self._broker.signals.wake([LOOK, LEADER])
         return has_changed

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from crawlfleet.control.heartbeat import LEASE_UNSAID_MS, SimpleClients
 from crawlfleet.control.task_types import KnownTypes, check_name, check_types
 from crawlfleet.control.tokens import hash_secret
 from crawlfleet.errors import InvalidInput
@@ -17,13 +18,14 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NewNode, NodeStore
+from crawlfleet.ports.store import Claim, NewNode, NodeStore
 from crawlfleet.wire.tasks import unstorable
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 3_600_000
 WEIGHT_MAX = 1e6
 AMOUNT_MAX = 1e12
 PORT_MAX = 65_535
+_NO_KEY = "known by its secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +34,76 @@ class Registration:
     secret: str
     registered_at: Instant
     status: NodeStatus
+    lease_ms: int
+    """Agreed on: what it said, or what holds for those who do not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Of a node that was known: its secret is the one it has."""
+
+    node: NodeId
+    announced_at: Instant
+    status: NodeStatus
+    lease_ms: int
 
 
 class Register:
     def __init__(
         self, *, store: NodeStore, id_factory: IdFactory, clock: Clock, make_secret: Callable[[], str],
-        known_types: KnownTypes,
+        known_types: KnownTypes, simple: SimpleClients | None = None,
     ) -> None:  # fmt: skip
         self._store = store
         self._ids = id_factory
         self._clock = clock
         self._make_secret = make_secret
         self._known_types = known_types
+        self._simple = simple or SimpleClients()
 
     async def register(
-        self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> Registration:
+        self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None = None,
+        *, enrolment: str | None = None, claim: Claim | None = None,
+    ) -> Registration:  # fmt: skip
         """`join_key` is made and kept by the node: saying it again, after a lost answer, is the same node.
 
-        `task_types` are what the node runs, each with the schema of its parameters.
+        `task_types` are what the node runs, each with the schema of its parameters. `enrolment` is the secret of an
+        enrol token: one use of it is spent with the registration or not at all; NotAllowed when none is left.
         """
-        schemas = task_types or {}
-        self.check(description, join_key, schemas)
-        if schemas:
-            names = tuple(sorted({*description.task_types, *schemas}))
-            description = replace(description, task_types=names)
-            # Before the node: it must not be there to run what nobody can submit.
-            await self._known_types.put(schemas)
+        self.check(description, join_key, task_types)
+        description = self._completed(description, task_types)
         secret, now = self._make_secret(), self._clock.now()
-        node = await self._store.register(NewNode(self._ids.one(), join_key, hash_secret(secret), description), now)
-        return Registration(node, secret, now, NodeStatus.PENDING)
+        spent = None if enrolment is None else hash_secret(enrolment)
+        node = await self._store.register(
+            NewNode(self._ids.one(), join_key, hash_secret(secret), description, spent, claim), now
+        )
+        # After the node: whoever may not join teaches nobody. It opens no session before it has its answer.
+        await self._learn(task_types)
+        return Registration(node, secret, now, NodeStatus.PENDING, description.lease_ms)
+
+    async def announce(
+        self, node: NodeId, description: NodeDescription, join_key: str | None = None,
+        task_types: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Announcement:  # fmt: skip
+        """A node says, with its own secret, what is new about it: the secret stays as it is, and so does its session.
+        Raises NotAllowed for a `join_key` that is not its own."""
+        self.check(description, join_key or _NO_KEY, task_types)
+        description = self._completed(description, task_types)
+        now = self._clock.now()
+        await self._store.announce(node, description, now, join_key)
+        await self._learn(task_types)
+        (record,) = await self._store.nodes([node])
+        return Announcement(node, now, record.status, description.lease_ms)
+
+    def _completed(
+        self, description: NodeDescription, task_types: Mapping[str, Mapping[str, Any]] | None
+    ) -> NodeDescription:
+        if task_types:
+            description = replace(description, task_types=tuple(sorted({*description.task_types, *task_types})))
+        return replace(description, lease_ms=self._simple.lease_ms) if _is_lease_unsaid(description) else description
+
+    async def _learn(self, task_types: Mapping[str, Mapping[str, Any]] | None) -> None:
+        if task_types:
+            await self._known_types.put(task_types)
 
     @staticmethod
     def check(
@@ -74,6 +116,10 @@ class Register:
         for name in description.task_types:
             check_name(name)
         check_types(task_types or {})
+
+
+def _is_lease_unsaid(description: NodeDescription) -> bool:
+    return description.is_pull_only and description.lease_ms == LEASE_UNSAID_MS
 
 
 def _check_texts(description: NodeDescription, join_key: str) -> None:
@@ -106,7 +152,7 @@ def _check_numbers(description: NodeDescription) -> None:
         raise InvalidInput(f"1 to {limits.SLOTS_MAX}", field="slots")
     if not 0 < description.weight <= WEIGHT_MAX:
         raise InvalidInput(f"above 0, at most {WEIGHT_MAX:g}", field="weight")
-    if not LEASE_MS_MIN <= description.lease_ms <= LEASE_MS_MAX:
+    if not LEASE_MS_MIN <= description.lease_ms <= LEASE_MS_MAX and not _is_lease_unsaid(description):
         raise InvalidInput(f"{LEASE_MS_MIN} to {LEASE_MS_MAX}", field="lease_ms")
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
 from crawlfleet.control.task_types import KnownTypes, shortened
 from crawlfleet.control.waiting import Waiting
-from crawlfleet.errors import InvalidInput
+from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.requirement import (
     Lane,
     LaneId,
@@ -27,7 +30,7 @@ from crawlfleet.model.requirement import (
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import Accepted, Claim, NewTask, Submission, SubmissionAnswer, TaskStore
-from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, unstorable
+from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
 
 _GATHER_MOST = 4_000
 _LANES_KEPT = 10_000
@@ -35,13 +38,24 @@ _TYPES_FRESH_S = 5.0
 _LOOK_FOR_TYPE_S = 1.0
 """How often, at most, the store is asked for a type that nobody here has heard of."""
 _encode = msgspec.json.Encoder().encode
-_USUAL_RETRY = RetryBody()
+_UNSET = msgspec.UNSET
+_KEPT_RETRY = RetryBody()
+"""What the store takes for said when a task has no spec."""
+_SPEC_FIELDS = tuple(field for field in SpecBody.__struct_fields__ if field != "retry")
+
+
+class _Usual(NamedTuple):
+    """What holds for tasks that do not say, by the configuration of their cluster."""
+
+    timeout_s: int
+    max_retries: int
+    retry: RetryBody
 
 
 class Submit:
     def __init__(
         self, *, store: TaskStore, broker: Broker, id_factory: IdFactory, clock: Clock, known_types: KnownTypes,
-        waiting: Waiting,
+        waiting: Waiting, configure: Configure,
     ) -> None:  # fmt: skip
         self._store = store
         self._broker = broker
@@ -50,6 +64,8 @@ class Submit:
         self._known_types = known_types
         self._types = known_types.types
         self._waiting = waiting
+        self._configure = configure
+        self._usual: dict[str | None, _Usual] = {}
         self._lanes: dict[Hashable, Lane] = {}
         self._new_lanes: dict[LaneId, Lane] = {}
         # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
@@ -71,11 +87,18 @@ class Submit:
         if is_atomic and any(isinstance(item, Refusal) for item in items):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
-        room = await self._waiting.admit(items)
+        claim = _claim(bodies, is_atomic, scope, key, now) if key is not None else None
+        try:
+            room = await self._waiting.admit(items)
+        except OverLimit:
+            # Its tasks may be among those that wait: then it asks only for the answer that it missed.
+            answer = None if claim is None else await self._store.kept_answer(claim, len(items), now)
+            if answer is None:
+                raise
+            return answer
         is_stored = False
         try:
             await self._ensure_lanes()
-            claim = _claim(bodies, is_atomic, scope, key, now) if key is not None else None
             (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim)])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
             return answer
@@ -84,6 +107,8 @@ class Submit:
 
     async def _new_tasks(self, bodies: Sequence[TaskBody | Refusal], now: Instant) -> list[NewTask | Refusal]:
         await self._known_types.refresh(_TYPES_FRESH_S)
+        await self._configure.refresh()
+        self._usual = {}
         numbers = self._ids.take(len(bodies))
         misses = self._types.misses
         items = self._made(bodies, numbers, now)
@@ -123,10 +148,20 @@ class Submit:
             or body.target_region or body.require_region
         )  # fmt: skip
         lane = self._lane(body, asks)
+        usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
+        timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
+        retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
         return NewTask(
-            task, lane.project, body.workflow_id, body.name, now, parameters, _spec(body, asks), lane.id, body.priority,
-            body.timeout_s, due_at, parents,
+            task, lane.project, body.workflow_id, body.name, now, parameters, _spec(body, asks, retry), lane.id,
+            body.priority, timeout_s, due_at, parents,
         )  # fmt: skip
+
+    def _usual_in(self, cluster: str | None) -> _Usual:
+        """A task that names no cluster has the default one's."""
+        values = self._configure.known(cluster or DEFAULT_CLUSTER).values
+        usual = _Usual(values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]))
+        self._usual[cluster] = usual
+        return usual
 
     def _lane(self, body: TaskBody, asks: bool) -> Lane:
         # Nearly all tasks ask for nothing in particular, and find their lane by four words.
@@ -170,11 +205,16 @@ def _parents(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(ids.parse(text, "task", field=f"depends_on[{at}]") for at, text in enumerate(texts))
 
 
-def _spec(body: TaskBody, asks: bool) -> bytes | None:
-    says_more = body.depends_on or body.content_features or body.categories or body.retry != _USUAL_RETRY
+def _retry(said: RetryWanted, usual: _Usual) -> RetryBody:
+    most = usual.max_retries if said.max_retries is _UNSET else said.max_retries
+    return RetryBody(most, said.base_delay_s, said.max_delay_s)
+
+
+def _spec(body: TaskBody, asks: bool, retry: RetryBody) -> bytes | None:
+    says_more = body.depends_on or body.content_features or body.categories or retry != _KEPT_RETRY
     if not asks and not says_more:
         return None
-    return _encode(SpecBody(**{field: getattr(body, field) for field in SpecBody.__struct_fields__}))
+    return _encode(SpecBody(**{field: getattr(body, field) for field in _SPEC_FIELDS}, retry=retry))
 
 
 def _frozen(asked: Mapping[str, object]) -> Hashable:

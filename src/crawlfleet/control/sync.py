@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell
@@ -24,19 +25,29 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.ids import NodeId, TaskId
-from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import Measurement
+from crawlfleet.model.instants import Instant, ms
+from crawlfleet.model.node import DEFAULT_CLUSTER, Measurement
 from crawlfleet.model.status import NodeStatus, Recall
 from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.ports.broker import LEADER, Broker, node_topic
+from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import NodeStore, Renewal, Renewed, TaskStore
 from crawlfleet.scheduling import life
-from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, RecallBody, StartBody, SyncDown, SyncUp, SyncVerdict
+from crawlfleet.wire.sync import (
+    AssignmentBody,
+    MeasurementBody,
+    NodeConfigBody,
+    RecallBody,
+    StartBody,
+    SyncDown,
+    SyncUp,
+    SyncVerdict,
+)
 
 PARK_S = 2.0
 _GATHER_NODES = 1_000
+_CLUSTERS_KEPT = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,15 +56,21 @@ class _Leases(TaskStore, NodeStore, Protocol):
 
 
 class Sync:
-    def __init__(self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish) -> None:
+    def __init__(
+        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish, configure: Configure
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
         self._rng = rng
         self._finish = finish
+        self._configure = configure
+        self._clusters: dict[NodeId, tuple[int, str]] = {}
+        """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
         self._renewals: Gatherer[Renewal, Renewed] = Gatherer(self._renew, most=_GATHER_NODES)
         self._holds: Gatherer[NodeId, list[LiveTask]] = Gatherer(self._held, most=_GATHER_NODES)
+        self._finds: Gatherer[NodeId, str] = Gatherer(self._find, most=_GATHER_NODES)
         self._starts: Gatherer[tuple[NodeId, StartBody], None] = Gatherer(self._start, most=4_000)
 
     async def sync(self, up: SyncUp) -> SyncDown:
@@ -70,7 +87,7 @@ class Sync:
             return SyncDown(verdict, acknowledged=acknowledged)
         await self._broker.board.put(up.node, _measurement(up.measurement))
         if renewed.came_online:
-            await self._broker.signals.wake([LEADER])
+            await self._broker.signals.wake([LOOK, LEADER])
         if up.is_leaving:
             return await self._leave(up, acknowledged)
         down = await self._compare(up, renewed, acknowledged)
@@ -120,6 +137,8 @@ class Sync:
         ]  # fmt: skip
         lacking = [row for row in ours.values() if row.execution not in on_node and row.recall is Recall.NONE]
         now = self._clock.now()
+        cluster = await self._cluster(up)
+        await self._configure.refresh()
         return SyncDown(
             SyncVerdict.OK,
             assignments=await self._assignments(lacking),
@@ -127,8 +146,30 @@ class Sync:
             stops=[execution for execution in up.held if execution not in ours],
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
-            slots=renewed.slots_wanted,
+            slots=self._configure.slots(cluster, renewed.slots_wanted),
+            config=self._news_of_config(cluster, up.config_version),
         )
+
+    async def _cluster(self, up: SyncUp) -> str:
+        """Said when a node joins and asked for once a session: it cannot change meanwhile."""
+        session, cluster = self._clusters.get(up.node, (None, ""))
+        if session != up.session:
+            (cluster,) = await self._finds.put([up.node])
+            if len(self._clusters) >= _CLUSTERS_KEPT:
+                self._clusters.clear()
+            self._clusters[up.node] = up.session, cluster
+        return cluster
+
+    async def _find(self, nodes: list[NodeId]) -> Sequence[str]:
+        found = {node.id: node.description.cluster for node in await self._store.nodes(nodes)}
+        return [found.get(node, DEFAULT_CLUSTER) for node in nodes]
+
+    def _news_of_config(self, cluster: str, version: int) -> NodeConfigBody | None:
+        """Only what is newer: another master may have told the node of a change that is not known here yet."""
+        config = self._configure.known(cluster)
+        if config.version <= version:
+            return None
+        return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]))
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
         if not rows:
@@ -202,7 +243,8 @@ def _verdict(renewed: Renewed) -> SyncVerdict | None:
 def _says_something(down: SyncDown, up: SyncUp) -> bool:
     wants_drain = (down.drain_ms is not None) != up.is_draining
     wants_slots = down.slots is not None and down.slots != up.slots
-    return bool(down.assignments or down.recalls or down.stops or down.acknowledged) or wants_drain or wants_slots
+    has_news = down.assignments or down.recalls or down.stops or down.acknowledged or down.config is not None
+    return bool(has_news) or wants_drain or wants_slots
 
 
 def _drain_ms(renewed: Renewed, now: Instant) -> int | None:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from crawlfleet.errors import InvalidInput, NotAllowed, NotFound, Unavailable
+from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import TOKEN_ROLES, Principal, Role, TokenRecord
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import NewToken, TokenStore
-from crawlfleet.ports.store import NodeStore
+from crawlfleet.ports.store import Claim, NodeStore
 from crawlfleet.wire.tasks import unstorable
 
 SECRET_DIGITS = 64
@@ -43,6 +43,16 @@ class IssuedToken:
     record: TokenRecord
 
 
+class TokenAlreadyMade(Conflict):
+    """A request came again after its answer, with the secret in it, was lost: nobody can be told that secret again."""
+
+    code = "token_already_made"
+
+    def __init__(self, token: int) -> None:
+        super().__init__(f"token {token} was made by this request before, and its secret was told then")
+        self.token = token
+
+
 class _Trusted(NamedTuple):
     principal: Principal
     until: float
@@ -59,13 +69,20 @@ class Tokens:
         self._distrusts = 0
 
     async def create(
-        self, role: Role, *, name: str, by: Principal | str, expires_at: Instant | None = None, uses: int | None = None
-    ) -> IssuedToken:
+        self, role: Role, *, name: str, by: Principal | str, expires_at: Instant | None = None,
+        uses: int | None = None, claim: Claim | None = None,
+    ) -> IssuedToken:  # fmt: skip
+        """With a `claim` the same request again makes no second token: it raises TokenAlreadyMade."""
         now = self._clock.now()
         _check(role, name, expires_at, uses, now)
         secret = self._make_secret()
         new = NewToken(role, name, hash_secret(secret), name_of(by), expires_at, uses)
-        return IssuedToken(secret, await self._store.add_token(new, now))
+        if claim is None:
+            return IssuedToken(secret, await self._store.add_token(new, now))
+        made = await self._store.add_token_once(new, claim, now)
+        if made.is_replay:
+            raise TokenAlreadyMade(made.record.id)
+        return IssuedToken(secret, made.record)
 
     async def ensure_admin(self) -> str | None:
         """The secret of a new admin token when none is usable: at the very first start, or when all are over.

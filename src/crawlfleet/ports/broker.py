@@ -15,6 +15,8 @@ from crawlfleet.model.requirement import LaneId
 
 LEADER = "leader"
 """Signal: there may be something to place."""
+LOOK = "leader:look"
+"""Signal, sent with LEADER: queues or nodes have changed, so look at the store before placing anything more."""
 
 
 def node_topic(node: NodeId) -> str:

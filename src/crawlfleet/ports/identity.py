@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from crawlfleet.errors import InvalidInput
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import AuditEntry, Role, TokenRecord
+
+if TYPE_CHECKING:
+    from crawlfleet.ports.store import Claim
+
+
+class IdempotencyMismatch(InvalidInput):
+    code = "idempotency_mismatch"
+
+    def __init__(self) -> None:
+        super().__init__("this idempotency key was used with another body", field="Idempotency-Key")
 
 
 class NewToken(NamedTuple):
@@ -23,8 +34,18 @@ class NewToken(NamedTuple):
     uses: int | None = None
 
 
+class TokenAnswer(NamedTuple):
+    record: TokenRecord
+    is_replay: bool = False
+    """It was made by an earlier request under the same key."""
+
+
 class TokenStore(Protocol):
     async def add_token(self, token: NewToken, now: Instant) -> TokenRecord: ...
+
+    async def add_token_once(self, token: NewToken, claim: Claim, now: Instant) -> TokenAnswer:
+        """The same key and body again make no second token. Raises IdempotencyMismatch."""
+        ...
 
     async def add_first_admin(self, token: NewToken, now: Instant) -> TokenRecord | None:
         """Add it if no admin token is usable; None when one is. Of many that try at once, one adds."""

@@ -119,6 +119,10 @@ class TaskStore(Protocol):
         """
         ...
 
+    async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+        """What `add` would say again to so many items under this key; None when the key is not known."""
+        ...
+
     async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
         """pending -> assigned, for tasks still pending and nodes whose session is open and takes work."""
         ...
@@ -185,6 +189,9 @@ class NewNode(NamedTuple):
     join_key: str
     secret_hash: str
     description: NodeDescription
+    enrolment: str | None = None
+    """Hash of the enrol token it joins with: one use of it, spent in the same transaction."""
+    claim: Claim | None = None
 
 
 class Renewal(NamedTuple):
@@ -229,8 +236,15 @@ class NodeStore(Protocol):
         """A new node, pending. The same join key again is the same node, with the new secret and what it says now.
 
         A lease it holds keeps its length until the next session. Its cluster comes into being with its first node.
-        Raises Conflict when the `device_id` is another node's.
+        An enrolment costs a node that is known already nothing: it asks again, as its first answer was lost.
+        Raises Conflict when the `device_id` is another node's, NotAllowed when the enrolment is over or used up,
+        IdempotencyMismatch when the claim's key was used with another body.
         """
+        ...
+
+    async def announce(self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
+        """What a known node says of itself now; its secret stays. Raises NotFound for one that is unknown or removed,
+        NotAllowed when the `join_key` is not its own, Conflict when the `device_id` is another node's."""
         ...
 
     async def secret_hash(self, node: NodeId) -> str | None:
@@ -340,6 +354,16 @@ class EventStore(Protocol):
         ...
 
 
+KEEP_AUDIT_MS = 365 * 86_400_000
+
+
+class Pruned(NamedTuple):
+    tasks: Sequence[TaskId] = ()
+    """What they left in other places can go as well."""
+    rows: int = 0
+    """How many went in all; those tasks are one each."""
+
+
 class Upkeep(Protocol):
     async def fold_counters(self, term: int) -> int:
         """Fold counter deltas into their counters; how many rows were folded."""
@@ -353,8 +377,11 @@ class Upkeep(Protocol):
         """The same by counting rows: slow, for the reconciler and for checks."""
         ...
 
-    async def prune(self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int) -> int:
-        """Drop what retention no longer keeps, at most `limit` tasks; how many rows went."""
+    async def prune(
+        self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int,
+        *, keep_audit_ms: int = KEEP_AUDIT_MS,
+    ) -> Pruned:  # fmt: skip
+        """Drop what retention no longer keeps, at most `limit` tasks and as many entries of the audit log."""
         ...
 
 

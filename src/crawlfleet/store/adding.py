@@ -13,8 +13,9 @@ from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Accepted, Added, NewTask, Submission, SubmissionAnswer
+from crawlfleet.ports.store import Accepted, Added, Claim, NewTask, Submission, SubmissionAnswer
 from crawlfleet.store import codec, tables
+from crawlfleet.store.claims import EXPIRED_KEYS, KNOWN_KEYS, name_of
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.transitions import parent_ended
@@ -24,8 +25,7 @@ TASK_COLUMNS = NewTask._fields[:7]
 # Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
 LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
 FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
-KNOWN_KEYS = "SELECT key, body_hash, answer FROM idempotency WHERE key AMONG($1)"
-EXPIRED_KEYS = "DELETE FROM idempotency WHERE key AMONG($1) AND expires_at <= $2"
+KEPT_ANSWER = "SELECT body_hash, answer FROM idempotency WHERE key = $1 AND expires_at > $2"
 FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
 _ONLY_TASKS = {NewTask}
 _PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
@@ -37,6 +37,13 @@ class AddTables:
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
         return await self._engine.write(lambda tx: _Adding(tx, self._lanes, now).add(submissions))
+
+    async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+        rows = await self._engine.read(lambda tx: tx.fetch(KEPT_ANSWER, name_of(claim), now))
+        if not rows or rows[0][1] is None:
+            return None
+        body_hash, answer = rows[0]
+        return codec.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
 
 
 class _Adding:
@@ -124,7 +131,9 @@ class _Adding:
             assert twin is not None
             assert answer is not None
             same = original.body_hash == twin.body_hash
-            answers[position] = SubmissionAnswer(answer.items, True) if same else _mismatch(submissions[position])
+            answers[position] = (
+                SubmissionAnswer(answer.items, True) if same else _mismatch(len(submissions[position].items))
+            )
         return [answer for answer in answers if answer is not None]
 
     # -- tasks
@@ -246,17 +255,15 @@ _TWIN = SubmissionAnswer([])
 
 def _key(submission: Submission) -> str:
     assert submission.claim is not None
-    scope, key, *_ = submission.claim
-    # With its length, so that no scope and key can be taken for another pair.
-    return f"{len(scope)}:{scope}:{key}"
+    return name_of(submission.claim)
 
 
 def _replay(submission: Submission, body_hash: bytes, answer: bytes) -> SubmissionAnswer:
     assert submission.claim is not None
-    return codec.decode_answer(answer) if submission.claim.body_hash == body_hash else _mismatch(submission)
+    return codec.decode_answer(answer) if submission.claim.body_hash == body_hash else _mismatch(len(submission.items))
 
 
-def _mismatch(submission: Submission) -> SubmissionAnswer:
+def _mismatch(items: int) -> SubmissionAnswer:
     detail = "this idempotency key was used with another body"
     refusal = Refusal(Code.IDEMPOTENCY_MISMATCH, detail, "Idempotency-Key")
-    return SubmissionAnswer([refusal] * max(1, len(submission.items)))
+    return SubmissionAnswer([refusal] * max(1, items))

@@ -10,6 +10,8 @@ from crawlfleet.store.tx import Engine, Row
 _COLUMNS = "at, role, name, token, node, address, action, target, details"
 _INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 AUDIT_PAGE = f"SELECT id, {_COLUMNS} FROM audit WHERE id < $1 ORDER BY id DESC LIMIT $2"
+# Ids are in order of time: looking at the oldest ones is enough, and costs the same however long the log is.
+OLD_AUDIT = "DELETE FROM audit WHERE id < (SELECT id FROM audit ORDER BY id LIMIT 1) + $2 AND at < $1"
 _AFTER_ALL = (1 << 63) - 1
 
 

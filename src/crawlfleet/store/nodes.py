@@ -15,7 +15,7 @@ from crawlfleet.errors import NotFound
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import Cluster, Node
+from crawlfleet.model.node import Cluster, Node, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask
@@ -24,7 +24,7 @@ from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.ready import PAUSED_QUEUES, READY_LANE_HEADS
-from crawlfleet.store.registering import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, registered
+from crawlfleet.store.registering import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, announced, registered
 from crawlfleet.store.tasks import HELD_BY
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx
@@ -50,6 +50,9 @@ class NodeTables:
 
     async def register(self, node: NewNode, now: Instant) -> NodeId:
         return await self._engine.write(lambda tx: registered(tx, node, now))
+
+    async def announce(self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
+        await self._engine.write(lambda tx: announced(tx, node, description, now, join_key))
 
     async def secret_hash(self, node: NodeId) -> str | None:
         sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import Role, TokenRecord
-from crawlfleet.ports.identity import NewToken
+from crawlfleet.ports.identity import NewToken, TokenAnswer
+from crawlfleet.ports.store import Claim
+from crawlfleet.store.claims import claimed, keep_answer
 from crawlfleet.store.configs import lock_installation
 from crawlfleet.store.tx import Engine, Row, Tx
 
@@ -36,6 +40,16 @@ class TokenTables:
     async def add_token(self, token: NewToken, now: Instant) -> TokenRecord:
         return await self._engine.write(lambda tx: _add(tx, token, now))
 
+    async def add_token_once(self, token: NewToken, claim: Claim, now: Instant) -> TokenAnswer:
+        async def work(tx: Tx) -> TokenAnswer:
+            if (known := await claimed(tx, claim, now)) is not None:
+                return TokenAnswer((await _locked(tx, int(known))), is_replay=True)
+            record = await _add(tx, token, now)
+            await keep_answer(tx, claim, str(record.id).encode())
+            return TokenAnswer(record)
+
+        return await self._engine.write(work)
+
     async def add_first_admin(self, token: NewToken, now: Instant) -> TokenRecord | None:
         async def work(tx: Tx) -> TokenRecord | None:
             # Two that look at once would both find none: they stand in line at the installation's own row.
@@ -51,13 +65,7 @@ class TokenTables:
         return _record(rows[0]) if rows else None
 
     async def use_enrolment(self, secret_hash: str, now: Instant, join_key: str | None = None) -> TokenRecord | None:
-        async def work(tx: Tx) -> TokenRecord | None:
-            has_joined = join_key is not None and await tx.fetch(HAS_JOINED, join_key)
-            sql = ENROLMENT_IN_FORCE if has_joined else USE_ENROLMENT
-            rows = await tx.fetch(sql, secret_hash, now, int(Role.ENROL))
-            return _record(rows[0]) if rows else None
-
-        return await self._engine.write(work)
+        return await self._engine.write(lambda tx: enrolled(tx, secret_hash, now, join_key))
 
     async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
         await self._engine.write(lambda tx: tx.execute(TOUCH, token, now, now - every_ms))
@@ -86,6 +94,16 @@ class TokenTables:
             return _record((await tx.fetch(sql, token, now))[0])
 
         return await self._engine.write(work)
+
+
+async def enrolled(tx: Tx, secret_hash: str, now: Instant, join_key: str | None) -> TokenRecord | None:
+    rows: Sequence[Row] = []
+    if join_key is None or not await tx.fetch(HAS_JOINED, join_key):
+        rows = await tx.fetch(USE_ENROLMENT, secret_hash, now, int(Role.ENROL))
+    # Looked at again: the last use may have gone, this very moment, to the same node.
+    if not rows and join_key is not None and await tx.fetch(HAS_JOINED, join_key):
+        rows = await tx.fetch(ENROLMENT_IN_FORCE, secret_hash, now, int(Role.ENROL))
+    return _record(rows[0]) if rows else None
 
 
 async def _add(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:

@@ -7,7 +7,9 @@ from collections import Counter
 from crawlfleet.model.ids import EPOCH_MS
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.store import KEEP_AUDIT_MS, Pruned
 from crawlfleet.store import codec, tables
+from crawlfleet.store.audit import OLD_AUDIT
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.tasks import forget
@@ -72,23 +74,28 @@ class UpkeepTables:
         rows = await self._engine.read(lambda tx: tx.fetch(text, *args))
         return {codec.STATUSES[status]: int(n) for status, n in rows if n}
 
-    async def prune(self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int) -> int:
-        async def work(tx: Tx) -> int:
+    async def prune(
+        self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int,
+        *, keep_audit_ms: int = KEEP_AUDIT_MS,
+    ) -> Pruned:  # fmt: skip
+        async def work(tx: Tx) -> Pruned:
             before = now - keep_tasks_ms
             oldest_id = max(0, before - EPOCH_MS) << _TIME_SHIFT
             rows = await tx.fetch(OLD_TASKS, oldest_id, before, limit)
-            gone = len(rows)
+            tasks = [row[0] for row in rows]
+            gone = len(tasks)
             if rows:
                 await self._lanes.load(tx, {row[2] for row in rows})
                 journal = Journal()
                 for (lane, status), count in Counter((row[2], row[1]) for row in rows).items():
                     journal.moved(self._lanes[lane].project, codec.STATUSES[status], None, count)
-                await forget(tx, [row[0] for row in rows])
+                await forget(tx, tasks)
                 await journal.write(tx, now)
             old_events = now - keep_events_ms
             gone += await tx.execute(OLD_EVENTS, old_events)
             gone += await tx.execute("DELETE FROM heartbeat WHERE at < $1", old_events)
             gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
-            return gone
+            gone += await tx.execute(OLD_AUDIT, now - keep_audit_ms, limit)
+            return Pruned(tasks, gone)
 
         return await self._engine.write(work, term)

@@ -67,6 +67,8 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     is_draining: bool = False
     is_leaving: bool = False
     """The last sync of a clean exit: the node holds nothing and goes offline."""
+    config_version: int = 0
+    """Of the configuration the node has."""
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
@@ -98,6 +100,16 @@ class SyncVerdict(IntEnum):
     """The node was unregistered: stop everything and leave."""
 
 
+class NodeConfigBody(msgspec.Struct, array_like=True, frozen=True):
+    """What the configuration of the node's cluster says to the node. It replaces what an older one said."""
+
+    version: int
+    allow_hosts: list[str] = []
+    """Beside the node's own, for executions that start from now on."""
+    sync_ms: int | None = None
+    """Sync at least this often; never more seldom than the lease allows."""
+
+
 class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     verdict: SyncVerdict
     assignments: list[AssignmentBody] = []
@@ -110,6 +122,8 @@ class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     """Drain within this span; None: take work."""
     slots: int | None = None
     masters: list[str] = []
+    config: NodeConfigBody | None = None
+    """None: the node has the newest."""
 
 
 class OpenUp(msgspec.Struct, array_like=True, frozen=True):

@@ -25,10 +25,27 @@ Labels = Annotated[list[Label], msgspec.Meta(max_length=limits.LABELS)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
+Retries = Annotated[int, msgspec.Meta(ge=0, le=limits.RETRIES_MAX)]
+Delay = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+LongDelay = Annotated[float, msgspec.Meta(ge=0, le=7 * 86_400)]
+Timeout = Annotated[int, msgspec.Meta(ge=1, le=limits.TIMEOUT_S_MAX)]
+
+
 class RetryBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
-    max_retries: Annotated[int, msgspec.Meta(ge=0, le=limits.RETRIES_MAX)] = 3
-    base_delay_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 2.0
-    max_delay_s: Annotated[float, msgspec.Meta(ge=0, le=7 * 86_400)] = 300.0
+    max_retries: Retries = 3
+    base_delay_s: Delay = 2.0
+    max_delay_s: LongDelay = 300.0
+
+
+class RetryWanted(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    """What a task says of its retries; without `max_retries` the cluster's configuration holds."""
+
+    max_retries: Retries | msgspec.UnsetType = msgspec.UNSET
+    base_delay_s: Delay = 2.0
+    max_delay_s: LongDelay = 300.0
+
+
+RETRY_UNSAID = RetryWanted()
 
 
 class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
@@ -50,8 +67,9 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, f
     queue: Label = "default"
     depends_on: Annotated[list[Label], msgspec.Meta(max_length=limits.PARENTS)] = []
     run_at: str | None = None
-    timeout_s: Annotated[int, msgspec.Meta(ge=1, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    retry: RetryBody = RetryBody()
+    timeout_s: Timeout | msgspec.UnsetType = msgspec.UNSET
+    """Left out: as the cluster's configuration says."""
+    retry: RetryWanted = RETRY_UNSAID
 
 
 class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):

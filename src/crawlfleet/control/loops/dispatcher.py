@@ -4,11 +4,13 @@ A pass: take what became free, look at the windows of the ready lanes in order, 
 `pending -> assigned` under the term, and tell the nodes of what the store confirmed. Nothing is delivered before that.
 
 What it knows (the ledger, the node list, the windows) is a cache. A lost hint costs at most the second until the next
-look at the store.
+look at the store; when queues or nodes change, LOOK asks for one before the next choice. Whoever has to be sure that
+nothing chosen before is still on its way waits for `placing`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, repeat
@@ -16,6 +18,7 @@ from operator import attrgetter
 from random import Random
 from typing import Protocol
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
@@ -25,10 +28,10 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import IdFactory, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import Cluster, Node
+from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
 from crawlfleet.model.requirement import Lane, LaneId, Requirement
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.broker import LEADER, Broker, Window, node_topic
+from crawlfleet.ports.broker import LEADER, LOOK, Broker, Window, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import Applied, Assignment, EventStore, NodeStore, ReadyTasks, TaskStore
 from crawlfleet.scheduling.explain import explain_placement
@@ -67,7 +70,7 @@ class Dispatcher(LeaderLoop):
 
     def __init__(
         self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, id_factory: IdFactory,
-        rng: Random, ageing: Ageing | None = None, strategy: str = "least_loaded", window: int = 2_000,
+        rng: Random, configure: Configure, placing: asyncio.Lock, ageing: Ageing | None = None, window: int = 2_000,
     ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
@@ -76,8 +79,10 @@ class Dispatcher(LeaderLoop):
         self._ids = id_factory
         self._rng = rng
         self._ageing = ageing or Ageing()
-        self._strategy = strategy
+        self._configure = configure
+        self._placing = placing
         self._window = window
+        self._strategy = ""
         self._cursors: Cursors = {}
         self._term: int | None = None
         self._generation = ""
@@ -94,9 +99,15 @@ class Dispatcher(LeaderLoop):
             await super().wait(0)
 
     async def run_term(self, term: int, now: Instant) -> DispatchReport:
+        async with self._placing:
+            return await self._place(term, now)
+
+    async def _place(self, term: int, now: Instant) -> DispatchReport:
         if term != self._term:
             await self._take_over(term)
         self._ledger.release(await self._broker.freed.take_all())
+        if await self._broker.signals.wait(LOOK, 0):
+            self._looked_at = float("-inf")
         is_looking = self._clock.monotonic() - self._looked_at >= LOOK_S
         if is_looking:
             await self._look()
@@ -132,13 +143,17 @@ class Dispatcher(LeaderLoop):
         self._term = term
 
     async def _look(self) -> None:
-        """What hints may have missed: nodes, paused queues, lanes that have work and no window."""
+        """What hints may have missed: nodes, paused queues, lanes that have work and no window, configuration."""
         generation = await self._broker.generation()
         if generation != self._generation:
             self._generation = generation
             await self._broker.ready.clear()
+        configure = self._configure
+        await configure.refresh()
+        self._strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
         view = await self._store.placement_view()
-        self._nodes, self._paused = view.nodes, view.paused_queues
+        self._nodes = [self._sized(node) for node in view.nodes]
+        self._paused = view.paused_queues
         self._clusters = {cluster.name: cluster for cluster in view.clusters}
         shown = {window.lane: window.head for window in await self._broker.ready.windows()}
         for lane, oldest in view.ready_heads.items():
@@ -146,6 +161,17 @@ class Dispatcher(LeaderLoop):
             if not shown.get(lane) or oldest < shown[lane]:
                 await self._refill_lane(lane)
         self._looked_at = self._clock.monotonic()
+
+    def _sized(self, node: Node) -> Node:
+        slots = self._configure.slots(node.description.cluster, node.slots_wanted)
+        return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
+
+    def _asked(self, requirement: Requirement) -> Requirement:
+        """With the strategy of the cluster it names; the default's is the placer's own."""
+        if requirement.strategy is not None or requirement.cluster is None:
+            return requirement
+        strategy = self._configure.known(requirement.cluster).values["strategy"]
+        return requirement if strategy == self._strategy else replace(requirement, strategy=strategy)
 
     def _choose(
         self, windows: Sequence[Window], lanes: Mapping[LaneId, Lane], placer: Placer, now: Instant
@@ -161,7 +187,7 @@ class Dispatcher(LeaderLoop):
         while len(heap) and room:
             view = heap.pop()
             lane = lanes[view.lane]
-            nodes = placer.place(lane.requirement, lane.project, min(QUANTUM, view.size, room))
+            nodes = placer.place(self._asked(lane.requirement), lane.project, min(QUANTUM, view.size, room))
             if nodes:
                 chosen.setdefault(view.lane, []).extend(nodes)
                 room -= len(nodes)

@@ -29,6 +29,8 @@ class Loop(ABC):
         self._clock = clock
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.passes = 0
+        self.trouble: str | None = None
+        """Why the store did not take the last pass, in words for everybody."""
 
     @abstractmethod
     async def run_once(self, now: Instant) -> object:
@@ -36,18 +38,19 @@ class Loop(ABC):
 
     async def run(self) -> None:
         while True:
-            pause_s = self.pause_s
+            pause_s, trouble = self.pause_s, None
             try:
                 if await self.run_once(self._clock.now()):
                     pause_s = 0.0
             except Unavailable as exc:
                 log.warning("loop_store_away", loop=self.name, error=str(exc))
-                pause_s = self.away_pause_s
+                pause_s, trouble = self.away_pause_s, exc.told
             except CrawlfleetError as exc:
                 self.refused(exc)
             except Exception:
                 # A bug in one pass must not end the loop that everybody's tasks depend on: it is told, and tried again.
                 log.exception("loop_failed", loop=self.name)
+            self.trouble = trouble
             self._note_pass()
             await self.wait(pause_s)
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from random import Random
 
+from crawlfleet.execution.agent.config import AllowHosts, Config, hosts_unheard
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent, unheard
 from crawlfleet.execution.agent.lease_guard import MARGIN_S, Lease, LeaseGuard
@@ -59,6 +60,7 @@ class Agent:
     def __init__(
         self, settings: AgentSettings, masters: Sequence[MasterTransport], executor: Executor, *,
         clock: Clock, rng: Random, measure: Callable[[], MeasurementBody], on_event: OnEvent = unheard,
+        allow_hosts: AllowHosts = hosts_unheard,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._on_event = on_event
@@ -76,15 +78,17 @@ class Agent:
         )
         self._guard = LeaseGuard(lease, clock, self._runner.stop_for_lease)
         self._drain = Drain(self._runner, news=news, clock=clock, on_event=on_event)
+        config = Config(allow_hosts)
         orders = Orders(
-            self._runner, self._slots, self._outcomes, lease=lease, drain=self._drain, tombstones=Tombstones()
-        )
+            self._runner, self._slots, self._outcomes,
+            lease=lease, drain=self._drain, config=config, tombstones=Tombstones(),
+        )  # fmt: skip
         self._opener = SessionOpener(
             Credentials(settings.node, settings.secret, settings.task_types), known_masters,
             runner=self._runner, slots=self._slots, outcomes=self._outcomes,
-            guard=self._guard, drain=self._drain, clock=clock, on_event=on_event,
+            guard=self._guard, drain=self._drain, config=config, clock=clock, on_event=on_event,
         )  # fmt: skip
-        parts = Parts(self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news)
+        parts = Parts(self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config)
         self._syncer = Syncer(settings.node, known_masters, parts, measure, clock=clock, on_event=on_event)
 
     async def run(self) -> Departure:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.lease_guard import Lease
 from crawlfleet.execution.agent.outcomes import Outcomes
@@ -55,13 +56,15 @@ def _reason(recall: RecallBody) -> Recall:
 
 class Orders:
     def __init__(
-        self, runner: Runner, slots: Slots, outcomes: Outcomes, *, lease: Lease, drain: Drain, tombstones: Tombstones
-    ) -> None:
+        self, runner: Runner, slots: Slots, outcomes: Outcomes, *,
+        lease: Lease, drain: Drain, config: Config, tombstones: Tombstones,
+    ) -> None:  # fmt: skip
         self._runner = runner
         self._slots = slots
         self._outcomes = outcomes
         self._lease = lease
         self._drain = drain
+        self._config = config
         self._tombstones = tombstones
         self._settings_number = 0
 
@@ -78,7 +81,9 @@ class Orders:
 
     def obey(self, down: SyncDown, number: int, newest: int) -> bool:
         """The answer to sync `number`, when `newest` is the last one sent. True when it brought anything new."""
-        is_new = [self._stop(execution, newest) for execution in down.stops]
+        # What is assigned in the same answer runs under it already.
+        is_new = [self._config.take(down.config)]
+        is_new += [self._stop(execution, newest) for execution in down.stops]
         is_new += [self._recall(recall, number) for recall in down.recalls]
         is_new.append(self._settle(down, number, newest))
         # Assignments come last: one that is recalled in the same answer must not start.

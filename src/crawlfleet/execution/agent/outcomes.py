@@ -1,7 +1,8 @@
-"""From the end of an execution to its acknowledgement: gathered, saved, sent, forgotten.
+"""From the end of an execution to its acknowledgement: gathered, sent, saved, forgotten.
 
-What ends within a few milliseconds goes to disk with one sync of the disk, and an outcome is only ever sent from
-there. One that is not on disk, or does not fit into a message, still counts as held by the node.
+An outcome goes to a master at once. What none has acknowledged within a few milliseconds goes to disk, many with one
+sync of the disk, and stays there until one has: nearly all are acknowledged before. An agent killed in those
+milliseconds loses the outcome, not the task: its lease ends, and it runs again.
 """
 
 from __future__ import annotations
@@ -72,7 +73,6 @@ class Outcomes:
         saved = list(self._unsaved)
         self._unsaved.clear()
         self._save_at = None
-        self._news.tell()
         self._on_event(AgentEvent.OUTCOMES_SAVED, {"executions": saved})
 
     def batch(self, limit_bytes: int | None = BATCH_BYTES) -> Batch:
@@ -81,7 +81,7 @@ class Outcomes:
         outcomes: list[OutcomeBody] = []
         left: list[int] = []
         size = 0
-        for outcome, started_at in self._outbox.pending():
+        for outcome, started_at in [*self._outbox.pending(), *self._unsaved.values()]:
             size += _size(outcome)
             is_too_much = limit_bytes is not None and size > limit_bytes and outcomes
             if is_too_much or len(outcomes) == limits.OUTCOMES_PER_SYNC:
@@ -89,7 +89,7 @@ class Outcomes:
             else:
                 ago = None if started_at is None else ms(now - started_at)
                 outcomes.append(msgspec.structs.replace(outcome, started_ms_ago=ago))
-        return Batch(outcomes, left + list(self._unsaved))
+        return Batch(outcomes, left)
 
     def drop(self, executions: Iterable[int]) -> list[int]:
         """Forget outcomes, acknowledged or no longer wanted; those that were known."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound
+from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.lease_guard import LeaseGuard
@@ -22,14 +23,11 @@ OPEN_S = 10.0
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.1, 3.0
 BETWEEN_SESSIONS_S = 1.0
 """Two agents under one id end each other's sessions; they must not do it as fast as they can."""
-SYNC_S_MIN, SYNC_S_MAX = 0.2, 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
     number: int
-    sync_s: float
-    """A sync at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class LeavingUnopened(Exception):
 class SessionOpener:
     def __init__(
         self, credentials: Credentials, masters: Masters, *, runner: Runner, slots: Slots, outcomes: Outcomes,
-        guard: LeaseGuard, drain: Drain, clock: Clock, on_event: OnEvent,
+        guard: LeaseGuard, drain: Drain, config: Config, clock: Clock, on_event: OnEvent,
     ) -> None:  # fmt: skip
         self._credentials = credentials
         self._masters = masters
@@ -59,6 +57,7 @@ class SessionOpener:
         self._outcomes = outcomes
         self._guard = guard
         self._drain = drain
+        self._config = config
         self._clock = clock
         self._on_event = on_event
         self._not_before = clock.monotonic()
@@ -119,8 +118,9 @@ class SessionOpener:
     def _opened(self, up: OpenUp, down: OpenDown, sent_at: float) -> Session:
         lease_s = down.lease_ms / 1000
         self._guard.begin(lease_s, sent_at)
+        self._config.begin(down.sync_ms / 1000, lease_s)
         self._runner.session = down.session
         reported = [outcome.execution for outcome in up.outcomes]
         data: dict[str, object] = {"session": down.session, "lease_s": lease_s, "reported": reported}
         self._on_event(AgentEvent.SESSION_OPENED, data)
-        return Session(down.session, max(SYNC_S_MIN, min(SYNC_S_MAX, down.sync_ms / 1000)))
+        return Session(down.session)

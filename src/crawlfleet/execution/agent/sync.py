@@ -22,6 +22,7 @@ from typing import assert_never
 import msgspec
 
 from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotAllowed, NotFound, SessionEnded
+from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.lease_guard import Lease, LeaseGuard
@@ -88,6 +89,7 @@ class Parts:
     guard: LeaseGuard
     drain: Drain
     news: News
+    config: Config
 
 
 class Syncer:
@@ -101,7 +103,7 @@ class Syncer:
         self._measure = measure
         self._clock = clock
         self._on_event = on_event
-        self._begin(Session(0, 0.0))
+        self._begin(Session(0))
 
     async def run(self, session: Session) -> Ending:
         """Syncs until the session is over, one way or another."""
@@ -166,14 +168,13 @@ class Syncer:
         wait_s = self._wait_s()
         untold = self._parts.slots.untold_starts()
         started = [one for one in untold if one.started_at is not None and one.started_at <= now - START_TOLD_S]
-        self._parts.outcomes.save()
         up = self._up(wait_s, started, now)
         self._parts.news.told()
         if len(started) < len(untold):
             youngest = max(one.started_at or now for one in untold)
             self._parts.news.tell(within_s=max(0.0, youngest + START_TOLD_S - now))
         call = Call(
-            self._number, self._masters.current, now, wait_s, now + wait_s + self._session.sync_s / 3,
+            self._number, self._masters.current, now, wait_s, now + wait_s + self._parts.config.sync_s / 3,
             asyncio.timeout(wait_s + ANSWER_S), started,
             has_outcomes=bool(up.outcomes), is_leaving=up.is_leaving,
         )  # fmt: skip
@@ -181,7 +182,7 @@ class Syncer:
         call.task = group.create_task(self._exchange(call, up), name=f"sync-{self._number}")
 
     def _wait_s(self) -> float:
-        wait_s = min(WAIT_S, self._session.sync_s * 2 / 3)
+        wait_s = min(WAIT_S, self._parts.config.sync_s * 2 / 3)
         is_urgent = self._failures or self._may_leave() or self._parts.lease.left_s < wait_s + 1
         return 0.0 if is_urgent else wait_s
 
@@ -206,6 +207,7 @@ class Syncer:
             slots=parts.slots.offered,
             is_draining=parts.drain.is_draining,
             is_leaving=self._may_leave(),
+            config_version=parts.config.version,
         )
 
     async def _exchange(self, call: Call, up: SyncUp) -> None:

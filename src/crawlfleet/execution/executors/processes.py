@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from crawlfleet.execution.agent.bounds import failed
 from crawlfleet.execution.executors import kernel
 from crawlfleet.execution.executors.alone_host import AloneHost
@@ -47,6 +49,7 @@ class ProcessExecutor:
         # What may wait here for a master is bounded for the whole node.
         window_bytes = max(WINDOW_MIN_BYTES, min(WINDOW_MAX_BYTES, STREAMS_BYTES // max(1, slots)))
         paths = {name: entry.path for name, entry in entries.items()}
+        self._own_hosts = frozenset(allow_hosts)
         self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
         self._shared = SharedHosts(
@@ -55,6 +58,12 @@ class ProcessExecutor:
         self._on_start = on_start
         self._alone: dict[asyncio.Task[None], AloneHost] = {}
         self._watcher: asyncio.Task[None] | None = None
+
+    def allow_hosts(self, hosts: Sequence[str]) -> None:
+        """Hosts that executions may visit from now on, beside the node's own; those that run keep what they have."""
+        union = sorted(self._own_hosts.union(hosts))
+        self._serve = msgspec.structs.replace(self._serve, allow_hosts=union)
+        self._shared.allow_hosts(union)
 
     async def start(self) -> None:
         # What a killed agent could not remove.

@@ -10,6 +10,7 @@ import asyncio
 import signal
 from collections.abc import Sequence
 
+import msgspec
 import structlog
 
 from crawlfleet.execution.executors.flight import Died, Flight, unhurried
@@ -76,6 +77,10 @@ class SharedHost:
     @property
     def is_usable(self) -> bool:
         return self.ready.is_set() and not self.is_closing
+
+    def serve(self, serve: Serve) -> None:
+        """For executions that are launched from now on."""
+        self._send(serve)
 
     def launch(self, flight: Flight) -> None:
         self._flights[flight.execution] = flight
@@ -160,6 +165,11 @@ class SharedHosts:
         self._usable = asyncio.Event()
         self._is_closing = False
 
+    def allow_hosts(self, hosts: list[str]) -> None:
+        self._serve = msgspec.structs.replace(self._serve, allow_hosts=hosts)
+        for host in self.hosts:
+            host.serve(self._serve)
+
     def begin(self) -> None:
         self._tasks = [
             asyncio.create_task(self._keep(place), name=f"host-{place}") for place in range(len(self._hosts))
@@ -191,13 +201,15 @@ class SharedHosts:
         pause_s = 0.0
         loop = asyncio.get_running_loop()
         while True:
-            began_at = loop.time()
+            began_at, serve = loop.time(), self._serve
             try:
                 # Not to be broken off halfway: a process that nobody knows of could stay.
-                host = await unhurried(SharedHost.start(self._serve))
+                host = await unhurried(SharedHost.start(serve))
             except OSError as exc:
                 log.warning("executor_process_not_started", error=str(exc))
             else:
+                if serve is not self._serve:
+                    host.serve(self._serve)
                 await self._live(place, host)
             if self._is_closing:
                 return

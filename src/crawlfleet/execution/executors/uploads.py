@@ -14,12 +14,15 @@ from random import Random
 
 import aiohttp
 import msgspec
+import structlog
 import zstandard
 
 from crawlfleet.errors import CrawlfleetError, Unavailable
 from crawlfleet.execution.agent.http_calls import call, checked_address
 from crawlfleet.execution.executors.stream import log_line
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
+
+log = structlog.get_logger()
 
 CHUNK_BYTES = 256 << 10
 CHUNK_S = 1.0
@@ -28,6 +31,7 @@ LOG_BYTES = 16 << 20
 PUT_S = 30.0
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.1, 3.0
 AT_ONCE = 16
+TELL_EVERY_S = 5.0
 _HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "zstd"}
 
 OnCredit = Callable[[int], None]
@@ -65,6 +69,7 @@ class Uploads:
         self._secret = secret
         self._rng = rng
         self._current = 0
+        self._told_at = float("-inf")
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._compressor = zstandard.ZstdCompressor(level=3)
 
@@ -81,12 +86,20 @@ class Uploads:
                         within_s=PUT_S, headers=_HEADERS,
                     )  # fmt: skip
                 return
-            except Unavailable:
+            except Unavailable as exc:
                 failures += 1
+                self._tell(path, exc)
                 if place == self._current:
                     self._current = (place + 1) % len(self._masters)
                 backoff_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures - 1, 20))
                 await asyncio.sleep(backoff_s * (0.5 + self._rng.random()))
+
+    def _tell(self, path: str, exc: Unavailable) -> None:
+        """Of all that wait, one now and again."""
+        now = asyncio.get_running_loop().time()
+        if now - self._told_at >= TELL_EVERY_S:
+            self._told_at = now
+            log.warning("chunk_waits", chunk=path.partition("?")[0], error=str(exc))
 
 
 class Upload:

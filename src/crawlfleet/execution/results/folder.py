@@ -9,6 +9,7 @@ retention drops goes in whole folders. A file appears under its name only when a
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ _PREFIX_DIGITS = 6
 _LEVEL = 3
 _SUFFIX = ".jsonl.zst"
 _TRIES = 3
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 AnswerT = TypeVar("AnswerT")
 
 
@@ -93,7 +95,9 @@ async def _in_thread(work: Callable[[], AnswerT], verb: str) -> AnswerT:
     try:
         return await asyncio.to_thread(work)
     except (OSError, zstandard.ZstdError) as exc:
-        raise Unavailable(f"cannot {verb} a chunk of results: {exc}") from exc
+        is_full = isinstance(exc, OSError) and exc.errno in _FULL
+        told = f"cannot {verb} a chunk of results" + (": their disk is full" if is_full else "")
+        raise Unavailable(f"cannot {verb} a chunk of results: {exc}", told=told) from exc
 
 
 def _read(file: Path) -> bytes | None:

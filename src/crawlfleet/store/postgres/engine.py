@@ -104,6 +104,8 @@ class PostgresEngine:
         except _AWAY as exc:
             if is_committing:
                 raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {exc}") from exc
+            if isinstance(exc, asyncpg.DiskFullError):
+                raise StoreUnavailable(f"PostgreSQL: {exc}", told="the disk of the store is full") from exc
             raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
         except asyncpg.PostgresError as exc:
             if isinstance(exc, _AGAIN):

@@ -243,10 +243,16 @@ def _as_ours(exc: Exception) -> Exception:
     if isinstance(exc, CrawlfleetError):
         return exc
     if isinstance(exc, sqlite3.OperationalError):
-        translated: Exception = StoreUnavailable(f"SQLite: {exc}")
+        translated: Exception = _unavailable(exc)
     elif isinstance(exc, sqlite3.Error):
         translated = InvariantBroken(f"SQLite: {exc}")
     else:
         return exc
     translated.__cause__ = exc
     return translated
+
+
+def _unavailable(exc: sqlite3.OperationalError) -> StoreUnavailable:
+    if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"SQLite: {exc}", told="the disk of the store is full")
+    return StoreUnavailable(f"SQLite: {exc}")

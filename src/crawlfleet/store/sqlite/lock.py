@@ -17,7 +17,10 @@ class FileLock:
         self._file: int | None = None
 
     def take(self) -> None:
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as exc:
+            raise ConfigError(f"store: {self._path} cannot be written: {exc.strerror}") from exc
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
@@ -27,8 +30,12 @@ class FileLock:
                 f"store: {self._path.with_suffix('')} is in use by {holder}. One SQLite file serves one master; "
                 "for several masters use PostgreSQL (store = postgresql://...)"
             ) from exc
-        os.ftruncate(file, 0)
-        os.write(file, f"process {os.getpid()}\n".encode())
+        try:
+            os.ftruncate(file, 0)
+            os.write(file, f"process {os.getpid()}\n".encode())
+        except OSError as exc:
+            os.close(file)
+            raise ConfigError(f"store: {self._path} cannot be written: {exc.strerror}") from exc
         self._file = file
 
     def release(self) -> None:
