@@ -48,6 +48,19 @@ async def test_without_its_store_it_is_alive_but_not_ready(site: Site, monkeypat
     assert b"secret address" not in answer.content
 
 
+async def test_a_store_that_takes_nothing_is_not_ready_though_it_answers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = StoreUnavailable("secret address", told="the disk of the store is full")
+    monkeypatch.setattr(site.store, "beat", _raising(full))
+    await site.master.leader.wait_for_passes(1)
+    answer = await site.get("/readyz", role=None)
+    assert (answer.status, answer.json["reasons"]) == (503, ["the disk of the store is full"])
+    monkeypatch.undo()
+    await site.master.leader.wait_for_passes(1)
+    assert (await site.get("/readyz", role=None)).status == 200
+
+
 def _raising(error: Exception) -> Callable[..., Awaitable[Any]]:
     async def raising(*_: Any, **__: Any) -> Any:
         raise error

@@ -81,6 +81,16 @@ async def test_too_many_wrong_tokens_make_an_address_wait_and_leave_those_alone_
         assert (await site.get("/healthz", role=None)).status == 200
 
 
+async def test_too_many_wrong_tokens_are_written_down_once(tmp_path: Path) -> None:
+    async with open_site(tmp_path, ApiSettings(failed_attempts_per_minute=5)) as site:
+        for count in range(8):
+            await site.get("/api/v1/tasks", token=f"{count:064x}")
+            assert len(await site.audited()) == (count >= 4)
+        (entry,) = await site.master.audit.page()
+        assert (entry.role, entry.action, entry.address) == (None, "token.refused", "127.0.0.1")
+        assert entry.details == {"attempts": 5}
+
+
 async def test_a_missing_token_is_no_attempt(tmp_path: Path) -> None:
     async with open_site(tmp_path, ApiSettings(failed_attempts_per_minute=2)) as site:
         for _ in range(5):
@@ -123,6 +133,19 @@ def test_attempts_are_counted_by_address_in_a_window_that_slides() -> None:
     assert attempts.wait_s("a") == 0
     attempts.note("a")
     assert attempts.wait_s("a") == pytest.approx(29)
+
+
+def test_attempts_are_heard_of_once_a_minute_by_address_and_not_of_all_addresses() -> None:
+    now = 100.0
+    attempts = FailedAttempts(2, lambda: now)
+    assert [attempts.note("a") for _ in range(4)] == [False, True, False, False]
+    now += 59
+    assert not attempts.note("a")
+    now += 2
+    assert attempts.note("a")
+    for number in range(200):
+        attempts.note(f"{number}")
+    assert sum(attempts.note(f"{number}") for number in range(200)) == 99
 
 
 def test_attempts_remember_a_bounded_number_of_addresses() -> None:

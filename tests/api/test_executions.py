@@ -1,6 +1,7 @@
 """Chunks over HTTP: who may send them, how they are packed, and how large they may be."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -42,6 +43,23 @@ async def test_the_same_number_again_replaces(site: Site) -> None:
     for data in (LINES, b'{"n":2}\n'):
         assert (await node.put(one, "items", 0, data)).status == 204
     assert await site.master.chunks.read(one.task, one.execution, "items", 0) == b'{"n":2}\n'
+
+
+async def test_a_disk_that_takes_no_results_is_not_called_the_store(site: Site, tmp_path: Path) -> None:
+    node, one = await running(site)
+    (tmp_path / "results").write_text("no folder any more")
+    answer = await node.put(one, "items", 0, LINES)
+    assert answer.told == (503, "unavailable", None)
+    assert answer.json["detail"] == "cannot write a chunk of results"
+    assert answer.headers["Retry-After"]
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"9" * 5_000])
+async def test_a_number_that_nobody_can_read_is_refused(site: Site, number: bytes) -> None:
+    node, one = await running(site)
+    answer = await node.put(one, "items", 0, b'{"n":1}\n{"n":%s}\n' % number)
+    assert answer.told == (422, "invalid_input", "body")
+    assert await chunks_of(site, one) == 0
 
 
 async def test_another_node_is_refused_and_noted(site: Site) -> None:

@@ -59,6 +59,8 @@ async def test_the_example_is_accepted_as_written(site: Site) -> None:
         ({"task_type": "echo", "depends_on": ["task-0000000000000001"]}, 422, "unknown_dependency", "depends_on[0]"),
         ({"task_type": "echo", "depends_on": ["elsewhere"]}, 422, "invalid_input", "depends_on[0]"),
         ({"task_type": "echo", "run_at": "tomorrow"}, 422, "invalid_input", "run_at"),
+        ({"task_type": "echo", "run_at": "9999-12-31T23:59:59.9999Z"}, 422, "invalid_input", "run_at"),
+        ({"task_type": "echo", "run_at": "9999-12-31T23:59:59-14:00"}, 422, "invalid_input", "run_at"),
         ({"task_type": "echo", "colour": "red"}, 422, "invalid_input", "colour"),
         ({"task_type": "echo", "retry": {"times": 3}}, 422, "invalid_input", "retry.times"),
         ({"task_type": "echo", "name": "a\x00b"}, 422, "invalid_input", "name"),

@@ -1,6 +1,7 @@
 """The node protocol over HTTP: sessions, syncs, long polls, and who may speak for whom."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -118,6 +119,24 @@ async def test_a_wrong_secret_in_the_message_opens_nothing(site: Site) -> None:
     answer = await node.call("open", OpenUp(node.id, "0" * 64))
     assert answer.told[:2] == (403, "not_allowed")
     assert not (await site.get(f"/api/v1/nodes/{node.text}")).json["is_connected"]
+
+
+async def test_a_node_may_bring_more_than_others_may_send(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    room = b" " * (12 << 20)
+    answer = await node.call("sync", msgspec.json.encode(node.up()) + room)
+    assert answer.status == 200, answer.content
+    for data in (room * 3, _pieces(room, 3)):
+        answer = await site.post(f"/api/v1/nodes/{node.text}:sync", data=data, token=node.secret)
+        assert answer.told == (413, "too_large", "body")
+        assert str(32 << 20) in answer.json["detail"]
+    assert (await site.post("/api/v1/tasks", data=room)).told == (413, "too_large", "body")
+    assert (await site.post("/api/v1/tasks:cancel", data=_pieces(room, 1))).told == (413, "too_large", "body")
+
+
+async def _pieces(piece: bytes, count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield piece
 
 
 async def test_a_master_that_stops_answers_parked_polls_at_once(site: Site) -> None:

@@ -36,6 +36,15 @@ async def test_a_running_task_is_shown_with_its_node(site: Site, worker: Worker)
     assert (shown["retry_count"], shown["max_retries"], shown["completed_at"], shown["result"]) == (0, 3, None, None)
 
 
+async def test_a_result_that_has_the_documented_shape_itself_is_not_wrapped_again(site: Site, worker: Worker) -> None:
+    given = {
+        "success": True, "data": {"products": []}, "metrics": {"pages_crawled": 2}, "timestamp": "2026-01-01T00:00:00Z",
+        "items": 500, "data_truncated": True, "notes": ["capped"],
+    }  # fmt: skip
+    task = await site.submit(parameters=given)
+    assert (await site.until_status(task, "completed"))["result"] == given
+
+
 async def test_a_completed_task_is_shown_with_its_result(site: Site, worker: Worker) -> None:
     task = await site.submit(parameters={"products": [{"title": "Product 1"}]})
     shown = await site.until_status(task, "completed")

@@ -1,5 +1,6 @@
 """Tokens, the audit log and task types over HTTP."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -64,6 +65,38 @@ async def test_an_enrol_token_has_uses_and_an_end(site: Site) -> None:
     assert shown["uses_left"] == 1
 
 
+async def test_a_lost_answer_makes_no_second_token(site: Site) -> None:
+    key = {"Idempotency-Key": "k"}
+    body = {"role": "operator", "name": "ops", "expires_in": "1h"}
+    made = (await site.post(TOKENS, body, headers=key)).json
+    answer = await site.post(TOKENS, body, headers=key)
+    assert answer.told == (409, "token_already_made", None)
+    assert answer.json["token_id"] == made["id"]
+    assert answer.headers["Location"] == f"{TOKENS}/{made['id']}"
+    assert made["token"].encode() not in answer.content
+    assert [one["name"] for one in (await site.get(TOKENS)).json["tokens"]].count("ops") == 1
+    other = await site.post(TOKENS, body | {"role": "admin"}, headers=key)
+    assert other.told == (422, "idempotency_mismatch", "Idempotency-Key")
+    # What was refused binds no key; and every admin has keys of their own.
+    bad = await site.post(TOKENS, {"role": "viewer", "uses": 1}, headers={"Idempotency-Key": "second"})
+    assert bad.status == 422
+    assert (await site.post(TOKENS, body, headers={"Idempotency-Key": "second"})).status == 201
+    boss = await created(site, role="admin")
+    assert (await site.post(TOKENS, body, headers=key, token=boss["token"])).status == 201
+
+
+async def test_of_many_at_once_under_one_key_one_makes_a_token(site: Site) -> None:
+    calls = [site.post(TOKENS, {"role": "viewer"}, headers={"Idempotency-Key": "k"}) for _ in range(10)]
+    answers = sorted(answer.status for answer in await asyncio.gather(*calls))
+    assert answers == [201] + [409] * 9
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201])
+async def test_a_bad_key_is_refused(site: Site, key: str) -> None:
+    answer = await site.post(TOKENS, {"role": "viewer"}, headers={"Idempotency-Key": key})
+    assert answer.told == (422, "invalid_input", "Idempotency-Key")
+
+
 async def test_an_expired_token_is_over(site: Site) -> None:
     made = await created(site, expires_in="1s")
 
@@ -100,8 +133,8 @@ async def test_a_bad_token_is_told_what_is_wrong(site: Site, body: dict[str, Any
 async def test_unknown_tokens_are_not_found(site: Site) -> None:
     assert (await site.send("DELETE", f"{TOKENS}/99999")).told[:2] == (404, "not_found")
     assert (await site.post(f"{TOKENS}/99999:rotate")).told[:2] == (404, "not_found")
-    assert (await site.send("DELETE", f"{TOKENS}/first")).told[0] == 422
-    assert (await site.send("DELETE", f"{TOKENS}/{1 << 80}")).told[0] == 422
+    assert (await site.send("DELETE", f"{TOKENS}/first")).told[:2] == (404, "not_found")
+    assert (await site.send("DELETE", f"{TOKENS}/{1 << 80}")).told == (422, "invalid_input", "token_id")
 
 
 async def test_only_admins_see_tokens_and_the_audit_log(site: Site) -> None:

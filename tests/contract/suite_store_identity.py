@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.errors import Conflict, NotAllowed, NotFound
+from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import AuditEntry, Role
-from crawlfleet.ports.identity import NewAuditEntry, NewToken
-from crawlfleet.ports.store import Store
+from crawlfleet.ports.identity import IdempotencyMismatch, NewAuditEntry, NewToken
+from crawlfleet.ports.store import Claim, NewNode, Store
 from crawlfleet.testing.factories import Kit
 
 ROUNDS = 10
@@ -139,6 +140,80 @@ async def a_node_that_asks_again_needs_an_enrolment_that_is_in_force(store: Stor
     assert await store.use_enrolment("hash", kit.now + 1_000, join_key) is None
     await store.revoke_token(token.id, kit.now)
     assert await store.use_enrolment("hash", kit.now, join_key) is None
+
+
+async def registering_spends_an_enrolment_or_changes_nothing(store: Store, kit: Kit) -> None:
+    made = await store.add_token(_new("hash", Role.ENROL, uses=1), kit.now)
+    known = await store.register(_joining(kit, "known", "worker-001"), kit.now)
+    async with kit.unchanged():
+        with pytest.raises(Conflict):
+            await store.register(_joining(kit, "one", "worker-001", enrolment="hash"), kit.now)
+        for secret in ("unknown", ""):
+            with pytest.raises(NotAllowed):
+                await store.register(_joining(kit, "one", enrolment=secret), kit.now)
+    node = await store.register(_joining(kit, "one", enrolment="hash"), kit.now)
+    assert [token.uses_left for token in await kit.second.tokens() if token.id == made.id] == [0]
+    assert await kit.second.register(_joining(kit, "one", enrolment="hash"), kit.now) == node
+    assert await kit.second.register(_joining(kit, "known", enrolment="hash"), kit.now) == known
+    async with kit.unchanged():
+        with pytest.raises(NotAllowed):
+            await store.register(_joining(kit, "two", enrolment="hash"), kit.now)
+
+
+async def one_node_that_joins_many_times_at_once_needs_one_use(store: Store, kit: Kit) -> None:
+    for n in range(ROUNDS):
+        await store.add_token(_new(f"hash {n}", Role.ENROL, uses=1), kit.now)
+        calls = [
+            (store, kit.second)[m % 2].register(_joining(kit, f"key {n}", enrolment=f"hash {n}"), kit.now)
+            for m in range(4)
+        ]
+        assert len(set(await asyncio.gather(*calls))) == 1
+
+
+# -- idempotency keys
+
+
+async def a_token_is_made_once_under_a_key(store: Store, kit: Kit) -> None:
+    first = await store.add_token_once(_new("first"), _claim(kit), kit.now)
+    assert not first.is_replay
+    async with kit.unchanged():
+        again = await kit.second.add_token_once(_new("second"), _claim(kit), kit.now)
+        assert (again.record, again.is_replay) == (first.record, True)
+        with pytest.raises(IdempotencyMismatch):
+            await store.add_token_once(_new("third"), _claim(kit, body=b"other"), kit.now)
+    assert not (await store.add_token_once(_new("fourth"), _claim(kit, scope="other"), kit.now)).is_replay
+    kit.later(2_000)
+    assert not (await store.add_token_once(_new("fifth"), _claim(kit, body=b"other"), kit.now)).is_replay
+
+
+async def of_many_under_one_key_one_makes_a_token(store: Store, kit: Kit) -> None:
+    for n in range(ROUNDS):
+        calls = [
+            (store, kit.second)[m % 2].add_token_once(_new(f"hash {n} {m}"), _claim(kit, scope=f"{n}"), kit.now)
+            for m in range(6)
+        ]
+        answers = await asyncio.gather(*calls)
+        assert len({answer.record.id for answer in answers}) == 1
+        assert [answer.is_replay for answer in answers].count(False) == 1
+
+
+async def a_node_registers_under_a_key_with_one_body(store: Store, kit: Kit) -> None:
+    await store.register(_joining(kit, "taken", "worker-001"), kit.now)
+    with pytest.raises(Conflict):
+        await store.register(_joining(kit, "one", "worker-001", claim=_claim(kit, body=b"refused")), kit.now)
+    node = await store.register(_joining(kit, "one", claim=_claim(kit)), kit.now)
+    assert await kit.second.register(_joining(kit, "one", claim=_claim(kit)), kit.now) == node
+    async with kit.unchanged():
+        with pytest.raises(IdempotencyMismatch):
+            await store.register(_joining(kit, "one", claim=_claim(kit, body=b"other")), kit.now)
+
+
+def _joining(kit: Kit, join_key: str, device_id: str | None = None, **fields: Any) -> NewNode:
+    return NewNode(kit.ids.one(), join_key, "secret", NodeDescription("worker", device_id=device_id), **fields)
+
+
+def _claim(kit: Kit, scope: str = "scope", body: bytes = b"body") -> Claim:
+    return Claim(scope, "key", body, kit.now + 1_000)
 
 
 # -- the first admin

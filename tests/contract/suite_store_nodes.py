@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
 from crawlfleet.ports.store import NewNode, Store
@@ -255,6 +255,34 @@ async def a_removed_node_can_join_again_as_a_new_one(store: Store, kit: Kit) -> 
     assert again != first
     assert [record.id for record in await kit.second.nodes()] == [again]
     assert await kit.second.secret_hash(first) is None
+
+
+async def a_node_announces_what_is_new_and_keeps_its_secret(store: Store, kit: Kit) -> None:
+    node = await store.register(_named(kit, "key", "secret", lease_ms=9_000), kit.now)
+    news = NodeDescription("renamed", cluster="eu", device_id="worker-001", task_types=("echo",), lease_ms=30_000)
+    await store.announce(node, news, kit.now, "key")
+    (record,) = await kit.second.nodes([node])
+    assert (record.description, record.status) == (news, NodeStatus.PENDING)
+    assert await kit.second.secret_hash(node) == "secret"
+    assert "eu" in {cluster.name for cluster in await kit.second.clusters()}
+    await store.announce(node, NodeDescription("again"), kit.now, None)
+    assert [record.description.name for record in await kit.second.nodes([node])] == ["again"]
+
+
+async def a_node_announces_only_itself(store: Store, kit: Kit) -> None:
+    node = await store.register(_named(kit, "mine", "secret"), kit.now)
+    await store.register(_named(kit, "theirs", "other", device_id="worker-001"), kit.now)
+    gone = await store.register(_named(kit, "gone", "gone"), kit.now)
+    await store.unregister(gone, kit.now)
+    async with kit.unchanged():
+        for join_key in ("theirs", "nobody's"):
+            with pytest.raises(NotAllowed):
+                await store.announce(node, NodeDescription("n"), kit.now, join_key)
+        with pytest.raises(Conflict):
+            await store.announce(node, NodeDescription("n", device_id="worker-001"), kit.now, "mine")
+        for unknown in (gone, kit.ids.one()):
+            with pytest.raises(NotFound):
+                await store.announce(unknown, NodeDescription("n"), kit.now, None)
 
 
 async def everything_done_to_one_node_at_once_ends_in_order(store: Store, kit: Kit) -> None:

@@ -15,9 +15,11 @@ import aiohttp
 import psutil
 
 from crawlfleet.client import AsyncClient
+from crawlfleet.execution.agent.identity import Identity, IdentityFile
 from crawlfleet.model.ids import parse
 from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.testing.judge import judge
+from tests.processes.calls import Answer, call
 
 PATIENCE_S = 60.0
 _POLL_S = 0.05
@@ -67,16 +69,29 @@ class Fleet:
         self.answered: dict[str, list[int]] = {}
         self._runs = 0
 
+    async def start(self, *options: str, workers: int = 2, slots: int = 8) -> None:
+        """A master, and workers that are online; the options are theirs."""
+        await self.start_master()
+        for number in range(workers):
+            await self.start_worker(f"worker-{number}", *options, slots=slots)
+        await self.until_online(workers)
+
     async def start_master(self, *options: str, port: int = 0) -> None:
         (self.data_dir / "address").unlink(missing_ok=True)
         self.master = await self._spawn(
             "master", "master", "--data-dir", str(self.data_dir), "--port", str(port), *options
         )
         files = (self.data_dir / "address", self.data_dir / "admin.token")
-        await self.until(lambda: all(file.exists() for file in files), "the master has not started")
+        await self.until(
+            lambda: self._has_ended() or all(file.exists() for file in files), "the master has not started"
+        )
+        assert not self._has_ended(), self.logs()
         self.client = AsyncClient(files[0].read_text().strip(), files[1].read_text().strip())
 
         await self.until(self._is_ready, "the master is not ready")
+
+    def _has_ended(self) -> bool:
+        return self.master.child.returncode is not None
 
     async def _is_ready(self) -> bool:
         try:
@@ -85,11 +100,14 @@ class Fleet:
         except aiohttp.ClientError:
             return False
 
-    async def start_worker(self, name: str, *options: str, slots: int = 8) -> Process:
-        token = (await self.client.create_token("enrol", uses=1)).token
+    async def start_worker(
+        self, name: str, *options: str, slots: int = 8, token: str | None = None, within: Sequence[str] = ()
+    ) -> Process:
+        """`within`: a command that runs the worker, such as `unshare`."""
+        token = token or (await self.client.create_token("enrol", uses=1)).token
         worker = await self._spawn(
             name, "worker", "--master", self.client.url, "--name", name, "--slots", str(slots),
-            "--data-dir", str(self.folder / name), *options, env={"CRAWLFLEET_ENROL_TOKEN": token},
+            "--data-dir", str(self.folder / name), *options, env={"CRAWLFLEET_ENROL_TOKEN": token}, within=within,
         )  # fmt: skip
         self.workers.append(worker)
         return worker
@@ -100,10 +118,31 @@ class Fleet:
 
         await self.until(are_online, f"{count} nodes are not online")
 
+    async def call(self, method: str, path: str, *, token: str | None = None, **sent: Any) -> Answer:
+        """One request as it is, without the client's patience and manners; the admin's unless a token is given."""
+        return await call(self.client.url, method, path, token=self.admin if token is None else token, **sent)
+
+    @property
+    def admin(self) -> str:
+        return (self.data_dir / "admin.token").read_text().strip()
+
+    def identity(self, worker: str) -> Identity:
+        return IdentityFile(self.folder / worker).load()
+
     async def submit(self, tasks: Sequence[dict[str, Any]]) -> list[str]:
         ids = [item.id for item in await self.client.submit_batch(tasks)]
-        self.answered[f"batch-{len(self.answered)}"] = [parse(text, "task", field="id") for text in ids]
+        self.note(ids)
         return ids
+
+    def note(self, ids: Sequence[str]) -> None:
+        """What a master answered to have taken."""
+        self.answered[f"batch-{len(self.answered)}"] = [parse(text, "task", field="id") for text in ids]
+
+    async def until_status(self, ids: Sequence[str], status: str, within_s: float = PATIENCE_S) -> None:
+        async def have_it() -> bool:
+            return all([(await self.client.get(task)).status == status for task in ids])
+
+        await self.until(have_it, f"not all are {status}", within_s)
 
     async def until_final(self, count: int, within_s: float = PATIENCE_S) -> dict[str, int]:
         async def are_final() -> bool:
@@ -147,12 +186,20 @@ class Fleet:
         if hasattr(self, "master"):
             await self.master.stop()
 
-    async def _spawn(self, name: str, *argv: str, env: dict[str, str] | None = None) -> Process:
+    async def run(self, name: str, *argv: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+        """A command that ends by itself: its exit code, and what it said."""
+        process = await self._spawn(name, *argv, env=env)
+        async with asyncio.timeout(PATIENCE_S):
+            return await process.child.wait(), process.log.read_text()
+
+    async def _spawn(
+        self, name: str, *argv: str, env: dict[str, str] | None = None, within: Sequence[str] = ()
+    ) -> Process:
         self._runs += 1
         log = self.folder / f"{self._runs}-{name}.log"
         with log.open("wb") as file:
             child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "crawlfleet.cli", *argv,
+                *within, sys.executable, "-m", "crawlfleet.cli", *argv,
                 stdout=file, stderr=file, env={**os.environ, "CRAWLFLEET_LOG_FORMAT": "console", **(env or {})},
             )  # fmt: skip
         return Process(name, child, log)
@@ -166,6 +213,8 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
         yield running
         await running.close()
     finally:
+        if hasattr(running, "client"):
+            await running.client.close()
         for process in [*running.workers, *([running.master] if hasattr(running, "master") else [])]:
             for one in reversed(process.tree()):
                 one.kill()

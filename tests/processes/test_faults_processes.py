@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import aiohttp
 import psutil
 import pytest
 
@@ -14,16 +13,9 @@ from tests.processes.fleet import Fleet, echo, fleet, sleep
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-async def start(running: Fleet, *, workers: int = 2, slots: int = 8) -> None:
-    await running.start_master()
-    for number in range(workers):
-        await running.start_worker(f"worker-{number}", slots=slots)
-    await running.until_online(workers)
-
-
 async def test_a_killed_worker_costs_no_task_and_doubles_none(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await start(running, slots=16)
+        await running.start(slots=16)
         await running.submit([sleep(0.005)] * 2_000)
         await running.workers[0].kill()
         stats = await running.until_final(2_000, within_s=20)
@@ -33,9 +25,9 @@ async def test_a_killed_worker_costs_no_task_and_doubles_none(tmp_path: Path) ->
 
 async def test_the_executions_of_a_killed_node_say_which_node_died(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await start(running, workers=1, slots=16)
+        await running.start(workers=1, slots=16)
         ids = await running.submit([sleep(30)] * 16)
-        await running.until(lambda: _are(running, ids, "processing"), "not all are running")
+        await running.until_status(ids, "processing")
         (dead,) = await running.client.nodes()
         await running.workers[0].kill()
         await running.start_worker("other", slots=16)
@@ -50,9 +42,9 @@ async def test_the_executions_of_a_killed_node_say_which_node_died(tmp_path: Pat
 
 async def test_a_worker_stopped_beyond_its_lease_is_stale_when_it_wakes(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await start(running, workers=1, slots=4)
-        ids = await running.submit([sleep(12)] * 4)
-        await running.until(lambda: _are(running, ids, "processing"), "not all are running")
+        await running.start(workers=1, slots=4)
+        ids = await running.submit([sleep(5)] * 4)
+        await running.until_status(ids, "processing")
         for one in running.workers[0].tree():
             one.suspend()
         await running.start_worker("other", slots=4)
@@ -68,23 +60,28 @@ async def test_a_worker_stopped_beyond_its_lease_is_stale_when_it_wakes(tmp_path
         assert await running.verdict() == []
 
 
-async def test_a_restarted_worker_is_the_same_node_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_worker_that_dies_three_times_is_the_same_node_and_its_tasks_are_innocent(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await start(running, workers=1)
+        await running.start(workers=1, slots=16)
         (before,) = await running.client.nodes()
-        await running.submit([sleep(0.2)] * 40)
-        for _ in range(3):
+        ids = await running.submit([sleep(3)] * 16)
+        for losses in range(3):
+            await running.until(lambda losses=losses: _run_after(running, ids, losses), "not all are running")  # type: ignore[misc]
             await running.workers[-1].kill()
-            await running.start_worker("worker-0")
-        stats = await running.until_final(40)
-        assert stats["completed"] == 40
+            await running.start_worker("worker-0", slots=16)
+        stats = await running.until_final(16)
+        assert stats["completed"] == 16
         assert [node.id for node in await running.client.nodes()] == [before.id]
+        for task in ids:
+            view = await running.client.get(task)
+            # After two losses each ran in a process of its own, which a dying node does not count against it.
+            assert (view.losses, view.retry_count) == (3, 0)
         assert await running.verdict() == []
 
 
 async def test_a_restarted_master_goes_on_where_it_was(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await start(running)
+        await running.start()
         port = int(running.client.url.rpartition(":")[2])
         await running.submit([sleep(0.05)] * 500)
         for _ in range(3):
@@ -129,7 +126,7 @@ async def test_a_full_queue_refuses_and_takes_again(tmp_path: Path) -> None:
 
 async def test_a_thousand_tasks_at_once_all_finish(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await start(running, slots=64)
+        await running.start(slots=64)
         answers = await asyncio.gather(*(running.client.submit("echo", {"n": n}) for n in range(1_000)))
         assert len({task.id for task in answers}) == 1_000
         stats = await running.until_final(1_000)
@@ -139,9 +136,9 @@ async def test_a_thousand_tasks_at_once_all_finish(tmp_path: Path) -> None:
 
 async def test_sigterm_lets_work_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await start(running, workers=1)
+        await running.start(workers=1)
         ids = await running.submit([sleep(1.5)] * 4)
-        await running.until(lambda: _are(running, ids, "processing"), "not all are running")
+        await running.until_status(ids, "processing")
         tree = [one.pid for one in running.workers[0].tree()]
         assert await running.workers[0].stop() == 0
         stats = await running.until_final(4)
@@ -152,8 +149,9 @@ async def test_sigterm_lets_work_end_and_leaves_nothing_behind(tmp_path: Path) -
         assert await running.verdict() == []
 
 
-async def _are(running: Fleet, ids: list[str], status: str) -> bool:
-    return all([(await running.client.get(task)).status == status for task in ids])
+async def _run_after(running: Fleet, ids: list[str], losses: int) -> bool:
+    tasks = [await running.client.get(task) for task in ids]
+    return all((task.status, task.losses) == ("processing", losses) for task in tasks)
 
 
 async def _moved(running: Fleet, ids: list[str], away_from: str) -> bool:
@@ -161,20 +159,10 @@ async def _moved(running: Fleet, ids: list[str], away_from: str) -> bool:
     return all(task.status == "processing" and task.assigned_node not in (None, away_from) for task in tasks)
 
 
-async def _submit_once(running: Fleet) -> tuple[int, str | None]:
-    """Without the client's patience: the status, and when to come again."""
-    token = (running.data_dir / "admin.token").read_text().strip()
-    async with (
-        aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
-        session.post(f"{running.client.url}/api/v1/tasks", json=echo(0)) as response,
-    ):
-        return response.status, response.headers.get("Retry-After")
-
-
 async def _is_refused(running: Fleet) -> bool:
-    status, again = await _submit_once(running)
-    return status == 429 and again is not None and int(again) > 0
+    answer = await running.call("POST", "/api/v1/tasks", json=echo(0))
+    return answer.status == 429 and int(answer.headers["Retry-After"]) > 0
 
 
 async def _takes(running: Fleet) -> bool:
-    return (await _submit_once(running))[0] == 201
+    return (await running.call("POST", "/api/v1/tasks", json=echo(0))).status == 201

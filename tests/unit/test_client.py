@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -16,7 +18,7 @@ from crawlfleet.client import ApiError, AsyncClient, Client, NoEndpoint, RetryPo
 from crawlfleet.client.answers import BatchItem
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.lines import EventParser
-from crawlfleet.client.models import AcceptedView, RefusedView
+from crawlfleet.client.models import AcceptedView, RefusedView, TaskView
 from crawlfleet.client.retrying import asked_wait, may_repeat, pauses
 from crawlfleet.client.tasks import BATCH_TASKS
 
@@ -294,6 +296,72 @@ def test_where_an_endpoint_comes_from(tmp_path: Path) -> None:
     (tmp_path / "admin.token").write_text("")
     with pytest.raises(NoEndpoint, match="is empty"):
         find_endpoint("http://h:1", None, tmp_path)
+
+
+async def test_a_few_tasks_are_waited_for_with_long_polls() -> None:
+    calls: list[tuple[str, str]] = []
+    views = {task: _view(task) for task in ("task-0000000000000001", "task-0000000000000002")}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        task = request.path.rpartition("/")[2]
+        calls.append((task, request.query["wait_s"]))
+        asked = sum(one == task for one, _ in calls)
+        # A master about to stop answers at once; one that is away is asked again.
+        if asked == 2:
+            return web.json_response({"code": "store_unavailable"}, status=503)
+        return web.json_response(views[task] | {"status": "completed" if asked == 3 else "processing"})
+
+    told: list[tuple[int, int]] = []
+    async with served(answer) as client:
+        ended = await client.wait(views, 30, lambda *at: told.append(at))
+    assert [task.status for task in ended] == ["completed", "completed"]
+    assert sorted(calls) == [(task, "30") for task in views for _ in range(3)]
+    assert told == [(1, 2), (2, 2)]
+
+
+async def test_a_wait_for_what_is_not_there_says_so() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"code": "not_found", "detail": "no task"}, status=404)
+
+    async with served(answer) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.wait(["task-0000000000000001"], 30)
+    assert caught.value.error_code == "not_found"
+
+
+async def test_a_wait_begins_only_with_a_master() -> None:
+    async with served(Script(accepted)) as client:
+        url = client.url
+    async with AsyncClient(url, "secret", retry=QUICK) as client:
+        with pytest.raises(Unreachable):
+            await client.wait(["task-0000000000000001"], 30)
+
+
+def _view(task: str) -> dict[str, Any]:
+    """With every field that one has."""
+    said: dict[str, Any] = {field.name: None for field in msgspec.structs.fields(TaskView)}
+    now = "2026-01-01T00:00:00Z"
+    return said | {
+        "id": task, "task_type": "echo", "parameters": {}, "priority": 5, "min_resources": {}, "capabilities": {},
+        "require_region": False, "content_features": {}, "categories": [], "queue": "default", "depends_on": [],
+        "timeout_s": 60, "retry": {}, "status": "pending", "created_at": now, "updated_at": now, "retry_count": 0,
+        "max_retries": 3, "losses": 0, "round": 1,
+    }  # fmt: skip
+
+
+async def test_a_token_whose_answer_was_lost_gets_another_secret() -> None:
+    calls: list[str] = []
+    made = {"token": "t" * 64, "id": 7, "role": "viewer", "name": "v", "expires_at": None, "uses_left": None}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        calls.append(request.path)
+        if request.path.endswith(":rotate"):
+            return web.json_response(made)
+        return web.json_response({"code": "token_already_made", "token_id": 7}, status=409)
+
+    async with served(answer) as client:
+        assert (await client.create_token("viewer")).token == made["token"]
+    assert calls == ["/api/v1/tokens", "/api/v1/tokens/7:rotate"]
 
 
 async def test_waiting_gives_up_in_time() -> None:

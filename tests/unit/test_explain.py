@@ -33,6 +33,16 @@ def test_it_counts_nodes_by_what_refused_them() -> None:
     assert list(found.refusals) == ["wrong_node_type", "lacks:browser", "no_slot"]
 
 
+def test_what_else_is_missing_is_named_at_once() -> None:
+    asked = Requirement("web_crawl", capabilities=(("browser", 1.0), ("proxy", 1.0)), resources=(("gpu", 1.0),))
+    nodes = [node_state(1), node_state(2, capabilities=(("proxy", 1.0),))]
+    found = explain_placement(asked, "p", nodes)
+    assert found.sentence == "0 of 2 nodes: 2 no browser; also missing: gpu"
+    assert found.as_data()["also_missing"] == ["gpu"], "a proxy is there"
+    found = explain_placement(asked, "p", nodes[:1])
+    assert found.sentence == "0 of 1 node: 1 no browser; also missing: proxy, gpu"
+
+
 def test_no_node_at_all_is_said_as_such() -> None:
     found = explain_placement(BROWSER, "p", [])
     assert (found.sentence, found.nodes, found.able) == ("no node has joined", 0, 0)

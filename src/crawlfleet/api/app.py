@@ -53,7 +53,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> FastA
         dependencies=[Depends(known_query_only)],
     )  # fmt: skip
     app.state.services = services
-    app.state.gate = gate = Gate(settings, services.tokens, services.clock.monotonic)
+    app.state.gate = gate = Gate(settings, services)
     app.state.stopping = asyncio.Event()
     """Set when the master stops: whoever waits for nothing in particular goes home."""
     plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
@@ -62,6 +62,9 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> FastA
         if (router := getattr(module, "router", None)) is not None:
             app.include_router(router)
     problems.install(app)
-    app.add_middleware(Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes, plain=plain)
+    app.add_middleware(
+        Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes, plain=plain,
+        body_limits={path: most for module in ROUTES for path, most in getattr(module, "body_limits", {}).items()},
+    )  # fmt: skip
     openapi.install(app, ROUTES)
     return app

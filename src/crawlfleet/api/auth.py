@@ -7,6 +7,7 @@ worker does not lock out its neighbours behind the same address.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -20,16 +21,19 @@ from starlette.requests import HTTPConnection, Request
 from starlette.types import Scope
 
 from crawlfleet.api.problems import NotAuthenticated, RoleTooLow, TooManyAttempts
-from crawlfleet.api.services import services_of
+from crawlfleet.api.services import Services, services_of
 from crawlfleet.api.settings import ApiSettings
-from crawlfleet.control.tokens import Tokens
-from crawlfleet.errors import NotAllowed
+from crawlfleet.errors import NotAllowed, Unavailable
 from crawlfleet.model.principal import Principal, Role
 
 WINDOW_S = 60.0
 _ADDRESSES_KEPT = 10_000
 _PROVEN_KEPT = 10_000
+_TOLD_MOST = 100
+"""Addresses written down in a minute."""
 _SECRET_CHARS = 200
+
+JOIN_PATH = "/api/v1/nodes:register"
 
 PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 """Each may do what those before it may."""
@@ -51,9 +55,10 @@ class FailedAttempts:
     """Wrong tokens by address in a sliding window; in memory, and never more than so many addresses."""
 
     def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
-        self._limit = limit
+        self.limit = limit
         self._monotonic = monotonic
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+        self._told: dict[str, float] = {}
 
     def wait_s(self, address: str) -> float:
         """How long until the next attempt is taken from there; 0 for now."""
@@ -65,23 +70,34 @@ class FailedAttempts:
             times.popleft()
         if not times:
             del self._failed[address]
-        return times[0] - since if len(times) >= self._limit else 0.0
+        return times[0] - since if len(times) >= self.limit else 0.0
 
-    def note(self, address: str) -> None:
-        times = self._failed.setdefault(address, deque(maxlen=self._limit))
+    def note(self, address: str) -> bool:
+        """Whether somebody should hear of it: they are too many, and of this address nobody has heard for a minute."""
+        times = self._failed.setdefault(address, deque(maxlen=self.limit))
         times.append(self._monotonic())
         self._failed.move_to_end(address)
         if len(self._failed) > _ADDRESSES_KEPT:
             self._failed.popitem(last=False)
+        return len(times) == self.limit and self._may_tell(address)
+
+    def _may_tell(self, address: str) -> bool:
+        now = self._monotonic()
+        self._told = {told: at for told, at in self._told.items() if at > now - WINDOW_S}
+        # Whoever has many addresses must not fill the disk with them either.
+        if address in self._told or len(self._told) >= _TOLD_MOST:
+            return False
+        self._told[address] = now
+        return True
 
 
 class Gate:
     """Everything about who calls that has to be remembered between requests."""
 
-    def __init__(self, settings: ApiSettings, tokens: Tokens, monotonic: Callable[[], float]) -> None:
-        self._tokens = tokens
+    def __init__(self, settings: ApiSettings, services: Services) -> None:
+        self._services = services
         self._networks: Sequence[IPv4Network | IPv6Network] = [ip_network(str(n)) for n in settings.allowed_networks]
-        self._attempts = FailedAttempts(settings.failed_attempts_per_minute, monotonic)
+        self._attempts = FailedAttempts(settings.failed_attempts_per_minute, services.clock.monotonic)
         self._proven: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
     async def identify(self, scope: Scope) -> RequestIdentity:
@@ -95,13 +111,19 @@ class Gate:
         if (wait_s := self._attempts.wait_s(address)) and proof not in self._proven:
             raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
         try:
-            principal = await self._tokens.authenticate(secret)
+            principal = await self._services.tokens.authenticate(secret, is_joining=_is_joining(scope))
         except NotAllowed as exc:
-            self._attempts.note(address)
             self._proven.pop(proof, None)
+            if self._attempts.note(address):
+                await self._note_limit(address)
             raise NotAuthenticated("this token is not valid") from exc
         self._prove(proof)
         return RequestIdentity(principal, address, secret)
+
+    async def _note_limit(self, address: str) -> None:
+        # Once for all of them: whoever guesses must not fill the disk, nor find out that it is full.
+        with contextlib.suppress(Unavailable):
+            await self._services.audit.note(None, address, "token.refused", address, {"attempts": self._attempts.limit})
 
     def _is_allowed(self, address: str) -> bool:
         try:
@@ -169,6 +191,11 @@ async def audited(
 ) -> None:
     """Note a change by a person, once it has happened."""
     await services_of(request).audit.note(principal, address_of(request), action, target, dict(details or {}))
+
+
+def _is_joining(scope: Scope) -> bool:
+    """There a used up enrol token may still repeat a registration whose answer was lost; the route decides."""
+    return bool(scope["path"] == JOIN_PATH and scope["method"] == "POST")
 
 
 def _bearer(scope: Scope) -> str:

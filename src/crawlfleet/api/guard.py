@@ -7,7 +7,7 @@ costs as much as they do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -25,10 +25,15 @@ API = "/api/"
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, gate: Gate, body_limit_bytes: int, plain: Sequence[Route] = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, gate: Gate, body_limit_bytes: int, plain: Sequence[Route] = (),
+        body_limits: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """`body_limits` are of plain routes that take another size, by their paths."""
         self._app = app
         self._gate = gate
         self._limit = body_limit_bytes
+        self._limits = body_limits or {}
         self._exact = {(method, route.path): route for route in plain if "{" not in route.path
                        for method in route.methods or ()}  # fmt: skip
         self._patterns = [route for route in plain if "{" in route.path]
@@ -47,8 +52,10 @@ class Guard:
         try:
             if scope["path"].startswith(API):
                 scope.setdefault("state", {})["identity"] = await self._gate.identify(scope)
-            self._check_length(scope)
-            await self._serve(scope, self._counted(receive), watched_send)
+            route = self._plain(scope)
+            limit = self._limit if route is None else self._limits.get(route.path, self._limit)
+            _check_length(scope, limit)
+            await self._serve(route, scope, _counted(receive, limit), watched_send)
         except ClientDisconnect:
             # Whoever asked has gone: nobody is left to answer.
             return
@@ -66,8 +73,8 @@ class Guard:
             case _:
                 return problems.unexpected(exc)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (route := self._plain(scope)) is None:
+    async def _serve(self, route: Route | None, scope: Scope, receive: Receive, send: Send) -> None:
+        if route is None:
             await self._app(scope, receive, send)
         else:
             response = await route.endpoint(Request(scope, receive, send))
@@ -84,23 +91,26 @@ class Guard:
                 return route
         return None
 
-    def _counted(self, receive: Receive) -> Receive:
-        taken = 0
 
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._limit:
-                raise self._too_large()
-            return message
+def _counted(receive: Receive, limit: int) -> Receive:
+    taken = 0
 
-        return counted
+    async def counted() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > limit:
+            raise _too_large(limit)
+        return message
 
-    def _check_length(self, scope: Scope) -> None:
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value[:20]) > self._limit:
-                raise self._too_large()
+    return counted
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"a body has at most {self._limit} bytes")
+
+def _check_length(scope: Scope, limit: int) -> None:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value[:20]) > limit:
+            raise _too_large(limit)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"a body has at most {limit} bytes")

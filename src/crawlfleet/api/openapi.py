@@ -41,7 +41,7 @@ _ABOUT_ERRORS = {
     422: "Something in the request is wrong: see `field`.",
     429: "Too much at once.",
     500: "A bug: see `incident`.",
-    503: "The store does not answer at the moment.",
+    503: "The store, or the disk of the results, does not take it at the moment: see `detail`.",
 }
 
 

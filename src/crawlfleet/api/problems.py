@@ -55,6 +55,7 @@ _HINTS = {
     "unknown_type": "GET /api/v1/task-types lists the known types; a type is known once a node that runs it has joined",
     "does_not_fit": "GET /api/v1/tasks/{id}/why says which filter removed how many nodes",
     "idempotency_mismatch": "use a new Idempotency-Key for another body",
+    "token_already_made": "POST /api/v1/tokens/{token_id}:rotate gives it another secret",
     "store_unavailable": "nothing was written; try again",
     "outcome_unknown": "it may have been written: read it again, or repeat it under the same Idempotency-Key",
 }
@@ -154,9 +155,8 @@ def of_error(exc: CrawlfleetError) -> Response:
     if isinstance(exc, Unavailable | OverLimit):
         headers["Retry-After"] = str(max(1, math.ceil(getattr(exc, "retry_after_s", RETRY_AFTER_S))))
     if isinstance(exc, Unavailable):
-        # A driver's words may hold addresses and names of ours: they are for the log.
         log.warning("unavailable", error=str(exc), code=exc.code)
-        return problem(exc.http_status, exc.code, "the store does not answer at the moment", headers=headers)
+        return problem(exc.http_status, exc.code, exc.told, headers=headers)
     detail = getattr(exc, "detail", None) or str(exc) or exc.code
     return problem(exc.http_status, exc.code, detail, field=getattr(exc, "field", None), headers=headers)
 

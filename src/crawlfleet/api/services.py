@@ -15,6 +15,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
+from crawlfleet.control.heartbeat import Heartbeat
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.pause import Pause
@@ -70,6 +71,8 @@ class Services(Protocol):
     def open_session(self) -> OpenSession: ...
     @property
     def register(self) -> Register: ...
+    @property
+    def heartbeat(self) -> Heartbeat: ...
     @property
     def drain(self) -> Drain: ...
     @property

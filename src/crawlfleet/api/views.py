@@ -45,6 +45,14 @@ class ResultView(msgspec.Struct, frozen=True):
     data: msgspec.Raw
     metrics: msgspec.Raw
     timestamp: Time | None
+    items: int | msgspec.UnsetType = msgspec.UNSET
+    """Of a crawl: how many there are in its results."""
+    data_truncated: bool | msgspec.UnsetType = msgspec.UNSET
+    """Of a crawl: `data` holds the first of them only."""
+    notes: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+_IN_SHAPE = msgspec.json.Decoder(ResultView)
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,8 +228,16 @@ def task_view(record: TaskRecord, executions: Sequence[ExecutionRecord] | None =
 def _result(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:
     for one in executions:
         if one.id == record.execution and one.status is ExecutionStatus.COMPLETED:
-            return ResultView(True, _raw(one.result), _raw(one.metrics), _text(one.ended_at))
+            return _in_shape(one.result) or ResultView(True, _raw(one.result), _raw(one.metrics), _text(one.ended_at))
     return None
+
+
+def _in_shape(result: bytes | None) -> ResultView | None:
+    """An executor that gives the whole of it itself, as a crawl does, is not wrapped once more."""
+    try:
+        return _IN_SHAPE.decode(result or b"")
+    except msgspec.MsgspecError:
+        return None
 
 
 def _last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ErrorView | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 import socket
 import sys
@@ -24,7 +25,7 @@ from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.waiting import WaitingLimit
-from crawlfleet.errors import ConfigError
+from crawlfleet.errors import ConfigError, NotAllowed
 from crawlfleet.execution.executors.registry import built_in_schemas
 from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.instants import ms
@@ -78,9 +79,7 @@ class MasterProcess:
                 terms=master_terms(settings),
             )  # fmt: skip
             process = cls(settings, store, master, listener)
-            process.admin_token = await master.tokens.ensure_admin()
-            if process.admin_token is not None:
-                write_private(data_dir / ADMIN_TOKEN, process.admin_token)
+            process.admin_token = await first_token(master, data_dir)
         except BaseException:
             listener.close()
             await store.close()
@@ -151,6 +150,23 @@ class MasterProcess:
         self.app.state.stopping.set()
         self._server.should_exit = True
         await asyncio.wait({server})
+
+
+async def first_token(master: Master, data_dir: Path) -> str | None:
+    """The admin token of a new installation. Its file is there before the store has it: there is no other copy."""
+    kept, new = data_dir / ADMIN_TOKEN, data_dir / f"{ADMIN_TOKEN}.new"
+    if new.exists():
+        # An earlier start ended here. If the store has the token, this file is all there is of it.
+        with contextlib.suppress(NotAllowed):
+            await master.tokens.authenticate(new.read_text().strip())
+            new.replace(kept)
+    secret = secrets.token_hex(32)
+    write_private(new, secret)
+    if await master.tokens.ensure_admin(secret) is None:
+        new.unlink()
+        return None
+    new.replace(kept)
+    return secret
 
 
 def run_master(settings: MasterSettings) -> int:

@@ -19,7 +19,8 @@ class ApiError(CrawlfleetError):
     """An error answer: `code` is stable, `field` names what in the request was wrong."""
 
     def __init__(
-        self, status: int, code: str, detail: str, field: str | None = None, hint: str | None = None
+        self, status: int, code: str, detail: str, field: str | None = None, hint: str | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(f"{field}: {detail}" if field and not detail.startswith(field) else detail)
         self.status = status
@@ -27,6 +28,8 @@ class ApiError(CrawlfleetError):
         self.detail = detail
         self.field = field
         self.hint = hint
+        self.more = more or {}
+        """All that was said, with what only some errors say."""
 
     @classmethod
     def from_problem(cls, status: int, problem: object) -> ApiError:
@@ -40,6 +43,7 @@ class ApiError(CrawlfleetError):
             str(said.get("detail") or said.get("title") or f"the server answered {status}"),
             said.get("field"),
             said.get("hint"),
+            said,
         )
 
 

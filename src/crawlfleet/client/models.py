@@ -124,6 +124,7 @@ class HeartbeatHeard(Struct, frozen=True, kw_only=True):
     timestamp: float
     status: str
     stale: list[str]
+    next_s: float
 
 
 class IssuedTokenView(Struct, frozen=True, kw_only=True):
@@ -159,7 +160,7 @@ class NodeRegistered(Struct, frozen=True, kw_only=True):
     node_id: str
     registration_time: float
     initial_status: str
-    secret: str
+    secret: str | None
     lease_s: float
 
 
@@ -253,6 +254,9 @@ class ResultView(Struct, frozen=True, kw_only=True):
     data: Any
     metrics: Any
     timestamp: datetime | None
+    items: int | None = None
+    data_truncated: bool | None = None
+    notes: list[str] | None = None
 
 
 class RetryBody(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from crawlfleet.client.answers import Role
 from crawlfleet.client.calls import Calls, part
+from crawlfleet.client.errors import ApiError
 from crawlfleet.client.models import IssuedTokenView, TokenList, TokenView
 
 
@@ -16,7 +17,14 @@ class TokenCalls(Calls):
         """Its secret is in this answer and nowhere else. `expires_in`: 90s, 15m, 24h, 7d, 2w."""
         said = {"role": role, "name": name, "uses": uses, "expires_in": expires_in}
         body = {name: value for name, value in said.items() if value is not None}
-        return await self._transport.create(IssuedTokenView, "/tokens", body)
+        try:
+            return await self._transport.create(IssuedTokenView, "/tokens", body)
+        except ApiError as exc:
+            token_id = exc.more.get("token_id")
+            if exc.error_code != "token_already_made" or not isinstance(token_id, int):
+                raise
+            # The first answer was lost, and the secret with it: the key was this call's own, so the token is too.
+            return await self.rotate_token(token_id)
 
     async def tokens(self) -> Sequence[TokenView]:
         return (await self._transport.get(TokenList, "/tokens")).tokens

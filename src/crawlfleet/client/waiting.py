@@ -1,22 +1,29 @@
-"""Wait until many tasks are final: events say when, and now and then everything open is looked at again.
+"""Wait until tasks are final.
 
-An event may be missed (a stream that broke for longer than events are kept), so it is only a hint; what a task is
-comes from the task.
+A few are asked for with long polls: the master answers when they have ended. Of many, events say when, and now and
+then everything open is looked at again: an event may be missed (a stream that broke for longer than events are kept),
+so it is only a hint; what a task is comes from the task.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from typing import Any
 
 from crawlfleet.client.answers import FINAL_STATUSES, OnProgress
 from crawlfleet.client.calls import part
-from crawlfleet.client.errors import WaitTimeout
+from crawlfleet.client.errors import ApiError, Unreachable, WaitTimeout
 from crawlfleet.client.models import EventPage, TaskPageView, TaskView
+from crawlfleet.client.retrying import may_repeat
 from crawlfleet.client.stream import follow_events
 from crawlfleet.client.transport import Transport
 
 LOOK_AGAIN_S = 10.0
+LONG_POLLS = 8
+"""Up to here a connection each is kept waiting."""
+LONG_POLL_S = 30
+_AGAIN_S = (0.2, 5.0)
 ONE_BY_ONE = 50
 """Up to here a task each is asked for; above, whole pages."""
 _AT_A_TIME = 16
@@ -38,15 +45,46 @@ class Waiting:
     async def run(self, timeout_s: float | None, *, with_results: bool) -> Sequence[TaskView]:
         try:
             async with asyncio.timeout(timeout_s):
-                # From before the first look: what ends between the look and the stream is in the stream.
-                last = (await self._transport.get(EventPage, "/events", {"format": "json", "limit": 1})).last
-                await self._look(self._open)
-                if self._open:
-                    await self._listen(last)
-                await self._complete(with_results=with_results)
+                if len(self._open) <= LONG_POLLS:
+                    await self._poll()
+                else:
+                    await self._follow(with_results=with_results)
         except TimeoutError:
             raise WaitTimeout(sorted(self._open), timeout_s or 0.0) from None
         return [self._found[task] for task in self._ids]
+
+    async def _poll(self) -> None:
+        await _each(self._poll_one(task) for task in sorted(self._open))
+
+    async def _poll_one(self, task: str) -> None:
+        pause, is_answered = _AGAIN_S[0], False
+        loop = asyncio.get_running_loop()
+        while task in self._open:
+            asked_at = loop.time()
+            try:
+                self._note(await self._transport.get(TaskView, f"/tasks/{part(task)}", {"wait_s": LONG_POLL_S}))
+                is_answered = True
+            except Unreachable:
+                # A master that is restarted does not end the wait; one that never was there does.
+                if not is_answered:
+                    raise
+            except ApiError as exc:
+                if not may_repeat(exc.status, is_repeatable=True):
+                    raise
+            if loop.time() - asked_at >= 1:
+                pause = _AGAIN_S[0]
+            elif task in self._open:
+                # Sent home at once: the master is about to stop, or not there.
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _AGAIN_S[1])
+
+    async def _follow(self, *, with_results: bool) -> None:
+        # From before the first look: what ends between the look and the stream is in the stream.
+        last = (await self._transport.get(EventPage, "/events", {"format": "json", "limit": 1})).last
+        await self._look(self._open)
+        if self._open:
+            await self._listen(last)
+        await self._complete(with_results=with_results)
 
     async def _complete(self, *, with_results: bool) -> None:
         """Events say only that a task is final, and pages show no results."""
@@ -113,13 +151,7 @@ class Waiting:
             cursor = page.next_cursor
 
     async def _get(self, ids: Sequence[str]) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for task in ids:
-                    group.create_task(self._get_one(task))
-        except ExceptionGroup as several:
-            # Callers know the errors of one call, not groups of them.
-            raise several.exceptions[0] from None
+        await _each(self._get_one(task) for task in ids)
 
     async def _get_one(self, task: str) -> None:
         async with self._gate:
@@ -129,6 +161,16 @@ class Waiting:
         if task.status in FINAL_STATUSES:
             self._found[task.id] = task
             self._close(task.id)
+
+
+async def _each(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(call)
+    except ExceptionGroup as several:
+        # Callers know the errors of one call, not groups of them.
+        raise several.exceptions[0] from None
 
 
 def _is_whole(task: TaskView | None) -> bool:

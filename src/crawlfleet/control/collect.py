@@ -35,6 +35,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 _RAWS = msgspec.json.Decoder(msgspec.Raw)
+_VALUES = msgspec.json.Decoder()
 _LOG_LINES = msgspec.json.Decoder(LogLine)
 
 
@@ -68,6 +69,8 @@ def checked_lines(kind: ChunkKind, data: bytes) -> bytes:
         # The decoder looks into no string it only passes on.
         data.decode()
         lines = _RAWS.decode_lines(data)
+        # Nor at numbers that no reader could hold: one such item would make its whole page unreadable.
+        _VALUES.decode_lines(data)
         if kind == "log":
             _check_log(_LOG_LINES.decode_lines(data))
     except UnicodeDecodeError as exc:

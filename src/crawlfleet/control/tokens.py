@@ -84,12 +84,13 @@ class Tokens:
             raise TokenAlreadyMade(made.record.id)
         return IssuedToken(secret, made.record)
 
-    async def ensure_admin(self) -> str | None:
+    async def ensure_admin(self, secret: str | None = None) -> str | None:
         """The secret of a new admin token when none is usable: at the very first start, or when all are over.
 
-        Of several masters that start at once, one gets it.
+        Of several masters that start at once, one gets it. A caller that must not lose it brings the secret, kept
+        somewhere safe already.
         """
-        secret = self._make_secret()
+        secret = secret or self._make_secret()
         new = NewToken(Role.ADMIN, FIRST_ADMIN, hash_secret(secret), INSTALLER)
         added = await self._store.add_first_admin(new, self._clock.now())
         return None if added is None else secret

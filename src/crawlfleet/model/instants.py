@@ -11,6 +11,7 @@ from functools import lru_cache
 
 Instant = int
 """Milliseconds since 1970-01-01T00:00:00Z."""
+LAST: Instant = 253_402_300_799_999
 
 
 @lru_cache(maxsize=1024)
@@ -23,7 +24,11 @@ def from_text(text: str) -> Instant:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("an instant needs a time zone, such as 2026-01-31T12:00:00Z")
-    return round(moment.timestamp() * 1000)
+    at = round(moment.timestamp() * 1000)
+    if at > LAST:
+        # With a zone, or by rounding, text of the last year may lead beyond what can be written as text again.
+        raise ValueError("an instant is 9999-12-31T23:59:59.999Z at the latest")
+    return at
 
 
 def ms(seconds: float) -> int:

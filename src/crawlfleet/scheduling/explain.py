@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from crawlfleet.model.ids import NodeId, TaskId, execution_text, node_text, task_text
@@ -15,7 +15,14 @@ from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.scheduling.filters import Ask, NodeState, first_refusal, is_full_word
+from crawlfleet.scheduling.filters import (
+    Ask,
+    NodeState,
+    first_refusal,
+    is_full_word,
+    is_too_small,
+    lacks_capability,
+)
 
 _NAMED_PARENTS = 3
 
@@ -41,6 +48,8 @@ _PHRASES = {
     "no_room": "no {} left",
     "memory_exhausted": "nearly out of memory",
 }
+
+_LACKS = ("lacks", "too_little", "too_small")
 
 _RECALLS = {
     Recall.NONE: "",
@@ -68,9 +77,12 @@ class Explanation:
     """Nodes that would do but have no room now."""
     refusals: Mapping[str, int]
     """Nodes by refusal word, most first."""
+    also_missing: Sequence[str] = ()
+    """What none of the nodes has that lack something: a node is counted by the first thing only."""
 
     def as_data(self) -> dict[str, Any]:
-        return {"nodes": self.nodes, "able": self.able, "full": self.full, "refusals": dict(self.refusals)}
+        said = {"nodes": self.nodes, "able": self.able, "full": self.full, "refusals": dict(self.refusals)}
+        return said | ({"also_missing": list(self.also_missing)} if self.also_missing else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,7 @@ def explain_placement(
     able = found.pop(None, 0)
     refusals = {str(word): count for word, count in sorted(found.items(), key=lambda item: (-item[1], str(item[0])))}
     full = sum(count for word, count in refusals.items() if is_full_word(word))
+    missing = [] if able else _also_missing(ask, nodes, refusals)
     total = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     if not nodes:
         sentence = "no node has joined"
@@ -95,7 +108,27 @@ def explain_placement(
         sentence = f"{able} of {total} could take it now: it is placed when its turn comes"
     else:
         sentence = f"0 of {total}: " + ", ".join(f"{count} {phrase(word)}" for word, count in refusals.items())
-    return Explanation(sentence, len(nodes), able, full, refusals)
+        sentence += f"; also missing: {', '.join(missing)}" if missing else ""
+    return Explanation(sentence, len(nodes), able, full, refusals, missing)
+
+
+def _also_missing(ask: Ask, nodes: Sequence[NodeState], named: Mapping[str, int]) -> list[str]:
+    """Somebody who mends what was named first must not then hear of the next thing, and the next."""
+    lacking = [state for state in nodes if (first_refusal(state, ask) or "").partition(":")[0] in _LACKS]
+    alone = [
+        *((one[0], _only(ask, capabilities=(one,)), lacks_capability) for one in ask.requirement.capabilities),
+        *((one[0], _only(ask, resources=(one,)), is_too_small) for one in ask.requirement.resources),
+    ]
+    subjects = {word.partition(":")[2].partition("/")[0] for word in named}
+    return [
+        name
+        for name, one, refuses in alone
+        if name not in subjects and lacking and all(refuses(state, one) for state in lacking)
+    ]
+
+
+def _only(ask: Ask, **part: Any) -> Ask:
+    return ask._replace(requirement=replace(ask.requirement, **({"capabilities": (), "resources": ()} | part)))
 
 
 def phrase(refusal: str) -> str:

@@ -27,7 +27,7 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
-from crawlfleet.ports.broker import LEADER
+from crawlfleet.ports.broker import LEADER, LOOK
 from crawlfleet.ports.identity import ClusterConfig
 
 router = APIRouter(prefix=PREFIX, tags=["clusters"])
@@ -152,7 +152,7 @@ async def put(
         body.project if "project" in changes else have.project,
     )
     await services.store.put_cluster(want, services.clock.now())
-    await services.broker.signals.wake([LEADER])
+    await services.broker.signals.wake([LOOK, LEADER])
     await audited(request, principal, "cluster.put", cluster, changes)
     return reply(_view(await _report(services, cluster)))
 
@@ -189,7 +189,7 @@ async def put_config(
     body: ConfigBody,
     services: TheServices,
     principal: Principal = allow(Role.ADMIN),
-    if_match: Annotated[str | None, Header(max_length=50)] = None,
+    if_match: Annotated[str | None, Header(alias="If-Match", max_length=50)] = None,
 ) -> Response:
     """The next version. It reaches the nodes with their next sync."""
     expected = body.expected_version if if_match is None else _version(if_match)

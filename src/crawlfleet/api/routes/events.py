@@ -98,12 +98,12 @@ async def events(
     format: Annotated[Literal["sse", "json"], Query(description="A stream, or a page.")] = "sse",
     after: Annotated[int | None, Query(ge=0, le=_MOST, description="Only events after this number.")] = None,
     limit: Limit = PAGE_USUAL,
-    last_event_id: Annotated[str | None, Header(max_length=50)] = None,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=50)] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """What happens, as it happens. A stream begins now, or after `Last-Event-ID` or `after`, and so goes on where it
     broke off; a page begins with the oldest event kept."""
-    feed = kept(request, EventFeed, lambda: _feed(request))
+    feed = event_feed(request)
     if format == "json":
         return reply(await _page(feed, after or 0, limit, wanted))
     start = _number(last_event_id) if last_event_id else after
@@ -111,6 +111,11 @@ async def events(
     stream = _stream(request, feed, last if start is None else min(start, last), wanted)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+
+
+def event_feed(request: Request) -> EventFeed:
+    """The application's one."""
+    return kept(request, EventFeed, lambda: _feed(request))
 
 
 def _feed(request: Request) -> EventFeed:

@@ -39,7 +39,7 @@ async def healthz(services: TheServices) -> Response:
 
 @router.get("/readyz", responses=_RESPONSES)
 async def readyz(services: TheServices) -> Response:
-    """Ready: alive, the store answers a query, and some master leads."""
+    """Ready: alive, the store answers a query and takes what the loops write, and some master leads."""
     return _answer([*_dead_loops(services), *await _store_complaints(services)])
 
 
@@ -58,6 +58,9 @@ async def _store_complaints(services: Services) -> list[str]:
     except (CrawlfleetError, TimeoutError) as exc:
         log.warning("not_ready", error=repr(exc))
         return ["the store does not answer"]
+    # A full disk still answers queries.
+    if refused := sorted({one.trouble for one in services.loops if one.trouble is not None}):
+        return refused
     return [] if row.holder else ["no master leads yet"]
 
 

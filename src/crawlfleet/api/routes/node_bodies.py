@@ -11,7 +11,7 @@ import msgspec
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from crawlfleet.api.fields import Body, Label, Name, Text
-from crawlfleet.control.heartbeat import INTERVAL_S, LEASE_INTERVALS
+from crawlfleet.control.heartbeat import LEASE_INTERVALS, LEASE_UNSAID_MS
 from crawlfleet.control.register import LEASE_MS_MAX
 from crawlfleet.control.task_types import TYPES_MOST
 from crawlfleet.errors import InvalidInput
@@ -38,6 +38,13 @@ def _handle(text: str) -> str:
     except InvalidInput:
         return text
     raise ValueError("must not look like the id of a node")
+
+
+def _no_step(text: str) -> str:
+    """Clients take these for steps in a path, and ask for something else."""
+    if text in {".", ".."}:
+        raise ValueError("must not be a dot or two")
+    return text
 
 
 def _offered(value: Any) -> Any:
@@ -68,7 +75,7 @@ Offered = Annotated[
          "items": {"type": "string", "minLength": 1, "maxLength": limits.LABEL_CHARS}},
     ]}),
 ]  # fmt: skip
-PathName = Annotated[Label, Field(pattern=r"^[^/:?#%\\\s]+$")]
+PathName = Annotated[Label, AfterValidator(_no_step), Field(pattern=r"^[^/:?#%\\\s]+$")]
 """Stands in paths."""
 Amount = Annotated[float, Field(ge=0, le=_NUMBER_MOST)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -109,8 +116,8 @@ class NodeRegistration(Body):
         )  # fmt: skip
         if not is_pull_only:
             return said
-        interval_s = INTERVAL_S if self.interval_s is None else self.interval_s
-        return replace(said, lease_ms=ms(LEASE_INTERVALS * interval_s))
+        lease_ms = LEASE_UNSAID_MS if self.interval_s is None else ms(LEASE_INTERVALS * self.interval_s)
+        return replace(said, lease_ms=lease_ms)
 
 
 class HeartbeatResources(Body):
@@ -151,8 +158,8 @@ class NodeRegistered(msgspec.Struct, frozen=True):
     node_id: str
     registration_time: float
     initial_status: str
-    secret: str
-    """Told this once; only a hash of it is kept."""
+    secret: str | None
+    """Told this once; only a hash of it is kept. null: as it was."""
     lease_s: float
 
 
@@ -162,6 +169,8 @@ class HeartbeatHeard(msgspec.Struct, frozen=True):
     status: str
     stale: list[str]
     """Of the tasks it named, those that are not its own: it should stop them."""
+    next_s: float
+    """When the next heartbeat is due."""
 
 
 class MeasurementView(msgspec.Struct, frozen=True):

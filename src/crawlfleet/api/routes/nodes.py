@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from random import Random
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited, identity_of
-from crawlfleet.api.fields import Name
+from crawlfleet.api.idempotency import IdempotencyKey, claim_of
+from crawlfleet.api.problems import NotAuthenticated
 from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.acting import KnownNode, known_node, require_itself
+from crawlfleet.api.routes.acting import KnownNode, NotItself, known_node, require_itself
 from crawlfleet.api.routes.node_bodies import (
     DrainBody,
     HeartbeatBody,
@@ -29,8 +29,8 @@ from crawlfleet.api.routes.node_bodies import (
     node_view,
 )
 from crawlfleet.api.services import Services, TheServices
-from crawlfleet.control.heartbeat import Heartbeat
-from crawlfleet.model.ids import node_text
+from crawlfleet.errors import NotAllowed
+from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node
 from crawlfleet.model.principal import Principal, Role
 
@@ -41,28 +41,53 @@ structs = (NodeRegistered, HeartbeatHeard, MeasurementView, NodeView, NodeList)
 @router.post(
     "/nodes:register",
     status_code=201,
-    responses={201: shows(NodeRegistered, "The node is known.", Location="Where it is.")},
+    responses={
+        201: shows(NodeRegistered, "The node is known.", Location="Where it is."),
+        200: shows(NodeRegistered, "It was known, and said so with its own secret.", Location="Where it is."),
+    },
 )
 async def register(
     request: Request,
     body: NodeRegistration,
     services: TheServices,
-    principal: Principal = allow(Role.ENROL, Role.OPERATOR),
-    idempotency_key: Annotated[Name | None, Header()] = None,
+    principal: Principal = allow(Role.ENROL, Role.OPERATOR, Role.NODE),
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Join. An enrol token spends one of its uses, unless the node says a `join_key` that is known already."""
+    """Join. An enrol token spends one of its uses, unless the node says a `join_key` that is known already: after a
+    lost answer it gets a new secret, and the old one is over. A node that registers with its own secret keeps it, and
+    tells only what is new about it."""
+    if principal.node is not None:
+        return await _announce(request, principal, principal.node, body, services)
     description = body.told()
     join_key = body.join_key or _join_key(principal, idempotency_key)
-    services.register.check(description, join_key, body.task_types)
-    if principal.role is Role.ENROL:
-        await services.tokens.use_enrolment((await identity_of(request)).secret, join_key)
-    done = await services.register.register(description, join_key, body.task_types)
+    enrolment = (await identity_of(request)).secret if principal.role is Role.ENROL else None
+    claim = claim_of("nodes", principal, idempotency_key, body, services.clock.now())
+    try:
+        done = await services.register.register(
+            description, join_key, body.task_types, enrolment=enrolment, claim=claim
+        )  # fmt: skip
+    except NotAllowed as exc:
+        raise NotAuthenticated("this token is not valid") from exc
     node = node_text(done.node)
     await audited(request, principal, "node.register", node, {"name": body.name, "cluster": body.cluster})
     answer = NodeRegistered(
-        node, done.registered_at / 1000, done.status.word, done.secret, description.lease_ms / 1000
+        node, done.registered_at / 1000, done.status.word, done.secret, done.lease_ms / 1000
     )  # fmt: skip
     return reply(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
+
+
+async def _announce(
+    request: Request, principal: Principal, own: NodeId, body: NodeRegistration, services: Services
+) -> Response:
+    node = node_text(own)
+    try:
+        done = await services.register.announce(own, body.told(), body.join_key, body.task_types)
+    except NotAllowed as exc:
+        await audited(request, principal, "node.register.refused", node, {"name": body.name})
+        raise NotItself(str(exc)) from exc
+    await audited(request, principal, "node.announce", node, {"name": body.name, "cluster": body.cluster})
+    answer = NodeRegistered(node, done.announced_at / 1000, done.status.word, None, done.lease_ms / 1000)
+    return reply(answer, 200, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
 @router.get("/nodes", responses={200: shows(NodeList)})
@@ -98,9 +123,8 @@ async def heartbeat(
 ) -> Response:
     """For clients without an agent: it opens a session or renews it. A node with an agent renews by its syncs alone."""
     await require_itself(request, principal, node.id, "node.heartbeat")
-    beats = Heartbeat(store=services.store, broker=services.broker, clock=services.clock, rng=Random())
-    beat = await beats.beat(node.id, body.measured(), body.active_tasks)
-    return reply(HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale))
+    beat = await services.heartbeat.beat(node.id, body.measured(), body.active_tasks)
+    return reply(HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale, beat.next_s))
 
 
 @router.post("/nodes/{node_id}:drain", responses={200: shows(NodeView)})

@@ -94,7 +94,7 @@ routes = [
     Route(f"{PREFIX}/nodes/{{node_id}}:sync", sync, methods=["POST"]),
     Route(f"{PREFIX}/nodes/{{node_id}}:open", open_session, methods=["POST"]),
 ]
-
+body_limits = {route.path: BODY_BYTES for route in routes}
 
 _MESSAGE = {"type": "array", "items": {}}
 _NODE = parameter("node_id", "path", "The node's id, or its device id.")

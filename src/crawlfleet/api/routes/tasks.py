@@ -9,10 +9,13 @@ from pydantic import Field
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.ends import Ends
 from crawlfleet.api.fields import PAGE_MOST, PAGE_USUAL, Body, Label, Name, TaskInPath, cursor_id, node_named
 from crawlfleet.api.problems import refused
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.events import event_feed
+from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
 from crawlfleet.api.routes.task_filters import TaskWhere
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.api.views import (
@@ -46,6 +49,12 @@ class TaskPageQuery(TaskWhere):
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
 
 
+WAIT_MOST_S = 30.0
+WaitSeconds = Annotated[
+    float, Query(ge=0, le=WAIT_MOST_S, allow_inf_nan=False, description="Wait so long for the task to end.")
+]
+
+
 class PriorityBody(Body):
     priority: Annotated[int, Field(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
 
@@ -77,9 +86,32 @@ async def stats(
 
 
 @router.get("/tasks/{task_id}", responses={200: shows(TaskView)})
-async def show(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+async def show(
+    task: TaskInPath, request: Request, services: TheServices, wait_s: WaitSeconds = 0.0,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """A task. With `wait_s`, answered as soon as it has ended, or when the time is over as it is then."""
+    if wait_s and not is_stopping(request):
+        await _ended(request, services, task, wait_s)
     record = await known_task(services, task)
     return reply(task_view(record, await services.store.executions(task)))
+
+
+async def _ended(request: Request, services: Services, task: TaskId, wait_s: float) -> None:
+    ends = kept(request, Ends, lambda: _ends(request, services))
+    with ends.watching(task) as waiter:
+        if not (await known_task(services, task)).status.is_final:
+            await ends.wait(waiter, wait_s)
+
+
+def _ends(request: Request, services: Services) -> Ends:
+    ends = Ends(store=services.store, feed=event_feed(request))
+
+    async def close() -> None:
+        ends.close()
+
+    when_stopping(request.app, close)
+    return ends
 
 
 @router.get("/tasks/{task_id}/executions", responses={200: shows(ExecutionsView, "Oldest first.")})

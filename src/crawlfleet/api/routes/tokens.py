@@ -13,11 +13,13 @@ from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
 from crawlfleet.api.fields import Body, Name, Text
+from crawlfleet.api.idempotency import IdempotencyKey, claim_of
+from crawlfleet.api.problems import problem
 from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import TheServices
 from crawlfleet.api.views import Time
-from crawlfleet.control.tokens import USES_MAX, IssuedToken
+from crawlfleet.control.tokens import USES_MAX, IssuedToken, TokenAlreadyMade
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.principal import Principal, Role, TokenRecord
@@ -73,14 +75,24 @@ structs = (TokenView, IssuedTokenView, TokenList)
 
 @router.post("/tokens", status_code=201, responses={201: shows(IssuedTokenView, "Made.", Location="Where it is.")})
 async def create(
-    request: Request, body: TokenBody, services: TheServices, principal: Principal = allow(Role.ADMIN)
+    request: Request,
+    body: TokenBody,
+    services: TheServices,
+    idempotency_key: IdempotencyKey = None,
+    principal: Principal = allow(Role.ADMIN),
 ) -> Response:
-    """Make a token. Its secret is in this answer and nowhere else."""
+    """Make a token. Its secret is in this answer and nowhere else: the same request again, under its
+    `Idempotency-Key`, is 409 `token_already_made` with the `token_id`, and `:rotate` gives that token a new secret."""
     now = services.clock.now()
     expires_at = None if body.expires_in is None else now + span_ms(body.expires_in, field="expires_in")
-    issued = await services.tokens.create(
-        Role.of_word(body.role), name=body.name or body.role, by=principal, expires_at=expires_at, uses=body.uses
-    )
+    try:
+        issued = await services.tokens.create(
+            Role.of_word(body.role), name=body.name or body.role, by=principal, expires_at=expires_at, uses=body.uses,
+            claim=claim_of("tokens", principal, idempotency_key, body, now),
+        )  # fmt: skip
+    except TokenAlreadyMade as exc:
+        where = {"Location": f"{PREFIX}/tokens/{exc.token}"}
+        return problem(409, exc.code, str(exc), headers=where, extra={"token_id": exc.token})
     made = issued.record
     details = {"role": body.role, "name": made.name, "uses": body.uses, "expires_in": body.expires_in}
     await audited(request, principal, "token.create", str(made.id), details)

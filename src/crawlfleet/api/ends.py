@@ -1,0 +1,86 @@
+"""Wait for tasks to end: one watcher for everybody who waits, however many they are and whatever they wait for.
+
+The event log says that something happened, at the latest a second passes, and then one look at the store finds which
+of the tasks waited for are not live any more. It rests while nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from crawlfleet.control.events import EventFeed
+from crawlfleet.errors import Unavailable
+from crawlfleet.model.ids import TaskId
+from crawlfleet.ports.store import TaskStore
+
+POLL_S = 1.0
+PAUSE_S = 0.05
+"""Between two looks, however much happens."""
+
+log = structlog.get_logger()
+
+
+class Ends:
+    def __init__(self, *, store: TaskStore, feed: EventFeed) -> None:
+        self._store = store
+        self._feed = feed
+        self._waiters: dict[asyncio.Future[None], TaskId] = {}
+        self._watcher: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @contextmanager
+    def watching(self, task: TaskId) -> Iterator[asyncio.Future[None]]:
+        """Done when the task is not live, or nobody may wait any more. To be entered before the task is looked at:
+        what ends between a look and the wait for it must not be missed."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            waiter.set_result(None)
+        self._waiters[waiter] = task
+        try:
+            yield waiter
+        finally:
+            del self._waiters[waiter]
+
+    async def wait(self, waiter: asyncio.Future[None], timeout_s: float) -> None:
+        """Until it is done, or the time is over."""
+        if self._watcher is None and not waiter.done():
+            self._watcher = asyncio.create_task(self._watch(), name="ends of tasks")
+        await asyncio.wait([waiter], timeout=timeout_s)
+
+    def close(self) -> None:
+        self._is_closed = True
+        for waiter in self._waiters:
+            _wake(waiter)
+
+    async def _watch(self) -> None:
+        number = 0
+        try:
+            while self._waiters and not self._is_closed:
+                number = await self._look(number)
+                await asyncio.sleep(PAUSE_S)
+                await self._feed.wait(number, POLL_S)
+        finally:
+            self._watcher = None
+
+    async def _look(self, number: int) -> int:
+        """Wake those whose task has ended; how far the log went before."""
+        try:
+            last = await self._feed.last()
+            live = await self._store.live(list(set(self._waiters.values())))
+        except Unavailable as exc:
+            # Whoever waits goes on waiting: the store's return is looked for every second.
+            log.warning("ends_not_read", error=repr(exc))
+            return number
+        for waiter, task in self._waiters.items():
+            if task not in live:
+                _wake(waiter)
+        return last
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,32 @@
+"""`Idempotency-Key` of the routes that make one thing; submitting tasks has its own, by project."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
+from fastapi import Header
+
+from crawlfleet.api.fields import Body, Text
+from crawlfleet.model import limits
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.principal import Principal
+from crawlfleet.ports.store import Claim
+
+IdempotencyKey = Annotated[
+    Text | None,
+    Header(
+        alias="Idempotency-Key", min_length=1, max_length=limits.IDEMPOTENCY_KEY_CHARS,
+        description="The same key and body again, within a day, make no second one; another body is refused (422).",
+    ),
+]  # fmt: skip
+
+
+def claim_of(noun: str, principal: Principal, key: str | None, body: Body, now: Instant) -> Claim | None:
+    """Of the token it came with: two callers that choose the same key have nothing to do with each other."""
+    if key is None:
+        return None
+    said = msgspec.json.encode(body.model_dump(), order="deterministic")
+    digest = blake2b(said, digest_size=16).digest()
+    return Claim(f"{noun}:{principal.token}", key, digest, now + limits.IDEMPOTENCY_KEEP_MS)
