@@ -39,6 +39,15 @@ async def test_a_cancel_needs_an_operator(site: Site, role: str, status: int) ->
         assert (await site.task(task))["status"] == "pending"
 
 
+async def test_what_a_role_does_not_allow_is_written_down_once_a_minute(site: Site) -> None:
+    task = await site.submit(queue="held")
+    for _ in range(3):
+        assert (await site.post(f"/api/v1/tasks/{task}:cancel", role="viewer")).status == 403
+    (entry,) = await site.master.audit.page()
+    assert (entry.action, entry.target) == ("role.refused", f"POST /api/v1/tasks/{task}:cancel")
+    assert entry.address == "127.0.0.1"
+
+
 async def test_an_enrol_token_sees_nothing(site: Site) -> None:
     for path in ("/api/v1/tasks", "/api/v1/tasks:stats", "/api/v1/dead-letters", "/api/v1/queues"):
         assert (await site.get(path, role="enrol")).told == (403, "not_allowed", "Authorization")
@@ -58,7 +67,7 @@ async def test_a_viewer_sees_and_changes_nothing(site: Site) -> None:
         answer = await site.send(method, path, body, role="viewer")
         assert answer.told == (403, "not_allowed", "Authorization"), path
     assert (await site.task(task))["status"] == "pending"
-    assert await site.audited() == []
+    assert await site.audited() == [("viewer", "role.refused", "POST /api/v1/tasks")]
 
 
 async def test_a_revoked_token_is_refused(site: Site) -> None:

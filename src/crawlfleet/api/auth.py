@@ -30,8 +30,9 @@ WINDOW_S = 60.0
 _ADDRESSES_KEPT = 10_000
 _PROVEN_KEPT = 10_000
 _TOLD_MOST = 100
-"""Addresses written down in a minute."""
+"""Addresses, or refused principals, written down in a minute."""
 _SECRET_CHARS = 200
+_TARGET_CHARS = 200
 
 JOIN_PATH = "/api/v1/nodes:register"
 
@@ -51,6 +52,23 @@ class RequestIdentity:
     """As it was sent; for a token whose uses are counted."""
 
 
+class Told:
+    """What was written down lately: each thing once a minute, and never more than so many things."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._told: dict[str, float] = {}
+
+    def is_news(self, what: str) -> bool:
+        now = self._monotonic()
+        self._told = {told: at for told, at in self._told.items() if at > now - WINDOW_S}
+        # Whoever has many addresses must not fill the disk with them either.
+        if what in self._told or len(self._told) >= _TOLD_MOST:
+            return False
+        self._told[what] = now
+        return True
+
+
 class FailedAttempts:
     """Wrong tokens by address in a sliding window; in memory, and never more than so many addresses."""
 
@@ -58,7 +76,7 @@ class FailedAttempts:
         self.limit = limit
         self._monotonic = monotonic
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
-        self._told: dict[str, float] = {}
+        self._told = Told(monotonic)
 
     def wait_s(self, address: str) -> float:
         """How long until the next attempt is taken from there; 0 for now."""
@@ -79,16 +97,7 @@ class FailedAttempts:
         self._failed.move_to_end(address)
         if len(self._failed) > _ADDRESSES_KEPT:
             self._failed.popitem(last=False)
-        return len(times) == self.limit and self._may_tell(address)
-
-    def _may_tell(self, address: str) -> bool:
-        now = self._monotonic()
-        self._told = {told: at for told, at in self._told.items() if at > now - WINDOW_S}
-        # Whoever has many addresses must not fill the disk with them either.
-        if address in self._told or len(self._told) >= _TOLD_MOST:
-            return False
-        self._told[address] = now
-        return True
+        return len(times) == self.limit and self._told.is_news(address)
 
 
 class Gate:
@@ -99,6 +108,7 @@ class Gate:
         self._networks: Sequence[IPv4Network | IPv6Network] = [ip_network(str(n)) for n in settings.allowed_networks]
         self._attempts = FailedAttempts(settings.failed_attempts_per_minute, services.clock.monotonic)
         self._proven: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        self._refused = Told(services.clock.monotonic)
 
     async def identify(self, scope: Scope) -> RequestIdentity:
         """Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
@@ -124,6 +134,14 @@ class Gate:
         # Once for all of them: whoever guesses must not fill the disk, nor find out that it is full.
         with contextlib.suppress(Unavailable):
             await self._services.audit.note(None, address, "token.refused", address, {"attempts": self._attempts.limit})
+
+    async def note_refused(self, identity: RequestIdentity, scope: Scope) -> None:
+        """Somebody known tried what their role does not allow: the first time in a minute is written down."""
+        who = identity.principal
+        if self._refused.is_news(f"{who.token}:{who.node}"):
+            with contextlib.suppress(Unavailable):
+                target = f"{scope['method']} {scope['path']}"[:_TARGET_CHARS]
+                await self._services.audit.note(who, identity.address, "role.refused", target, {"role": who.role.word})
 
     def _is_allowed(self, address: str) -> bool:
         try:
@@ -157,10 +175,14 @@ async def identity_of(connection: HTTPConnection) -> RequestIdentity:
 
 async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
     """For plain routes. With roles, as `allow` does."""
-    principal = (await identity_of(request)).principal
-    if roles:
-        require(principal, *roles)
-    return principal
+    identity = await identity_of(request)
+    try:
+        require(identity.principal, *roles or tuple(Role))
+    except RoleTooLow:
+        gate: Gate = request.app.state.gate
+        await gate.note_refused(identity, request.scope)
+        raise
+    return identity.principal
 
 
 def require(principal: Principal, *roles: Role) -> None:
