@@ -76,12 +76,16 @@ class Sync:
     async def sync(self, up: SyncUp) -> SyncDown:
         _check(up)
         await self._supersede(up)
-        # At once, so that one commit may have it all.
-        _, _, (renewed,) = await asyncio.gather(
-            self._finish.finish(up.node, up.outcomes),
-            self._starts.put([(up.node, start) for start in up.started]),
-            self._renewals.put([Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)))]),
-        )
+        renewing = self._renewals.put([Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)))])
+        if up.outcomes or up.started:
+            # At once, so that one commit may have it all.
+            _, _, (renewed,) = await asyncio.gather(
+                self._finish.finish(up.node, up.outcomes),
+                self._starts.put([(up.node, start) for start in up.started]),
+                renewing,
+            )
+        else:
+            (renewed,) = await renewing
         acknowledged = [outcome.execution for outcome in up.outcomes]
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
