@@ -226,3 +226,13 @@ async def test_many_that_look_at_once_share_a_look() -> None:
     known = KnownTypes(TaskTypes(), store=store, clock=FakeClock())  # type: ignore[arg-type]
     assert all(await asyncio.gather(*(known.refresh(1) for _ in range(10))))
     assert store.looks == 1
+
+
+def test_a_pattern_is_told_by_what_the_schema_says_is_meant() -> None:
+    schema = {"properties": {"url": {"pattern": "^http", "description": "an address"}, "code": {"pattern": "^x"}}}
+    types = TaskTypes({"visit": schema})
+    described, bare = types.refusal("visit", b'{"url": "ftp:"}'), types.refusal("visit", b'{"code": "y"}')
+    assert described is not None
+    assert (described.detail, described.field) == ("'ftp:' is not an address", "parameters.url")
+    assert bare is not None
+    assert bare.detail == '"y" does not match "^x"'

@@ -1,7 +1,7 @@
 """Wait for tasks to end: one watcher for everybody who waits, however many they are and whatever they wait for.
 
-The event log says that something happened, at the latest a second passes, and then one look at the store finds which
-of the tasks waited for are not live any more. It rests while nobody waits.
+A signal says that tasks may have ended, or at the latest a second passes, and then one look at the store finds which of
+those waited for are not live any more. It rests while nobody waits.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from contextlib import contextmanager
 
 import structlog
 
-from crawlfleet.control.events import EventFeed
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
+from crawlfleet.ports.broker import ENDS, Signals
 from crawlfleet.ports.store import TaskStore
 
 POLL_S = 1.0
-PAUSE_S = 0.05
+PAUSE_S = 0.005
 """Between two looks, however much happens."""
 
 log = structlog.get_logger()
 
 
 class Ends:
-    def __init__(self, *, store: TaskStore, feed: EventFeed) -> None:
+    def __init__(self, *, store: TaskStore, signals: Signals) -> None:
         self._store = store
-        self._feed = feed
+        self._signals = signals
         self._waiters: dict[asyncio.Future[None], TaskId] = {}
         self._watcher: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -57,28 +57,25 @@ class Ends:
             _wake(waiter)
 
     async def _watch(self) -> None:
-        number = 0
         try:
             while self._waiters and not self._is_closed:
-                number = await self._look(number)
+                await self._look()
                 await asyncio.sleep(PAUSE_S)
-                await self._feed.wait(number, POLL_S)
+                await self._signals.wait(ENDS, POLL_S)
         finally:
             self._watcher = None
 
-    async def _look(self, number: int) -> int:
-        """Wake those whose task has ended; how far the log went before."""
+    async def _look(self) -> None:
+        """Wake those whose task has ended."""
         try:
-            last = await self._feed.last()
             live = await self._store.live(list(set(self._waiters.values())))
         except Unavailable as exc:
             # Whoever waits goes on waiting: the store's return is looked for every second.
             log.warning("ends_not_read", error=repr(exc))
-            return number
+            return
         for waiter, task in self._waiters.items():
             if task not in live:
                 _wake(waiter)
-        return last
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

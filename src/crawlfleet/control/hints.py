@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
-from crawlfleet.ports.broker import LEADER, Broker, node_topic
+from crawlfleet.ports.broker import ENDS, LEADER, Broker, node_topic
 from crawlfleet.ports.store import Applied
 
 
@@ -18,6 +18,8 @@ async def tell(broker: Broker, applied: Applied) -> None:
     topics = [node_topic(node) for node in applied.told]
     if applied.ready or applied.freed:
         topics.append(LEADER)
+    if applied.freed or any(status.is_final for status in applied.after.values()):
+        topics.append(ENDS)
     if topics:
         await broker.signals.wake(topics)
 

@@ -33,6 +33,7 @@ log = structlog.get_logger()
 class TaskTypes:
     def __init__(self, schemas: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
+        self._schemas: dict[str, Mapping[str, Any]] = {}
         self._versions: dict[str, int] = {}
         self.misses = 0
         """How often an unknown type was asked for."""
@@ -42,6 +43,7 @@ class TaskTypes:
     def learn(self, task_type: str, schema: Mapping[str, Any]) -> None:
         """Know a type, or its newer schema."""
         self._validators[task_type] = compiled(task_type, schema)
+        self._schemas[task_type] = schema
 
     def take(self, records: Iterable[TypeRecord]) -> None:
         """Learn what is newer in the store than what was taken from it before."""
@@ -70,8 +72,20 @@ class TaskTypes:
             return None
         for error in validator.iter_errors(msgspec.json.decode(parameters)):
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            return Refusal(Code.INVALID_INPUT, shortened(error.message), shortened(f"parameters{path}"))
+            said = shortened(_complaint(self._schemas[task_type], error))
+            return Refusal(Code.INVALID_INPUT, said, shortened(f"parameters{path}"))
         return None
+
+
+def _complaint(schema: Any, error: jsonschema_rs.ValidationError) -> str:
+    """A pattern says nothing to people: where the schema describes what is meant, that is said instead."""
+    *way, keyword = error.schema_path
+    if keyword != "pattern":
+        return error.message
+    for step in way:
+        schema = schema.get(step, {}) if isinstance(schema, Mapping) else {}
+    description = schema.get("description") if isinstance(schema, Mapping) else None
+    return f"{shortened(repr(error.instance))} is not {description}" if description else error.message
 
 
 class KnownTypes:

@@ -17,6 +17,8 @@ LEADER = "leader"
 """Signal: there may be something to place."""
 LOOK = "leader:look"
 """Signal, sent with LEADER: queues or nodes have changed, so look at the store before placing anything more."""
+ENDS = "ends"
+"""Signal: a task may have ended."""
 
 
 def node_topic(node: NodeId) -> str:

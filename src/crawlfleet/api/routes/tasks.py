@@ -14,7 +14,6 @@ from crawlfleet.api.fields import PAGE_MOST, PAGE_USUAL, Body, Label, Name, Task
 from crawlfleet.api.problems import refused
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.events import event_feed
 from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
 from crawlfleet.api.routes.task_filters import TaskWhere
 from crawlfleet.api.services import Services, TheServices
@@ -105,7 +104,7 @@ async def _ended(request: Request, services: Services, task: TaskId, wait_s: flo
 
 
 def _ends(request: Request, services: Services) -> Ends:
-    ends = Ends(store=services.store, feed=event_feed(request))
+    ends = Ends(store=services.store, signals=services.broker.signals)
 
     async def close() -> None:
         ends.close()

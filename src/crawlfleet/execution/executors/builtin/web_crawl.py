@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 URL = {
     "type": "string",
     "maxLength": 4_096,
+    "description": "an http or https URL with a host",
     # A scheme and a host; what else makes a URL is seen when it is read.
     "pattern": r"^\s*[hH][tT][tT][pP][sS]?://([^/?#\s@]*@)?[^/?#\s@:]",
 }
@@ -43,7 +44,11 @@ class WebCrawl(Executor):
                 "additionalProperties": {"type": "string", "minLength": 1, "maxLength": 500},
             },
             "respect_robots": {"type": "boolean"},
-            "user_agent": {"type": "string", "pattern": r"^[\x21-\x7e][\x20-\x7e]{0,299}$"},
+            "user_agent": {
+                "type": "string",
+                "description": "1 to 300 printable ASCII characters",
+                "pattern": r"^[\x21-\x7e][\x20-\x7e]{0,299}$",
+            },
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
         },
