@@ -36,8 +36,8 @@ class Gatherer(Generic[ItemT, AnswerT]):
         self._calls.append((items, future))
         if self._drainer is None:
             self._drainer = asyncio.create_task(self._drain(), name="gatherer")
-        # Shielded: a caller that goes away must not take its neighbours' batch with it.
-        return await asyncio.shield(future)
+        # A future of its own: a caller that goes away does not take its neighbours' batch with it.
+        return await future
 
     async def _drain(self) -> None:
         try:

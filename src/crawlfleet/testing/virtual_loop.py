@@ -222,7 +222,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 owner.park(handle)
                 continue
             self._callbacks += 1
-            handle._run()
+            try:
+                handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+            except Exception as exc:
+                self._errors.append((f"{handle!r} raised", exc))
             if self._errors:
                 message, error = self._errors[0]
                 raise TaskFailed(f"at {self.time():.6f} s: {message}: {error!r}") from error

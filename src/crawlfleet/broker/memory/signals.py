@@ -10,7 +10,7 @@ _KEPT = 10_000
 
 class MemorySignals:
     def __init__(self, kept: int = _KEPT) -> None:
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, list[asyncio.Future[bool]]] = {}
         self._kept: dict[str, None] = {}
         self._may_keep = kept
 
@@ -19,7 +19,7 @@ class MemorySignals:
             woken = False
             for waiter in self._waiting.pop(topic, ()):
                 if not waiter.done():
-                    waiter.set_result(None)
+                    waiter.set_result(True)
                     woken = True
             if not woken:
                 self._keep(topic)
@@ -30,21 +30,21 @@ class MemorySignals:
             return True
         if timeout_s <= 0:
             return False
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        # A timer of its own costs a third of asyncio.timeout, and every node waits here all day.
+        timer = loop.call_later(timeout_s, _end, waiter)
         self._waiting.setdefault(topic, []).append(waiter)
         try:
-            async with asyncio.timeout(timeout_s):
-                await waiter
-        except TimeoutError:
-            return _was_woken(waiter)
+            return await waiter
         except asyncio.CancelledError:
             # The signal reached somebody who no longer listens: it belongs to the next who asks.
             if _was_woken(waiter):
                 self._keep(topic)
             raise
         finally:
+            timer.cancel()
             self._forget_waiter(topic, waiter)
-        return True
 
     def forget(self) -> None:
         self._kept.clear()
@@ -58,7 +58,7 @@ class MemorySignals:
         if len(self._kept) > self._may_keep:
             del self._kept[next(iter(self._kept))]
 
-    def _forget_waiter(self, topic: str, waiter: asyncio.Future[None]) -> None:
+    def _forget_waiter(self, topic: str, waiter: asyncio.Future[bool]) -> None:
         waiters = self._waiting.get(topic)
         if waiters is None or waiter not in waiters:
             return
@@ -67,5 +67,10 @@ class MemorySignals:
             del self._waiting[topic]
 
 
-def _was_woken(waiter: asyncio.Future[None]) -> bool:
-    return waiter.done() and not waiter.cancelled()
+def _end(waiter: asyncio.Future[bool]) -> None:
+    if not waiter.done():
+        waiter.set_result(False)
+
+
+def _was_woken(waiter: asyncio.Future[bool]) -> bool:
+    return waiter.done() and not waiter.cancelled() and waiter.result()

@@ -28,10 +28,13 @@ class News:
 
     async def wait(self, until: float | None) -> None:
         """Returns at a wake-up, or at `until` by the monotonic clock."""
-        left_s = None if until is None else max(0.0, until - self._clock.monotonic())
+        timer = None
+        if until is not None:
+            left_s = max(0.0, until - self._clock.monotonic())
+            timer = asyncio.get_running_loop().call_later(left_s, self._woken.set)
         try:
-            async with asyncio.timeout(left_s):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
+            await self._woken.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
         self._woken.clear()

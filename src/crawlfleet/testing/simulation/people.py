@@ -12,7 +12,7 @@ from crawlfleet.model.answers import Code
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Accepted
+from crawlfleet.ports.task_store import Accepted
 from crawlfleet.testing import history as past
 from crawlfleet.testing.clock import EPOCH
 from crawlfleet.testing.simulation.work import draw_parameters

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import TaskId
-from crawlfleet.ports.store import TaskFilter
+from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.store import codec
 from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.testing.checker import check

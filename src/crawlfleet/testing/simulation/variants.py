@@ -15,7 +15,8 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.ports.store import Accepted, Added, Applied, LeaseRow, Submission, SubmissionAnswer
+from crawlfleet.ports.node_store import LeaseRow
+from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
 from crawlfleet.scheduling import life
 from crawlfleet.store.journal import Journal
 from crawlfleet.testing.simulation.run import Break
