@@ -14,7 +14,8 @@ from crawlfleet.model.execution import End, Outcome
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.ports.clock import SystemClock
-from crawlfleet.ports.store import Applied, Assignment, Renewal, SubmissionAnswer
+from crawlfleet.ports.node_store import Renewal
+from crawlfleet.ports.task_store import Applied, Assignment, SubmissionAnswer
 from crawlfleet.scheduling import life
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.store import SqlStore

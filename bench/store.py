@@ -27,7 +27,7 @@ from bench.raw import RawTable, raw_postgres, raw_sqlite
 from bench.seed import seed_finished
 from bench.table import Row, print_table, say
 from crawlfleet.bootstrap.collector import tune_collector
-from crawlfleet.ports.store import Assignment
+from crawlfleet.ports.task_store import Assignment
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.postgres.engine import PostgresEngine
 from crawlfleet.store.query import QueryEngine

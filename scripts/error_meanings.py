@@ -63,7 +63,8 @@ MEANINGS: dict[str, Meaning] = {
         "Choose another node; `why` says which filter refuses how many.",
     ),
     "too_large": Meaning(
-        "The body is over 10,000,000 bytes, or a field over its bound (`parameters`: 1 MiB).",
+        "The body is over 10,000,000 bytes (32 MiB for `:open` and `:sync`), or a field over its bound (`parameters`: "
+        "1 MiB).",
         "Send less, or in several batches.",
     ),
     "unsupported_media_type": Meaning("The body is of another type than this route reads.", "Set `Content-Type`."),

@@ -26,7 +26,7 @@ from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import NodeDescription
-from crawlfleet.model.principal import Role
+from crawlfleet.model.principal import AuditEntry, Role
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.wire.sync import AssignmentBody, OpenUp, OutcomeBody, StartBody, SyncUp
 
@@ -132,10 +132,14 @@ class Site:
         await self.until(is_known)
         return answer
 
-    async def audited(self) -> list[tuple[str, str, str]]:
-        """Role, action and target of what was noted, oldest first."""
+    async def changes(self) -> list[AuditEntry]:
+        """What was noted, oldest first; without submits, which come a moment later and for many calls at once."""
         entries = await self.master.audit.page(1_000)
-        return [(one.role.word if one.role else "", one.action, one.target) for one in reversed(entries)]
+        return [one for one in reversed(entries) if one.action != "task.submit"]
+
+    async def audited(self) -> list[tuple[str, str, str]]:
+        """Role, action and target of each."""
+        return [(one.role.word if one.role else "", one.action, one.target) for one in await self.changes()]
 
 
 class Worker:

@@ -1,7 +1,11 @@
 """The application as a whole: health, errors of every kind, and a document that leaves nothing out."""
 
 import asyncio
+import base64
+import hashlib
+import html
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -179,7 +183,8 @@ async def test_the_hot_routes_are_described_by_what_they_take(document: dict[str
 
 
 async def test_the_docs_need_no_token_and_can_be_turned_off(site: Site, tmp_path: Path) -> None:
-    assert (await site.get("/docs", role=None)).status == 200
+    page = await site.get("/docs", role=None)
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     async with serving(create_app(site.master, ApiSettings(has_docs=False))) as url:
         closed = Site(site.master, url, site.tokens, site._session)
         assert (await closed.get("/docs", role=None)).status == 404
@@ -190,3 +195,26 @@ async def test_two_sites_know_nothing_of_each_other(tmp_path: Path, site: Site) 
     (tmp_path / "other").mkdir()
     async with open_site(tmp_path / "other") as other:
         assert (await other.get("/api/v1/tasks", token=site.tokens["admin"])).status == 401
+
+
+async def test_the_documentation_page_needs_nothing_from_elsewhere(site: Site) -> None:
+    page = await site.get("/docs", role=None)
+    text = page.content.decode()
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    assert not re.findall(r"<script|<link|<img|@import|url\(|src=", text)
+    assert all(href.startswith("#") or href == "/openapi.json" for href in re.findall(r'href="([^"]+)"', text))
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in page.headers["Content-Security-Policy"]
+    document = (await site.get("/openapi.json", role=None)).json
+    for path, item in document["paths"].items():
+        for method, said in item.items():
+            assert f'<b class="{method}">{method.upper()}</b> <code>{html.escape(path)}</code>' in text
+            assert f'id="{said["operationId"]}"' in text
+            for parameter in said.get("parameters", ()):
+                assert f"<code>{html.escape(parameter['name'])}</code>" in text
+    for name in document["components"]["schemas"]:
+        assert f'id="schema-{name}"' in text
+    for named in re.findall(r'href="#([^"]+)"', text):
+        assert f'id="{named}"' in text, named
+    assert (await site.send("POST", "/docs", role=None)).status == 405

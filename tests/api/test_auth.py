@@ -43,7 +43,7 @@ async def test_what_a_role_does_not_allow_is_written_down_once_a_minute(site: Si
     task = await site.submit(queue="held")
     for _ in range(3):
         assert (await site.post(f"/api/v1/tasks/{task}:cancel", role="viewer")).status == 403
-    (entry,) = await site.master.audit.page()
+    (entry,) = await site.changes()
     assert (entry.action, entry.target) == ("role.refused", f"POST /api/v1/tasks/{task}:cancel")
     assert entry.address == "127.0.0.1"
 
@@ -127,7 +127,7 @@ async def test_changes_by_people_are_written_down(site: Site) -> None:
         ("operator", "queue.pause", "held"), ("operator", "task.prioritize", task), ("admin", "task.cancel", task),
         ("operator", "tasks.retry", "tasks"),
     ]  # fmt: skip
-    assert [entry.address for entry in await site.master.audit.page()] == ["127.0.0.1"] * 4
+    assert [entry.address for entry in await site.changes()] == ["127.0.0.1"] * 4
 
 
 def test_attempts_are_counted_by_address_in_a_window_that_slides() -> None:

@@ -172,6 +172,25 @@ async def test_a_cluster_of_a_node_can_be_configured(site: Site) -> None:
     assert (await site.send("PUT", f"{CLUSTERS}/asia/config", {"values": {"slots": 3}})).status == 200
 
 
+async def test_the_slots_of_a_cluster_count_wherever_slots_are_counted(site: Site) -> None:
+    node = await RemoteNode.online(site, cluster="eu")
+    await site.send("PUT", f"{CLUSTERS}/eu/config", {"values": {"slots": 1}})
+    shown = (await site.get(f"/api/v1/nodes/{node.text}")).json
+    assert (shown["slots"], shown["slots_declared"], shown["slots_set"]) == (1, 5, None)
+    await site.submit(cluster="eu")
+    await node.take()
+    assert (await site.get(f"{CLUSTERS}/eu")).json["slots"] == {"total": 1, "used": 1}
+    usage = (await site.get(f"{CLUSTERS}/eu/usage")).json
+    assert usage["slots"] == usage["nodes"][0]["slots"] == {"total": 1, "used": 1}
+    task = await site.submit(cluster="eu")
+    assert (await site.get(f"/api/v1/tasks/{task}/why")).json["sentence"] == "0 of 1 node: 1 full"
+    by_hand = await site.post(f"/api/v1/tasks/{task}:assign", {"node": node.text})
+    assert by_hand.told[:2] == (409, "does_not_fit")
+    # What a person wants of the node itself comes first.
+    shown = (await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})).json
+    assert (shown["slots"], shown["slots_declared"], shown["slots_set"]) == (3, 5, 3)
+
+
 async def lose(site: Site, node: RemoteNode) -> None:
     """As the reaper does, without the wait."""
     now = site.master.clock.now()

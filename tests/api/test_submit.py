@@ -235,3 +235,25 @@ async def test_a_batch_under_the_same_key_is_answered_again(site: Site) -> None:
     other = await site.post(BATCH, {"tasks": [{"task_type": "echo"}] * 2}, headers={"Idempotency-Key": "k"})
     assert other.told == (422, "idempotency_mismatch", "Idempotency-Key")
     assert await total(site) == 3
+
+
+async def test_who_submitted_is_in_the_audit_log(site: Site) -> None:
+    first = (await site.post(TASKS, {"task_type": "echo", "parameters": {}})).json["id"]
+    for _ in range(3):
+        await site.post(BATCH, {"tasks": [{"task_type": "echo", "parameters": {}}] * 5})
+    refused = await site.post(TASKS, {"task_type": "nobody runs this", "parameters": {}})
+    assert refused.status == 422
+
+    async def noted() -> list[dict[str, Any]]:
+        entries = (await site.get("/api/v1/audit")).json["entries"]
+        return [entry for entry in entries if entry["action"] == "task.submit"]
+
+    async def all_noted() -> bool:
+        return bool(sum(entry["details"]["tasks"] for entry in await noted()) >= 16)
+
+    await site.until(all_noted)
+    found = await noted()
+    assert found[-1]["target"] == first
+    assert {entry["role"] for entry in found} == {"admin"}
+    assert sum(entry["details"]["tasks"] for entry in found) == 16
+    assert len(found) <= 3, "a line a second, not one for every call"

@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet.api.app import create_app
 from crawlfleet.model.execution import End
-from crawlfleet.wire.sync import OpenUp, OutcomeBody, SyncDown, SyncUp, SyncVerdict
+from crawlfleet.wire.sync import OpenUp, OutcomeBody, ProgressBody, SyncDown, SyncUp, SyncVerdict
 from tests.api.kit import PATIENCE_S, Site, serving
 from tests.api.remote_node import RemoteNode
 
@@ -157,3 +157,30 @@ async def test_a_master_that_stops_answers_parked_polls_at_once(site: Site) -> N
         began = asyncio.get_running_loop().time()
         assert (await node.sync(wait_ms=2_000)).verdict is SyncVerdict.OK
         assert asyncio.get_running_loop().time() - began < 1.5, "nobody is parked any more"
+
+
+async def test_how_far_an_execution_is_shows_while_it_runs(site: Site) -> None:
+    node, other = [await RemoteNode.online(site, name=name, node_type=name) for name in "ab"]
+    task = await site.submit(node_type="a")
+    one = await node.take()
+
+    async def shown() -> tuple[Any, Any]:
+        (execution,) = (await site.get(f"/api/v1/tasks/{task}/executions")).json["executions"]
+        return (await site.task(task))["progress"], execution["progress"]
+
+    assert await shown() == (None, None)
+    await node.sync(progress=[ProgressBody(one.execution, msgspec.Raw(b'{"pages":12,"queued":30}'))])
+    assert await shown() == ({"pages": 12, "queued": 30},) * 2
+    for words in (b'{"pages":99}', b"[1]", b'"x"', b'{"note":"' + b"x" * 3_000 + b'"}'):
+        told = [ProgressBody(one.execution, msgspec.Raw(words))]
+        await (other if b"99" in words else node).sync(progress=told)
+    assert await shown() == ({"pages": 12, "queued": 30},) * 2, "another's, or nothing to show"
+    await node.finish(one)
+    assert await shown() == (None, None)
+    assert "progress" not in (await site.get("/api/v1/tasks")).json["tasks"][0]
+
+
+async def test_more_progress_than_one_call_carries_is_refused(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    up = node.up(progress=[ProgressBody(number, msgspec.Raw(b"{}")) for number in range(101)])
+    assert (await node.call("sync", up)).told == (422, "invalid_input", "progress")

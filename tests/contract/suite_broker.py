@@ -115,6 +115,15 @@ async def a_window_that_dropped_too_many_meanwhile_stays_deep(broker: Broker, id
     assert await broker.ready.windows() == [Window(LANE, late[0], WINDOW, is_deep=True)]
 
 
+async def more_than_can_be_remembered_at_once_is_not_lost(broker: Broker, ids: Ids) -> None:
+    """One fills the window, as many are remembered, and that there is one more is remembered too."""
+    made = ids(2 * WINDOW + 1)
+    await broker.ready.offer({LANE: made})
+    assert await broker.ready.take({LANE: 99}) == {LANE: made[:WINDOW]}
+    await broker.ready.refill(LANE, [], is_deep=False)
+    assert await broker.ready.windows() == [Window(LANE, made[WINDOW], WINDOW, is_deep=True)]
+
+
 async def nothing_overtakes_what_was_dropped_and_forgotten(broker: Broker, ids: Ids) -> None:
     """Ids are not commit order: the leader has read a later one than those that were dropped since."""
     made, late, read = ids(WINDOW + 1), ids(2 * WINDOW), ids(1)

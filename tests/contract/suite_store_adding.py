@@ -8,7 +8,8 @@ from crawlfleet.model.ids import task_text
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.store import Accepted, NewTask, Store, Submission
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Accepted, NewTask, Submission
 from crawlfleet.testing.factories import Kit, accepted, refused
 
 NOWHERE = 12_345

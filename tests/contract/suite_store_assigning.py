@@ -5,7 +5,8 @@ import asyncio
 from crawlfleet.model.answers import Code
 from crawlfleet.model.instants import ms
 from crawlfleet.model.status import NodeStatus, TaskStatus
-from crawlfleet.ports.store import Assignment, Store
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Assignment
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import Kit, ReadyNode
 

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Applied, Store, Submission
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Applied, Submission
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import Kit, Run, accepted
 

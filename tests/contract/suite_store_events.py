@@ -7,7 +7,8 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.store import Store, Submission
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import EVERYTHING, Kit
 

@@ -3,7 +3,9 @@
 import asyncio
 
 from crawlfleet.model.answers import Code, Refusal
-from crawlfleet.ports.store import Accepted, Claim, Store, Submission, SubmissionAnswer
+from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer
 from crawlfleet.testing.factories import PROJECT, Kit, accepted, refused
 
 DAY_MS = 24 * 3_600_000

@@ -8,8 +8,10 @@ import pytest
 from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import AuditEntry, Role
-from crawlfleet.ports.identity import IdempotencyMismatch, NewAuditEntry, NewToken
-from crawlfleet.ports.store import Claim, NewNode, Store
+from crawlfleet.ports.claims import Claim, IdempotencyMismatch
+from crawlfleet.ports.identity import NewAuditEntry, NewToken
+from crawlfleet.ports.node_store import NewNode
+from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit
 
 ROUNDS = 10
@@ -88,24 +90,30 @@ async def the_use_of_a_token_is_noted_once_in_a_while(store: Store, kit: Kit) ->
 
 
 async def an_enrolment_is_used_as_often_as_it_says(store: Store, kit: Kit) -> None:
-    await store.add_token(_new("hash", Role.ENROL, uses=2), kit.now)
-    left = [await store.use_enrolment("hash", kit.now) for _ in range(3)]
-    assert [token and token.uses_left for token in left] == [1, 0, None]
-    assert left[2] is None
+    made = await store.add_token(_new("hash", Role.ENROL, uses=2), kit.now)
+    for uses_left in (1, 0):
+        await store.register(_joining(kit, f"key {uses_left}", enrolment="hash"), kit.later())
+        token = await kit.second.token_by_secret("hash")
+        assert token is not None
+        assert (token.id, token.uses_left, token.last_used_at) == (made.id, uses_left, kit.now)
+    async with kit.unchanged():
+        assert not await _may_join(store, kit, "a third", "hash")
 
 
 async def of_many_that_use_an_enrolment_at_once_as_many_get_in_as_it_says(store: Store, kit: Kit) -> None:
     for n in range(ROUNDS):
         await store.add_token(_new(f"hash {n}", Role.ENROL, uses=3), kit.now)
-        calls = [(store, kit.second)[m % 2].use_enrolment(f"hash {n}", kit.now) for m in range(8)]
-        used = [token for token in await asyncio.gather(*calls) if token is not None]
-        assert sorted(token.uses_left or 0 for token in used) == [0, 1, 2]
+        calls = [_may_join((store, kit.second)[m % 2], kit, f"key {n} {m}", f"hash {n}") for m in range(8)]
+        assert (await asyncio.gather(*calls)).count(True) == 3
+        assert [token.uses_left for token in await kit.second.tokens()] == [0] * (n + 1)
+        assert len(await kit.second.nodes()) == 3 * (n + 1)
 
 
 async def an_enrolment_without_a_number_is_used_for_ever(store: Store, kit: Kit) -> None:
     await store.add_token(_new("hash", Role.ENROL), kit.now)
-    for _ in range(5):
-        token = await store.use_enrolment("hash", kit.now)
+    for n in range(5):
+        await store.register(_joining(kit, f"key {n}", enrolment="hash"), kit.later())
+        token = await kit.second.token_by_secret("hash")
         assert token is not None
         assert (token.uses_left, token.last_used_at) == (None, kit.now)
 
@@ -118,28 +126,29 @@ async def an_enrolment_that_is_over_is_not_used(store: Store, kit: Kit) -> None:
     kit.later(1)
     async with kit.unchanged():
         for secret in ("expired", "revoked", "admin", "unknown"):
-            assert await store.use_enrolment(secret, kit.now) is None
+            assert not await _may_join(store, kit, "key", secret)
 
 
 async def a_node_that_asks_again_uses_nothing_up(store: Store, kit: Kit) -> None:
     await store.add_token(_new("hash", Role.ENROL, uses=1), kit.now)
-    node = await kit.join()
-    join_key = f"join {node}"
-    assert await store.use_enrolment("hash", kit.now, "join somebody else") is not None
+    node = await store.register(_joining(kit, "key"), kit.now)
+    assert await _may_join(store, kit, "somebody else's", "hash")
     async with kit.unchanged():
-        assert await store.use_enrolment("hash", kit.now, "join a third") is None
-        assert await store.use_enrolment("hash", kit.now, join_key) is not None
-        assert await store.use_enrolment("other", kit.now, join_key) is None
+        assert not await _may_join(store, kit, "a third's", "hash")
+        assert await _may_join(store, kit, "key", "hash")
+        assert not await _may_join(store, kit, "key", "other")
     await store.unregister(node, kit.now)
-    assert await store.use_enrolment("hash", kit.now, join_key) is None
+    assert not await _may_join(store, kit, "key", "hash")
 
 
 async def a_node_that_asks_again_needs_an_enrolment_that_is_in_force(store: Store, kit: Kit) -> None:
     token = await store.add_token(_new("hash", Role.ENROL, expires_at=kit.now + 1_000), kit.now)
-    join_key = f"join {await kit.join()}"
-    assert await store.use_enrolment("hash", kit.now + 1_000, join_key) is None
+    await store.register(_joining(kit, "key"), kit.now)
+    with pytest.raises(NotAllowed):
+        await store.register(_joining(kit, "key", enrolment="hash"), kit.now + 1_000)
+    assert await _may_join(store, kit, "key", "hash")
     await store.revoke_token(token.id, kit.now)
-    assert await store.use_enrolment("hash", kit.now, join_key) is None
+    assert not await _may_join(store, kit, "key", "hash")
 
 
 async def registering_spends_an_enrolment_or_changes_nothing(store: Store, kit: Kit) -> None:
@@ -206,6 +215,14 @@ async def a_node_registers_under_a_key_with_one_body(store: Store, kit: Kit) -> 
     async with kit.unchanged():
         with pytest.raises(IdempotencyMismatch):
             await store.register(_joining(kit, "one", claim=_claim(kit, body=b"other")), kit.now)
+
+
+async def _may_join(store: Store, kit: Kit, join_key: str, enrolment: str) -> bool:
+    try:
+        await store.register(_joining(kit, join_key, enrolment=enrolment), kit.now)
+    except NotAllowed:
+        return False
+    return True
 
 
 def _joining(kit: Kit, join_key: str, device_id: str | None = None, **fields: Any) -> NewNode:

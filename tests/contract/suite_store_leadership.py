@@ -9,7 +9,8 @@ import pytest
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.ports.store import LeaderRow, Store
+from crawlfleet.ports.leadership import LeaderRow
+from crawlfleet.ports.store import Store
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import Kit
 

@@ -7,7 +7,8 @@ import pytest
 from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
-from crawlfleet.ports.store import NewNode, Store
+from crawlfleet.ports.node_store import NewNode
+from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit
 
 ROUNDS = 20

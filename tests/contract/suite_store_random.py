@@ -11,7 +11,9 @@ from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.ports.store import Assignment, Renewal, Store, Submission
+from crawlfleet.ports.node_store import Renewal
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Assignment, Submission
 from crawlfleet.scheduling import life
 from crawlfleet.store import tables
 from crawlfleet.testing.factories import Dump, Kit

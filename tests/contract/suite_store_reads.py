@@ -7,7 +7,8 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.store import Store, TaskFilter
+from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit
 
 ROUNDS = 30

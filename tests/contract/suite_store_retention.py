@@ -3,8 +3,10 @@
 import asyncio
 
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.identity import NewAuditEntry
-from crawlfleet.ports.store import Claim, Pruned, Store
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.upkeep import Pruned
 from crawlfleet.testing.factories import EVERYTHING, Kit
 
 DAY_MS = 24 * 3_600_000

@@ -2,7 +2,8 @@
 
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Store, TaskFilter
+from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.store import Store
 from crawlfleet.store import search
 from crawlfleet.testing.factories import Kit
 

@@ -8,7 +8,9 @@ from crawlfleet.errors import NotFound
 from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ExecutionStatus, NodeStatus, Recall, TaskStatus
-from crawlfleet.ports.store import Applied, LeaseRow, Renewal, Store
+from crawlfleet.ports.node_store import LeaseRow, Renewal
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Applied
 from crawlfleet.testing.factories import Kit, ReadyNode
 
 ROUNDS = 30

@@ -6,7 +6,8 @@ import pytest
 
 from crawlfleet.errors import InvariantBroken, NotLeader
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Store, Submission
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling import life
 from crawlfleet.store import tables
 from crawlfleet.store.tx import Tx

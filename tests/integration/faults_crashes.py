@@ -120,6 +120,8 @@ class _TornEngine:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._engine.read(work)
 
+    glance = read
+
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         return await self._engine.query(query)
 

@@ -21,7 +21,9 @@ from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import LiveTask, TaskRecord
 from crawlfleet.ports.broker import Broker
-from crawlfleet.ports.store import Accepted, Store, SubmissionAnswer, TaskFilter
+from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.store import codec, tables
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing import history as past

@@ -39,6 +39,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         )  # fmt: skip
     try:
         _wait_ready(process, folder)
+        _wait_joined(folder, 2)
         yield folder
     finally:
         process.send_signal(signal.SIGTERM)
@@ -60,6 +61,14 @@ def _wait_ready(process: subprocess.Popen[bytes], folder: Path) -> None:
             return
         time.sleep(0.05)
     raise AssertionError(f"no installation: {(folder / 'output').read_text()}")
+
+
+def _wait_joined(folder: Path, count: int) -> None:
+    with Client(data_dir=folder) as client:
+        deadline = time.monotonic() + READY_S
+        while [node.status for node in client.nodes()] != ["online"] * count:
+            assert time.monotonic() < deadline, (folder / "output").read_text()
+            time.sleep(0.05)
 
 
 def _is_ready(url: str) -> bool:
@@ -304,6 +313,54 @@ def test_cli_lists_and_shows(data_dir: Path) -> None:
     assert "cluster default: active" in run(data_dir, "distribute", "--status", "--data-dir", str(data_dir)).stdout
     for command in ("log", "results"):
         assert run(data_dir, "task", command, task["id"]).returncode == 0
+
+
+def test_cli_takes_the_name_of_a_node(data_dir: Path, client: Client) -> None:
+    node = next(node for node in client.nodes() if node.name == "local-1")
+    assert run_json(data_dir, "node", "show", "local-1")["id"] == node.id
+    drained = run_json(data_dir, "node", "drain", "local-1", "--within", "5")
+    assert (drained["id"], drained["drain_by"] is None) == (node.id, False)
+    assert run_json(data_dir, "node", "slots", "local-1", "3")["slots"] == 3
+    assert run_json(data_dir, "node", "slots", "local-1")["slots"] == 4
+    ready = run(data_dir, "node", "ready", "local-1")
+    assert (ready.returncode, ready.stdout.startswith(f"{node.id} (local-1)")) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["show", "drain", "ready", "slots", "remove"])
+def test_cli_says_where_to_look_for_a_node_that_is_not_there(data_dir: Path, command: str) -> None:
+    for said in ("local-9", "node-0123456789abcdef"):
+        done = run(data_dir, "node", command, said)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"error: no node has the id, device id or name '{said}'" in done.stderr
+        assert "hint: crawlfleet node list" in done.stderr
+
+
+def test_cli_does_not_guess_which_of_two_nodes_is_meant(data_dir: Path) -> None:
+    first, second = joined(data_dir, "twin"), joined(data_dir, "twin")
+    # A device id is one node's alone, and stands before the names.
+    third = joined(data_dir, "third", device_id="twin-2")
+    fourth = joined(data_dir, "twin-2")
+    done = run(data_dir, "node", "remove", "twin")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: 2 nodes have the name 'twin'" in done.stderr
+    assert first in done.stderr and second in done.stderr
+    assert "hint: say which by its id; crawlfleet node list" in done.stderr
+    assert run_json(data_dir, "node", "show", "twin-2")["id"] == third
+    assert run_json(data_dir, "node", "remove", first) == {"removed": first}
+    assert run_json(data_dir, "node", "remove", "twin") == {"removed": second}
+    for node in (third, fourth):
+        assert run(data_dir, "node", "remove", node).stdout == f"{node}: removed\n"
+
+
+def joined(data_dir: Path, name: str, **fields: object) -> str:
+    """The id of a node that has joined, and does nothing more."""
+    url, token = ((data_dir / file).read_text().strip() for file in ("address", "admin.token"))
+    request = urllib.request.Request(
+        f"{url}/api/v1/nodes:register", json.dumps({"name": name, **fields}).encode(),
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(json.load(answer)["node_id"])
 
 
 def test_cli_changes_things(data_dir: Path) -> None:

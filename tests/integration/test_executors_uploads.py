@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from crawlfleet.execution.executors import uploads
+from crawlfleet.execution.executors.processes import ProcessExecutor
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import execution_text
 from crawlfleet.model.status import ErrorClass
+from crawlfleet.ports.executor import Stopped
+from crawlfleet.wire.sync import AssignmentBody
 from tests.integration.executors_kit import (
     ChunkServer,
     assignment,
@@ -18,9 +23,11 @@ from tests.integration.executors_kit import (
     executing,
     metrics_of,
     pid_in,
+    until,
 )  # fmt: skip
 
 pytestmark = pytest.mark.integration
+ROOT = Path(__file__).parents[2]
 
 
 async def test_items_come_up_in_numbered_chunks_while_it_runs(tmp_path: Path) -> None:
@@ -86,6 +93,35 @@ async def test_stopped_while_it_streams_it_stops_in_time(tmp_path: Path) -> None
         calls = server.calls
         await asyncio.sleep(0.5)
         assert server.calls == calls
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("then", ["fail", "die", "wait"])
+async def test_one_that_does_not_complete_tells_of_its_log_and_counts_no_items(
+    tmp_path: Path, then: str, is_shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    as_builtin = ("stumbles",) if is_shared else ()
+    async with ChunkServer().serving() as server, executing(tmp_path, server, as_builtin=as_builtin) as executor:
+        given = assignment("stumbles", {"then": then})
+        running = asyncio.create_task(stopped_or_over(executor, given))
+        if then == "wait":
+            await until(lambda: server.lines(given.execution, "log"))
+            running.cancel()
+        metrics = json.loads(bytes(await asyncio.wait_for(running, 20)))
+        lines = server.lines(given.execution, "log")
+        assert lines[0]["message"] == "got this far"
+        told = {"items": 0, "item_chunks": 0, "item_bytes": 0, "log_chunks": 1}
+        # Who dies tells no figures any more.
+        assert metrics == told | ({} if then == "die" else {"pages": 3})
+
+
+async def stopped_or_over(executor: ProcessExecutor, given: AssignmentBody) -> msgspec.Raw:
+    """The metrics, whichever way they are told."""
+    try:
+        return (await executor.run(given)).metrics
+    except Stopped as exc:
+        return exc.metrics
 
 
 async def test_a_master_that_is_gone_is_passed_over(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.model.execution import End, Outcome
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Applied
+from crawlfleet.ports.task_store import Applied
 from crawlfleet.store.store import SqlStore
 from tests.integration.faults_kit import Fleet, accepted_ids, echo
 from tests.integration.faults_stores import Stores, store_between

@@ -11,7 +11,7 @@ from crawlfleet.bootstrap.master import Master
 from crawlfleet.model.answers import Code
 from crawlfleet.model.ids import task_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import SubmissionAnswer
+from crawlfleet.ports.task_store import SubmissionAnswer
 from crawlfleet.wire.tasks import TaskBody
 from tests.integration.faults_kit import Fleet, accepted_ids, echo, refusals
 from tests.integration.faults_stores import Stores

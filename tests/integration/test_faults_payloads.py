@@ -13,7 +13,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import task_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Accepted
+from crawlfleet.ports.task_store import Accepted
 from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks
 from tests.integration.faults_kit import Fleet, accepted_ids, echo, refusals
 

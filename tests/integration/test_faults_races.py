@@ -14,7 +14,7 @@ from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
-from crawlfleet.ports.store import Applied
+from crawlfleet.ports.task_store import Applied
 from crawlfleet.testing import history as past
 from tests.integration.faults_kit import Fleet, PlayedNode
 from tests.integration.faults_stores import broker_between, store_between

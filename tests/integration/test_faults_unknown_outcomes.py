@@ -12,7 +12,8 @@ from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
-from crawlfleet.ports.store import SubmissionAnswer, TaskFilter
+from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import SubmissionAnswer
 from crawlfleet.scheduling import life
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import SyncVerdict

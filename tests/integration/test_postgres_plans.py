@@ -88,6 +88,8 @@ class NotingEngine:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._engine.read(lambda tx: work(NotingTx(tx, self.plans)))
 
+    glance = read
+
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, asyncpg_dialect())  # type: ignore[no-untyped-call]
         return await self.read(lambda tx: tx.fetch(sql, *args))

@@ -7,6 +7,7 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from crawlfleet.bootstrap.stores import open_store
@@ -16,7 +17,7 @@ HOLD = """
 import asyncio, sys
 from crawlfleet.bootstrap.stores import open_store
 async def main():
-    store = await open_store(sys.argv[1])
+    store = await open_store(sys.argv[1], is_only_master=True)
     print("open", flush=True)
     sys.stdin.read()
 asyncio.run(main())
@@ -51,6 +52,51 @@ async def test_a_master_that_was_killed_holds_nothing(tmp_path: Path) -> None:
 async def test_postgres_is_migrated_when_it_is_opened(postgres_dsn: str) -> None:
     store = await open_store(postgres_dsn)
     assert (await store.leader()).term == 0
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_masters_that_cannot_wake_one_another_do_not_share_a_database(postgres_dsn: str) -> None:
+    store = await open_store(postgres_dsn, is_only_master=True)
+    with pytest.raises(ConfigError, match=r"^broker: memory: .*another one.*--broker redis://"):
+        await open_store(postgres_dsn, is_only_master=True)
+    # Two that share a broker may, and the lock of the one that has none does not keep anybody from reading.
+    other = await open_store(postgres_dsn)
+    assert (await other.leader()).term == 0
+    await other.close()
+    await store.close()
+    again = await open_store(postgres_dsn, is_only_master=True)
+    await again.close()
+
+
+@pytest.mark.postgres
+async def test_a_master_that_was_killed_holds_no_lock_of_the_database(postgres_dsn: str) -> None:
+    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, postgres_dsn, stdin=PIPE, stdout=PIPE)
+    assert holder.stdout is not None
+    assert await holder.stdout.readline() == b"open\n"
+    holder.kill()
+    opening = asyncio.create_task(open_store(postgres_dsn, is_only_master=True))
+    await holder.communicate()
+    async with asyncio.timeout(2):
+        store = await opening
+    await store.close()
+
+
+@pytest.mark.postgres
+async def test_a_lock_that_the_server_let_go_is_taken_again(postgres_dsn: str) -> None:
+    store = await open_store(postgres_dsn, is_only_master=True)
+    admin = await asyncpg.connect(postgres_dsn)
+    held = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()"
+    try:
+        first = await admin.fetchval(held)
+        await admin.execute("SELECT pg_terminate_backend($1)", first)
+        async with asyncio.timeout(10):
+            while await admin.fetchval(held) in (None, first):  # noqa: ASYNC110  a server tells nobody
+                await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
+    with pytest.raises(ConfigError):
+        await open_store(postgres_dsn, is_only_master=True)
     await store.close()
 
 

@@ -153,8 +153,8 @@ async def test_killed_between_asking_and_hearing_it_is_still_the_same_node(tmp_p
 
 async def test_it_says_what_is_new_about_it_and_stays_the_same_node(tmp_path: Path) -> None:
     async with HttpMaster().serving() as master:
-        for region in ("eu", "us"):
-            async with working(master, tmp_path / "node", region=region) as worker:
+        for region, token in (("eu", TOKEN), ("us", None)):
+            async with working(master, tmp_path / "node", region=region, enrol_token=token) as worker:
                 await online(master)
                 worker.signal(signal.SIGTERM)
                 await worker.ended()

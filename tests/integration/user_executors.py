@@ -64,6 +64,21 @@ async def raises(context: TaskContext) -> None:
     }[context.parameters["what"]]  # fmt: skip
 
 
+@executor("stumbles")
+async def stumbles(context: TaskContext) -> None:
+    """Gets somewhere and does not complete."""
+    context.progress(pages=3, items=99)
+    context.log("got this far")
+    await context.item({"number": 1})
+    await asyncio.sleep(0.3)
+    match context.parameters["then"]:
+        case "fail":
+            raise TaskError("stumbled", error="parse")
+        case "die":
+            os._exit(7)
+    await asyncio.sleep(300)
+
+
 @executor("returns")
 async def returns(context: TaskContext) -> Any:
     return {"object": object(), "large": "x" * 100_000, "nan": float("nan")}[context.parameters["what"]]

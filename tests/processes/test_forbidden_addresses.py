@@ -95,3 +95,24 @@ async def _assert_names_are_no_way_around(running: Fleet, listener: Listener, na
     mixed = await running.submit([crawl("http://mixed.test/", node_type="standard")])
     await running.until_status(mixed, "completed")
     assert set(listener.hits) == {SITE}
+
+
+async def test_what_a_master_allows_reaches_a_worker_and_is_taken_back(tmp_path: Path) -> None:
+    async with Listener().serving(0) as listener, fleet(tmp_path) as running:
+        url = f"http://127.0.0.1:{listener.port}/"
+        await running.start(workers=1)
+        await _assert_refused(running, [url])
+        assert not listener.hits
+
+        port = int(running.client.url.rpartition(":")[2])
+        for is_allowed in (True, False):
+            await running.master.stop()
+            await running.client.close()
+            await running.start_master(*(["--allow-host", "127.0.0.1"] if is_allowed else []), port=port)
+            if is_allowed:
+                (task,) = await running.submit([crawl(url)])
+                await running.until_status([task], "completed")
+                assert set(listener.hits) == {"127.0.0.1"}
+            else:
+                await _assert_refused(running, [url])
+        assert await running.verdict() == []

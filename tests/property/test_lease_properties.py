@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.ports.store import LeaseRow
+from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.scheduling.lease import LeaseBook, LeaseState, lease_state, must_stop_at
 
 SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)

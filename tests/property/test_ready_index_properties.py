@@ -1,7 +1,7 @@
 """The ready index against a naive one, and against what it is for: nothing is missed and nothing overtakes."""
 
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from hypothesis import settings
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
-from crawlfleet.ports.broker import Window
+from crawlfleet.ports.broker import ReadyIndex, Window
 
 T = TypeVar("T")
 
@@ -57,9 +57,11 @@ class NaiveLane:
 
 
 class NaiveIndex:
-    def __init__(self) -> None:
+    def __init__(self, order: Callable[[dict[int, NaiveLane]], list[int]] = list) -> None:
         self.lanes: dict[int, NaiveLane] = {}
         self.taken: set[int] = set()
+        self.order = order
+        """Of the lanes: the first of the fullest gives."""
 
     def offer(self, lane: int, tasks: list[int]) -> None:
         for task in tasks:
@@ -69,7 +71,7 @@ class NaiveIndex:
 
     def shrink(self) -> None:
         while sum(len(lane.window) for lane in self.lanes.values()) > TOTAL:
-            fullest = max(self.lanes.values(), key=lambda lane: len(lane.window))
+            fullest = max((self.lanes[name] for name in self.order(self.lanes)), key=lambda lane: len(lane.window))
             fullest.drop(fullest.window.pop())
 
     def take(self, lane: int, count: int) -> dict[int, list[int]]:
@@ -109,36 +111,41 @@ class NaiveIndex:
 
 
 class LikeTheNaiveOne(RuleBasedStateMachine):
+    index: ReadyIndex
+
     def __init__(self) -> None:
         super().__init__()
         self.index = MemoryReadyIndex(WINDOW, TOTAL, time=lambda: 0.0)
         self.naive = NaiveIndex()
 
+    def now(self, answer: Coroutine[Any, Any, T]) -> T:
+        return now(answer)
+
     @rule(ready=st.dictionaries(lanes, some_ids))
     def offer(self, ready: dict[int, list[int]]) -> None:
-        now(self.index.offer(ready))
+        self.now(self.index.offer(ready))
         for lane, tasks in ready.items():
             self.naive.offer(lane, tasks)
         self.naive.shrink()
 
     @rule(lane=lanes, count=st.integers(0, 6))
     def take(self, lane: int, count: int) -> None:
-        assert now(self.index.take({lane: count})) == self.naive.take(lane, count)
+        assert self.now(self.index.take({lane: count})) == self.naive.take(lane, count)
 
     @rule(lane=lanes, heads=some_ids, is_deep=st.booleans())
     def refill(self, lane: int, heads: list[int], is_deep: bool) -> None:
-        now(self.index.refill(lane, sorted(set(heads)), is_deep))
+        self.now(self.index.refill(lane, sorted(set(heads)), is_deep))
         self.naive.refill(lane, heads, is_deep)
         self.naive.shrink()
 
     @rule(lane=lanes, task=st.integers(1, 40))
     def discard(self, lane: int, task: int) -> None:
-        now(self.index.discard([(lane, task)]))
+        self.now(self.index.discard([(lane, task)]))
         self.naive.discard(lane, task)
 
     @invariant()
     def windows_are_the_same(self) -> None:
-        assert now(self.index.windows()) == self.naive.windows()
+        assert self.now(self.index.windows()) == self.naive.windows()
 
 
 class NothingIsMissed(RuleBasedStateMachine):
@@ -150,10 +157,12 @@ class NothingIsMissed(RuleBasedStateMachine):
     WINDOW, TOTAL = 2, 3
     LANES = (1, 2)
 
+    index: ReadyIndex
+
     def __init__(self) -> None:
         super().__init__()
         self.seconds = 0.0
-        self.index = MemoryReadyIndex(self.WINDOW, self.TOTAL, time=lambda: self.seconds)
+        self.index = self.memory = MemoryReadyIndex(self.WINDOW, self.TOTAL, time=lambda: self.seconds)
         self.numbers = itertools.count(1)
         self.pending: dict[int, set[int]] = {lane: set() for lane in self.LANES}
         self.offers: list[tuple[int, int]] = []
@@ -191,7 +200,7 @@ class NothingIsMissed(RuleBasedStateMachine):
         known = [(lane, task) for lane in self.LANES for task in sorted(self.pending[lane])]
         lane, task = data.draw(st.sampled_from(known))
         self.pending[lane].remove(task)
-        now(self.index.discard([(lane, task)]))
+        self.now(self.index.discard([(lane, task)]))
 
     @rule(
         lane=two_lanes,
@@ -210,7 +219,7 @@ class NothingIsMissed(RuleBasedStateMachine):
                     self.take_some(lane, data.draw(st.integers(1, 3)))
                 case "place":
                     self.place_all(data.draw(st.booleans()))
-        now(self.index.refill(lane, heads[: self.WINDOW], len(heads) > self.WINDOW))
+        self.now(self.index.refill(lane, heads[: self.WINDOW], len(heads) > self.WINDOW))
 
     @rule()
     def time_goes_by(self) -> None:
@@ -218,7 +227,7 @@ class NothingIsMissed(RuleBasedStateMachine):
 
     @invariant()
     def windows_are_bounded_and_in_order(self) -> None:
-        windows = now(self.index.windows())
+        windows = self.now(self.index.windows())
         assert sum(window.size for window in windows) <= self.TOTAL
         for window in windows:
             shown = self.shown(window.lane)
@@ -227,7 +236,7 @@ class NothingIsMissed(RuleBasedStateMachine):
 
     @invariant()
     def what_is_ready_is_shown_unless_the_lane_is_deep(self) -> None:
-        deep = {window.lane for window in now(self.index.windows()) if window.is_deep}
+        deep = {window.lane for window in self.now(self.index.windows()) if window.is_deep}
         for lane in self.LANES:
             assert lane in deep or self.available(lane) <= set(self.shown(lane))
 
@@ -236,6 +245,9 @@ class NothingIsMissed(RuleBasedStateMachine):
         for lane in self.LANES:
             shown = self.shown(lane)
             assert not [task for task in self.available(lane) - set(shown) if shown and task < shown[-1]]
+
+    def now(self, answer: Coroutine[Any, Any, T]) -> T:
+        return now(answer)
 
     def submit_some(self, lane: int, count: int, data: st.DataObject) -> None:
         for task in data.draw(st.permutations([next(self.numbers) for _ in range(count)])):
@@ -246,10 +258,10 @@ class NothingIsMissed(RuleBasedStateMachine):
         for lane, task in data.draw(st.permutations(self.offers))[:count]:
             self.offers.remove((lane, task))
             ready.setdefault(lane, []).append(task)
-        now(self.index.offer(ready))
+        self.now(self.index.offer(ready))
 
     def take_some(self, lane: int, count: int) -> None:
-        taken = now(self.index.take({lane: count}))
+        taken = self.now(self.index.take({lane: count}))
         self.placing.update((lane, task) for task in taken.get(lane, ()))
 
     def place_all(self, is_assigned: bool) -> None:
@@ -273,7 +285,7 @@ class NothingIsMissed(RuleBasedStateMachine):
         return {task for task in self.pending[lane] if (lane, task) not in on_the_way}
 
     def shown(self, lane: int) -> list[int]:
-        inside = self.index._lanes.get(lane)
+        inside = self.memory._lanes.get(lane)
         return list(inside.window) if inside else []
 
 

@@ -275,6 +275,18 @@ async def test_configuration_is_taken_once_and_an_older_one_never(tmp_path: Path
 
 
 @virtual
+async def test_other_defaults_of_a_master_are_news_at_the_same_version(tmp_path: Path) -> None:
+    told: list[list[str]] = []
+    async with node(tmp_path, Master(), allow_hosts=lambda hosts: told.append(list(hosts))) as one:
+        for hosts, mark in ((["a"], 7), (["a"], 7), ([], 0)):
+            one.master.standing = ok(config=NodeConfigBody(0, hosts, 600, mark))
+            one.master.give()
+            await asyncio.sleep(0.5)
+            assert (one.master.last.config_version, one.master.last.config_mark) == (0, mark)
+        assert told == [["a"], []]
+
+
+@virtual
 async def test_configuration_outlives_a_session(tmp_path: Path) -> None:
     async with node(tmp_path, Master()) as one:
         one.master.standing = ok(config=NodeConfigBody(3, ["a"], 600))

@@ -3,12 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from crawlfleet.execution.agent.outbox import Outbox
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Recall
+from crawlfleet.ports.executor import Stopped
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SyncDown, SyncVerdict
 from tests.unit.agent_kit import Master, Work, assignment, monotonic, node, outcome, recall, virtual
 
@@ -41,6 +43,46 @@ async def test_past_its_timeout_an_execution_is_stopped(tmp_path: Path) -> None:
         assert one.master.ends() == {1: [End.TIMED_OUT]}
         assert one.master.taken[0].error == ErrorClass.TIMEOUT
         assert "60 s" in one.master.taken[0].message
+
+
+class Tells:
+    """Says how far it was when it is stopped."""
+
+    async def run(self, assignment: AssignmentBody) -> OutcomeBody:
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            raise Stopped(msgspec.Raw(b'{"pages":3,"log_chunks":1}')) from None
+        return outcome(assignment.execution)
+
+
+@virtual
+async def test_one_that_is_stopped_tells_its_metrics(tmp_path: Path) -> None:
+    async with node(tmp_path, Master(), executor=Tells()) as one:
+        one.master.give(1, timeout_s=10)
+        one.master.give(2)
+        await asyncio.sleep(1)
+        one.master.standing = SyncDown(SyncVerdict.OK, recalls=[recall(2)])
+        await asyncio.sleep(12)
+        assert one.master.ends() == {1: [End.TIMED_OUT], 2: [End.STOPPED]}
+        assert {bytes(told.metrics) for told in one.master.taken} == {b'{"pages":3,"log_chunks":1}'}
+
+
+@virtual
+async def test_metrics_of_one_that_is_stopped_are_brought_within_bounds(tmp_path: Path) -> None:
+    class Raves:
+        async def run(self, _assignment: AssignmentBody) -> OutcomeBody:
+            try:
+                await asyncio.sleep(3_600)
+            except asyncio.CancelledError:
+                raise Stopped(msgspec.Raw(b"{no json")) from None
+            raise AssertionError
+
+    async with node(tmp_path, Master(), executor=Raves()) as one:
+        one.master.give(1, timeout_s=10)
+        await asyncio.sleep(12)
+        assert one.master.ends() == {1: [End.TIMED_OUT]}
+        assert bytes(one.master.taken[0].metrics) == b"null"
 
 
 @virtual

@@ -9,6 +9,7 @@ import pytest
 from crawlfleet.errors import ConfigError, NotAllowed, NotFound, Unavailable
 from crawlfleet.execution.agent.agent import Departure
 from crawlfleet.execution.agent.outbox import Ended, Outbox
+from crawlfleet.execution.agent.outcomes import SAVE_S
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncVerdict
 from tests.unit.agent_kit import Master, Work, node, outcome, virtual
@@ -38,7 +39,7 @@ async def test_a_restarted_agent_reports_what_the_killed_one_had_saved(tmp_path:
         await asyncio.sleep(0.5)
         one.master.is_hung = True
         one.work.end(1)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(SAVE_S + 0.1)
         assert one.said("outcomes_saved") == [{"executions": [1]}]
     async with node(tmp_path, Master()) as two:
         assert [o.execution for o in two.master.opens[0].outcomes] == [1]

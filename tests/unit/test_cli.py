@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import crawlfleet
 from crawlfleet.cli.app import app
+from crawlfleet.cli.watching import figures
 from crawlfleet.settings.loading import load
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.worker import WorkerSettings
@@ -231,3 +232,8 @@ def test_help_is_quick() -> None:
     heavy = {"aiohttp", "fastapi", "pydantic", "sqlalchemy", "msgspec", "uvicorn", "structlog", "rich", "yaml"}
     assert not heavy & set(loaded)
     assert took < 5
+
+
+def test_figures_of_an_executor_stand_in_one_line_and_draw_nothing() -> None:
+    assert figures({"pages": 12, "note": "[/x]", "deep": {"a": 1}}) == "pages 12, note \\[/x]"
+    assert (figures(None), len(figures({"note": "x" * 500}))) == ("", 100)

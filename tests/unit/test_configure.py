@@ -80,9 +80,14 @@ async def test_a_version_that_is_not_the_newest_is_a_conflict(desk: Desk) -> Non
 
 
 async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
-    hosts = ["Shop.Example.COM.", "127.0.0.1", "::0001", "localhost", "shop.example.com", "my_host-1"]
+    hosts = [
+        "Shop.Example.COM.", "127.0.0.1", "::0001", "localhost", "shop.example.com", "my_host-1", "Shop:080",
+        "[0::1]:81", "10.1.2.3/8",
+    ]  # fmt: skip
     put = await desk.configure.put("eu", {"allow_hosts": hosts}, by="ann")
-    assert put.values["allow_hosts"] == ["127.0.0.1", "::1", "localhost", "my_host-1", "shop.example.com"]
+    assert put.values["allow_hosts"] == [
+        "10.0.0.0/8", "127.0.0.1", "::1", "[::1]:81", "localhost", "my_host-1", "shop.example.com", "shop:80",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,8 @@ async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
         ("slots", -1), ("slots", 10_001), ("slots", True), ("slots", 2.5), ("slots", "3"), ("slots", None),
         ("sync_interval_s", 0), ("sync_interval_s", 3.1), ("sync_interval_s", float("nan")), ("sync_interval_s", False),
         ("task_timeout_s", 0), ("max_retries", 101), ("allow_hosts", "shop"), ("allow_hosts", [1]),
-        ("allow_hosts", ["http://shop"]), ("allow_hosts", ["shop:80"]), ("allow_hosts", [""]), ("allow_hosts", ["a b"]),
+        ("allow_hosts", ["http://shop"]), ("allow_hosts", ["shop:99999"]),
+        ("allow_hosts", ["10.0.0.0/99"]), ("allow_hosts", [""]), ("allow_hosts", ["a b"]),
         ("allow_hosts", ["a..b"]), ("allow_hosts", ["h" * 64]), ("allow_hosts", [".".join(["a"] * 200)]),
         ("allow_hosts", ["a"] * (HOSTS_MOST + 1)), ("allow_hosts", ["a\x00"]), ("max_waiting", 5),
     ],

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Items, Lines
+from crawlfleet.execution.executors import stream as streams
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines
 from crawlfleet.execution.executors.sdk import TaskContext, TaskError, call, executor
 from crawlfleet.execution.executors.stream import Stream, as_json
 
 
-class Sent(list[Items | Lines]):
-    def __call__(self, message: Items | Lines, _size: int) -> None:
+class Sent(list[Items | Lines | Figures]):
+    def __call__(self, message: Items | Lines | Figures, _size: int) -> None:
         self.append(message)
 
     def items(self) -> list[Any]:
         return [json.loads(line) for one in self if isinstance(one, Items) for line in one.lines.splitlines()]
+
+    def figures(self) -> list[Any]:
+        return [json.loads(one.figures) for one in self if isinstance(one, Figures)]
 
     def log(self) -> list[str]:
         return [
@@ -48,6 +52,7 @@ async def test_without_credit_an_item_waits_for_room() -> None:
     await asyncio.sleep(0.02)
     assert not waiting.done()
     assert len(sent.items()) == 1, "what fills the window is on its way"
+    assert isinstance(sent[0], Items)
     stream.credit(len(sent[0].lines))
     await asyncio.wait_for(waiting, 1)
     stream.flush()
@@ -128,3 +133,39 @@ async def test_a_plain_function_may_not_be_told_to_await() -> None:
 def test_what_is_not_json_is_said_to_be() -> None:
     with pytest.raises(ValueError, match="not JSON"):
         as_json({1, object()})
+
+
+async def test_figures_are_told_now_and_then_when_they_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PROGRESS_S", 0.05)
+    sent = Sent()
+    stream = Stream(1, sent, 1_000)
+
+    async def told(pages: int) -> None:
+        async with asyncio.timeout(2):
+            while not sent.figures() or sent.figures()[-1]["pages"] != pages:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    for pages in range(10):
+        stream.progress({"pages": pages})
+    assert not sent, "not at once"
+    await told(9)
+    stream.progress({"pages": 9})
+    await asyncio.sleep(0.1)
+    assert sent.figures() == [{"pages": 9}]
+    thread = threading.Thread(target=stream.progress, args=({"pages": 10},))
+    thread.start()
+    await told(10)
+    stream.progress({"pages": 11, "note": "x" * 5_000})
+    await asyncio.sleep(0.1)
+    assert len(sent.figures()) == 2, "too much to tell"
+
+
+async def test_short_work_tells_nothing_but_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PROGRESS_S", 0.05)
+    sent = Sent()
+    stream = Stream(1, sent, 1_000)
+    stream.progress({"pages": 1})
+    stream.close()
+    await asyncio.sleep(0.1)
+    assert not sent
+    assert json.loads(stream.metrics()) == {"pages": 1}

@@ -1,6 +1,6 @@
 import pytest
 
-from crawlfleet.ports.store import LeaseRow
+from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.scheduling.lease import LeaseBook, LeaseState, lease_state, must_stop_at
 
 

@@ -109,6 +109,7 @@ MANY = tuple((f"name {n}", 1.0) for n in range(limits.LABELS + 1))
     ("fields", "field"),
     [
         ({"join_key": ""}, "join_key"), ({"join_key": "k\x00"}, "join_key"), ({"join_key": "k" * 201}, "join_key"),
+        ({"join_key": "\ud800"}, "join_key"),
         ({"name": ""}, "name"), ({"name": "n" * 201}, "name"), ({"name": "\ud800"}, "name"),
         ({"description": "d" * 2_001}, "description"), ({"description": "\x00"}, "description"),
         ({"cluster": ""}, "cluster"), ({"cluster": "c\x00"}, "cluster"), ({"node_type": ""}, "node_type"),

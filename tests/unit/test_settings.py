@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.execution.crawl.addresses import allowed
 from crawlfleet.scheduling.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.loading import CLASSES, load
@@ -94,6 +95,17 @@ def test_lists_may_be_written_with_commas() -> None:
     settings = load(MasterSettings, env=env).settings
     assert settings.allow_hosts == ("shop.local", "127.0.0.1")
     assert settings.allowed_networks == ("10.0.0.0/8", "::1/128")
+
+
+def test_hosts_to_crawl_are_read_alike_everywhere() -> None:
+    said = "Bücher.example,10.1.2.3/8,127.0.0.1:8080,[::1]:80,::1"
+    read = ("xn--bcher-kva.example", "10.0.0.0/8", "127.0.0.1:8080", "[::1]:80", "::1")
+    assert load(MasterSettings, flags={"allow_hosts": said}).settings.allow_hosts == read
+    assert load(WorkerSettings, flags={"allow_hosts": said, "masters": "http://a"}).settings.allow_hosts == read
+    for wrong in ("http://shop", "shop:0", "shop:70000", "a b", "10.0.0.0/40", "-", "x" * 300):
+        assert refused(MasterSettings, allow_hosts=wrong).setting == "allow_hosts"
+    for one in read:
+        assert allowed(one).port == (8080 if "8080" in one else 80 if one.endswith("]:80") else 0)
 
 
 def test_every_strategy_can_be_set_and_no_other() -> None:

@@ -22,7 +22,8 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import ClusterConfig, TypeRecord
-from crawlfleet.ports.store import Accepted, Added, NewTask, Store, Submission, SubmissionAnswer
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.testing.clock import EPOCH, FakeClock
 from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, task_body
 

@@ -19,7 +19,8 @@ from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Accepted, Applied, Assignment, Store
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Accepted, Applied, Assignment
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import NodeConfigBody, OpenUp, OutcomeBody, SyncDown, SyncUp
@@ -32,7 +33,7 @@ class Played:
 
     def __init__(self, master: Master, node: NodeId, secret: str, slots: int) -> None:
         self.id = node
-        self.config_version = 0
+        self.config_version = self.config_mark = 0
         self._master = master
         self._secret = secret
         self._slots = slots
@@ -45,11 +46,14 @@ class Played:
         self._session = down.session
         return down.sync_ms
 
+    def moves_to(self, master: Master) -> None:
+        self._master = master
+
     async def sync(self, *outcomes: OutcomeBody, held: Sequence[int] = ()) -> SyncDown:
         self._number += 1
         up = SyncUp(
             self.id, self._session, self._number, 0, list(held), outcomes=list(outcomes), slots=self._slots,
-            config_version=self.config_version,
+            config_version=self.config_version, config_mark=self.config_mark,
         )  # fmt: skip
         return await self._master.sync.sync(up)
 
@@ -256,6 +260,32 @@ async def test_a_master_that_knows_less_than_the_node_says_nothing(one: Installa
     told = (await node.sync()).config
     assert told is not None
     assert (told.version, told.allow_hosts) == (2, ["new.local"])
+
+
+async def test_a_node_hears_what_its_master_s_own_settings_allow(kit: Kit) -> None:
+    one = await begin(kit, terms=Terms(clusters={"allow_hosts": ["shop.local"]}))
+    node = await one.online("a", 10, "eu")
+    told = (await node.sync()).config
+    assert told is not None
+    assert (told.version, told.allow_hosts) == (0, ["shop.local"])
+    node.config_mark = told.mark
+    assert (await node.sync()).config is None
+    await one.configure("eu", allow_hosts=["other.local"])
+    told = (await node.sync()).config
+    assert told is not None
+    assert (told.version, told.allow_hosts) == (1, ["other.local"])
+
+
+async def test_a_node_hears_of_settings_that_changed_with_a_restart(kit: Kit) -> None:
+    one = await begin(kit, terms=Terms(clusters={"allow_hosts": ["shop.local"]}))
+    node = await one.online("a", 10, "eu")
+    told = (await node.sync()).config
+    assert told is not None
+    node.config_mark = told.mark
+    node.moves_to((await begin(kit)).master)
+    assert (await node.sync()).config == NodeConfigBody(0, [], 3_000, 0)
+    node.config_mark = 0
+    assert (await node.sync()).config is None
 
 
 async def test_the_store_is_not_asked_for_configuration_with_every_sync_and_task(one: Installation) -> None:

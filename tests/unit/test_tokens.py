@@ -15,7 +15,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import TOKEN_ROLES, Principal, Role, TokenRecord
-from crawlfleet.ports.store import NewNode
+from crawlfleet.ports.node_store import NewNode
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
@@ -66,9 +66,11 @@ class Desk:
     async def record(self) -> TokenRecord:
         return (await self.tokens.list())[0]
 
-    async def node(self, secret: str) -> int:
-        new = NewNode(self.kit.ids.one(), secret, hash_secret(secret), NodeDescription("worker"))
-        return await self.kit.store.register(new, self.kit.now)
+    async def node(self, secret: str, enrolment: str | None = None) -> int:
+        """Its secret is its join key, too. `enrolment` is what it joins with."""
+        spent = None if enrolment is None else hash_secret(enrolment)
+        new = NewNode(self.kit.ids.one(), secret, hash_secret(secret), NodeDescription("worker"), spent)
+        return await self.kit.store.register(new, self.clock.now())
 
 
 @pytest.fixture
@@ -221,31 +223,29 @@ async def test_a_node_that_comes_again_is_looked_for_among_the_nodes_only(desk: 
 
 async def test_an_enrolment_serves_until_it_is_used_up(desk: Desk) -> None:
     secret = await desk.secret(Role.ENROL, uses=2)
-    assert (await desk.tokens.authenticate(secret)).role is Role.ENROL
-    for _ in range(2):
-        assert (await desk.tokens.use_enrolment(secret)).role is Role.ENROL
+    for join_key in ("one", "two"):
+        assert (await desk.another().authenticate(secret)).role is Role.ENROL
+        await desk.node(join_key, secret)
     with pytest.raises(NotAllowed):
-        await desk.tokens.use_enrolment(secret)
+        await desk.node("three", secret)
     assert await refused(desk.tokens, secret)
 
 
 async def test_only_an_enrolment_enrols(desk: Desk) -> None:
     for secret in (await desk.secret(Role.ADMIN), UNKNOWN, "x", ""):
         with pytest.raises(NotAllowed):
-            await desk.tokens.use_enrolment(secret)
+            await desk.node("its key", secret)
 
 
 async def test_a_node_whose_answer_was_lost_asks_again_with_a_used_up_enrolment(desk: Desk) -> None:
     secret = await desk.secret(Role.ENROL, uses=1)
-    await desk.tokens.use_enrolment(secret, "its key")
-    await desk.node("its key")
+    node = await desk.node("its key", secret)
     assert await refused(desk.tokens, secret)
     assert (await desk.tokens.authenticate(secret, is_joining=True)).role is Role.ENROL
     assert await refused(desk.tokens, secret), "it passes at the gate only, and is not remembered"
-    await desk.tokens.use_enrolment(secret, "its key")
-    for join_key in ("another key", "\x00", "\ud800"):
-        with pytest.raises(NotAllowed):
-            await desk.tokens.use_enrolment(secret, join_key)
+    assert await desk.node("its key", secret) == node
+    with pytest.raises(NotAllowed):
+        await desk.node("another key", secret)
 
 
 async def test_who_joins_passes_only_with_an_enrolment_that_is_in_force(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from crawlfleet.errors import OverLimit
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import TaskId
-from crawlfleet.ports.store import Accepted
+from crawlfleet.ports.task_store import Accepted
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.tasks import TaskBody

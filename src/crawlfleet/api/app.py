@@ -7,12 +7,14 @@ from types import ModuleType
 
 from fastapi import Depends, FastAPI
 from fastapi.telemetry import TelemetryConfig
+from starlette.types import Receive, Scope, Send
 
 from crawlfleet import __version__
-from crawlfleet.api import openapi, problems
+from crawlfleet.api import docs_page, openapi, problems
 from crawlfleet.api.auth import Gate
 from crawlfleet.api.fields import known_query_only
 from crawlfleet.api.guard import Guard
+from crawlfleet.api.plain import PlainRoutes
 from crawlfleet.api.routes import (
     audit,
     bulk,
@@ -44,11 +46,21 @@ _NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": Fa
 """Looking for it would cost each request more than its route does."""
 
 
-def create_app(services: Services, settings: ApiSettings | None = None) -> FastAPI:
+class Api(FastAPI):
+    plain: PlainRoutes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (route := self.plain.find(scope)) is not None:
+            await self.plain.serve(route, scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     settings = settings or ApiSettings()
-    app = FastAPI(
+    app = Api(
         title="crawlfleet", version=__version__, description=openapi.ABOUT, redirect_slashes=False, redoc_url=None,
-        docs_url="/docs" if settings.has_docs else None, openapi_url="/openapi.json" if settings.has_docs else None,
+        docs_url=None, openapi_url="/openapi.json" if settings.has_docs else None,
         generate_unique_id_function=openapi.operation_id, telemetry=_NO_TELEMETRY,
         dependencies=[Depends(known_query_only)],
     )  # fmt: skip
@@ -57,14 +69,16 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> FastA
     app.state.stopping = asyncio.Event()
     """Set when the master stops: whoever waits for nothing in particular goes home."""
     plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
+    limits = {path: most for module in ROUTES for path, most in getattr(module, "body_limits", {}).items()}
+    app.plain = PlainRoutes(app, plain, gate, settings.body_limit_bytes, limits)
+    # Also among the others: for the document, and to tell a method they do not have from a path nobody has.
     app.router.routes.extend(plain)
     for module in ROUTES:
         if (router := getattr(module, "router", None)) is not None:
             app.include_router(router)
     problems.install(app)
-    app.add_middleware(
-        Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes, plain=plain,
-        body_limits={path: most for module in ROUTES for path, most in getattr(module, "body_limits", {}).items()},
-    )  # fmt: skip
+    app.add_middleware(Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes)
     openapi.install(app, ROUTES)
+    if settings.has_docs:
+        docs_page.install(app)
     return app

@@ -36,9 +36,6 @@ _TARGET_CHARS = 200
 
 JOIN_PATH = "/api/v1/nodes:register"
 
-PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
-"""Each may do what those before it may."""
-
 
 class NotFromHere(NotAllowed):
     code = "address_not_allowed"
@@ -187,10 +184,7 @@ async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
 
 def require(principal: Principal, *roles: Role) -> None:
     """Raises NotAllowed unless the principal has one of the roles, or one of people's above it."""
-    if principal.role in roles:
-        return
-    lowest = min((role for role in roles if role in PEOPLE), default=None)
-    if lowest is not None and principal.role in PEOPLE and principal.role > lowest:
+    if principal.role in roles or any(principal.is_at_least(role) for role in roles):
         return
     wanted = " or ".join(role.word for role in roles)
     raise RoleTooLow(f"this needs a token of role {wanted}, and yours has role {principal.role.word}")

@@ -15,7 +15,7 @@ import structlog
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import ENDS, Signals
-from crawlfleet.ports.store import TaskStore
+from crawlfleet.ports.task_store import TaskStore
 
 POLL_S = 1.0
 PAUSE_S = 0.005
@@ -57,11 +57,13 @@ class Ends:
             _wake(waiter)
 
     async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._waiters and not self._is_closed:
+                looked_at = loop.time()
                 await self._look()
-                await asyncio.sleep(PAUSE_S)
                 await self._signals.wait(ENDS, POLL_S)
+                await asyncio.sleep(looked_at + PAUSE_S - loop.time())
         finally:
             self._watcher = None
 

@@ -15,7 +15,7 @@ from crawlfleet.api.problems import shown
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
-from crawlfleet.ports.store import NodeStore
+from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.wire.tasks import unstorable
 
 PAGE_MOST = 1_000

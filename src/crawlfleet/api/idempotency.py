@@ -12,7 +12,7 @@ from crawlfleet.api.fields import Body, Text
 from crawlfleet.model import limits
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import Principal
-from crawlfleet.ports.store import Claim
+from crawlfleet.ports.claims import Claim
 
 IdempotencyKey = Annotated[
     Text | None,

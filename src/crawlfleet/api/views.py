@@ -13,7 +13,7 @@ from crawlfleet.model.ids import TaskId, execution_text, node_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.ports.store import Accepted, Applied
+from crawlfleet.ports.task_store import Accepted, Applied
 from crawlfleet.scheduling.explain import Why
 from crawlfleet.wire.tasks import RetryBody, SpecBody
 
@@ -103,6 +103,9 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """Only where one task is shown."""
     error: ErrorView | msgspec.UnsetType | None = msgspec.UNSET
     """Of the last execution that failed; only where one task is shown."""
+    progress: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """How far it is while it runs, in its executor's own figures; null before it told any. Only where one task is
+    shown."""
 
 
 class TaskPageView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -156,6 +159,8 @@ class ExecutionView(msgspec.Struct, frozen=True):
     session: int
     result: msgspec.Raw
     error: ErrorView | None
+    progress: msgspec.Raw
+    """Of one that runs: its executor's own figures; null before it told any."""
 
 
 class ExecutionsView(msgspec.Struct, frozen=True):
@@ -201,7 +206,9 @@ class BulkView(msgspec.Struct, frozen=True):
     """More than one call does: ask again with it as `cursor`."""
 
 
-def task_view(record: TaskRecord, executions: Sequence[ExecutionRecord] | None = None) -> TaskView:
+def task_view(
+    record: TaskRecord, executions: Sequence[ExecutionRecord] | None = None, progress: bytes | None = None
+) -> TaskView:
     """With the executions, the result or the error too."""
     spec = _USUAL if record.spec is None else _spec(record.spec)
     times = (record.created_at, record.assigned_at, record.started_at, record.ended_at)
@@ -222,6 +229,7 @@ def task_view(record: TaskRecord, executions: Sequence[ExecutionRecord] | None =
         recall=None if record.recall is Recall.NONE else record.recall.word, reason=record.reason,
         result=msgspec.UNSET if executions is None else _result(record, executions),
         error=msgspec.UNSET if executions is None else _last_error(record, executions),
+        progress=msgspec.UNSET if executions is None else _raw(progress),
     )  # fmt: skip
 
 
@@ -247,12 +255,12 @@ def _last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> Er
     return error_view(failures[-1]) if failures else None
 
 
-def execution_view(one: ExecutionRecord, live_status: TaskStatus) -> ExecutionView:
+def execution_view(one: ExecutionRecord, live_status: TaskStatus, progress: bytes | None = None) -> ExecutionView:
     status = live_status.word if one.status is None else one.status.word
     return ExecutionView(
         execution_text(one.id), task_text(one.task), node_text(one.node), status, _text(one.started_at),
         _text(one.ended_at), _raw(one.metrics), to_text(one.assigned_at), one.round, one.retry, one.session,
-        _raw(one.result), error_view(one.failure),
+        _raw(one.result), error_view(one.failure), _raw(progress),
     )  # fmt: skip
 
 

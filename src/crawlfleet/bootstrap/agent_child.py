@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from crawlfleet.bootstrap.family import die_with_parent
 from crawlfleet.bootstrap.worker import WorkerOptions, run_worker
+from crawlfleet.execution.executors.kernel import end_with_parent
 from crawlfleet.observe.logs import configure_logs
 
 
@@ -32,7 +32,7 @@ def _decode(kind: type, value: object) -> object:
 
 def main() -> int:
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildOrder, dec_hook=_decode)
-    die_with_parent(order.parent)
+    end_with_parent(order.parent)
     # Ctrl-C in a terminal reaches the whole group: the parent decides when its agents leave.
     os.setsid()
     configure_logs(order.log_level, order.log_format)

@@ -104,10 +104,10 @@ class Master:
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
         self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
-        self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids)
+        self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids, configure=self.configure)
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
-        self.why = Why(store=store, clock=clock)
+        self.why = Why(store=store, clock=clock, configure=self.configure)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
         self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure)
         self.open_session = OpenSession(

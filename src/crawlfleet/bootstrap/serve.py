@@ -19,7 +19,6 @@ from crawlfleet.api.app import create_app
 from crawlfleet.api.settings import ApiSettings
 from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.bootstrap.master import Master, Terms
-from crawlfleet.bootstrap.private_files import write_private
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.heartbeat import SimpleClients
@@ -34,6 +33,7 @@ from crawlfleet.observe.logs import configure_logs
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.settings.master import MasterSettings
+from crawlfleet.settings.private_files import write_private
 from crawlfleet.store.store import SqlStore
 
 log = structlog.get_logger()
@@ -68,7 +68,7 @@ class MasterProcess:
             raise ConfigError(f"data_dir: {data_dir} cannot be made: {exc.strerror}") from exc
         listener = listen(settings.host, settings.port)
         try:
-            store = await open_store(settings.store)
+            store = await open_store(settings.store, is_only_master=is_memory(settings.broker))
         except BaseException:
             listener.close()
             raise
@@ -187,11 +187,14 @@ async def _run_master(settings: MasterSettings) -> int:
     return 0
 
 
+_CLUSTER_DEFAULTS = ("strategy", "task_timeout_s", "max_retries", "allow_hosts")
+
+
 def master_terms(settings: MasterSettings) -> Terms:
     return Terms(
         waiting=WaitingLimit(settings.max_waiting, settings.max_waiting_per_project),
         retention=Retention(_days(settings.retain_tasks_days), _days(settings.retain_events_days)),
-        clusters={name: getattr(settings, name) for name in ("strategy", "task_timeout_s", "max_retries")},
+        clusters={name: getattr(settings, name) for name in _CLUSTER_DEFAULTS},
         simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
     )
 
@@ -242,8 +245,13 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigError(f"host, port: cannot listen on {host}:{port}: {exc}") from exc
 
 
+def is_memory(address: str) -> bool:
+    """A broker that carries nothing to another process."""
+    return address == "memory:"
+
+
 def open_broker(address: str) -> Broker:
-    if address in ("memory:", "memory"):
+    if is_memory(address):
         return MemoryBroker()
     raise ConfigError(f"broker: {address!r} is not known; this version has memory:")
 

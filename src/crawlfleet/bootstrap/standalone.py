@@ -120,8 +120,7 @@ def agents_of(
     orders = [
         ChildOrder(os.getpid(), settings.log_level, settings.log_format, WorkerOptions(
             masters=[process.url], name=f"local-{number}", slots=slots, executors=list(executors),
-            data_dir=_node_folder(settings.data_dir, number), allow_hosts=list(settings.allow_hosts),
-            drain_s=DRAIN_S,
+            data_dir=_node_folder(settings.data_dir, number), drain_s=DRAIN_S,
         ))
         for number in range(1, nodes + 1)
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 from crawlfleet.errors import ConfigError
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.postgres.engine import PostgresEngine
+from crawlfleet.store.postgres.lock import DatabaseLock
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.store.sqlite.lock import FileLock
@@ -32,15 +33,26 @@ class OpenedStore(SqlStore):
             self._release()
 
 
-async def open_store(address: str) -> SqlStore:
+async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
     """`sqlite:///path/to/file` or `postgresql://...`. Raises ConfigError for another, StoreUnavailable for one that is
-    away."""
+    away. `is_only_master`: refused while another one that needs the same has it open; of SQLite that always holds."""
     if address.startswith(_SQLITE):
         return await _open_sqlite(Path(address.removeprefix(_SQLITE)))
     if address.startswith(_POSTGRES):
-        await migrate_postgres(address)
-        return SqlStore(await PostgresEngine.connect(address))
+        return await _open_postgres(address, is_only_master)
     raise ConfigError(f"store: {address!r} is neither sqlite:///FILE nor postgresql://...")
+
+
+async def _open_postgres(address: str, is_only_master: bool) -> SqlStore:
+    lock = DatabaseLock(address)
+    if is_only_master:
+        await lock.take()
+    try:
+        await migrate_postgres(address)
+        return OpenedStore(await PostgresEngine.connect(address), lock.release)
+    except BaseException:
+        lock.release()
+        raise
 
 
 async def _open_sqlite(path: Path) -> SqlStore:

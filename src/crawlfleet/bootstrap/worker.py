@@ -37,6 +37,7 @@ log = structlog.get_logger()
 EXIT_CONFIG = 2
 EXIT_REMOVED = 3
 HURRY_S = 2.0
+_OF_EACH_EXECUTION = frozenset({AgentEvent.EXECUTION_STARTED, AgentEvent.EXECUTION_ENDED})
 FAILURES_EVERY_S = 5.0
 PREFETCH_MOST = 256
 """Work that races with the end of other work waits here for a moment instead of going back."""
@@ -139,7 +140,7 @@ class _Worker:
         transports = [HttpTransport(url, identity.node, identity.secret, session) for url in self._masters]
         self._agent = Agent(
             settings, transports, executor, clock=self._clock, rng=self._rng, measure=self._measure,
-            on_event=self._tell, allow_hosts=executor.allow_hosts,
+            on_event=self._tell, allow_hosts=executor.allow_hosts, progress=executor.progress,
         )  # fmt: skip
         if self._is_leaving:
             self._agent.request_leave(0.0)
@@ -183,6 +184,8 @@ class _Worker:
 
     def _tell(self, name: str, data: dict[str, object]) -> None:
         self._measure.hear(name, data)
+        if name in _OF_EACH_EXECUTION:
+            return
         match name:
             case AgentEvent.SESSION_OPENED:
                 log.info("session_opened", session=data["session"], lease_s=data["lease_s"])

@@ -103,7 +103,4 @@ def set_values(
     want = {name: value for name, value in {**have.values, **changes}.items() if name not in (unset or [])}
     # Somebody else's change between the look and ours is not undone: the master refuses it by the version.
     done = call.client.put_config(want, cluster, expected_version=have.version)
-    if call.out.is_json:
-        call.out.json(done)
-    else:
-        call.out.text(f"cluster {done.cluster}: version {done.version}")
+    call.out.answer(done, f"cluster {done.cluster}: version {done.version}")

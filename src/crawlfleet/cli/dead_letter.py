@@ -26,28 +26,23 @@ def list_letters(
 ) -> None:
     """List dead letters, newest first."""
     letters = list(call.client.dead_letters(cause=cause, project_id=project, limit=limit))
-    if call.out.is_json:
-        call.out.json({"dead_letters": letters})
-        return
-    call.out.table(
+    call.out.listing(
+        "dead_letters", letters,
         ("TASK", "TYPE", "PROJECT", "SINCE", "CAUSE"),
-        [(one.task_id, one.task_type, one.project_id, one.buried_at, one.cause) for one in letters],
+        lambda one: (one.task_id, one.task_type, one.project_id, one.buried_at, one.cause),
         empty="no dead letters",
-    )
+    )  # fmt: skip
 
 
 @api_command(app, "groups", "crawlfleet dead-letter groups")
 def groups(call: Call, project: ProjectOption = None) -> None:
     """Group dead letters by cause, the most frequent first."""
-    found = call.client.dead_letter_groups(project_id=project)
-    if call.out.is_json:
-        call.out.json({"groups": found})
-        return
-    call.out.table(
+    call.out.listing(
+        "groups", call.client.dead_letter_groups(project_id=project),
         ("COUNT", "NEWEST", "EXAMPLE", "CAUSE"),
-        [(one.count, one.newest_at, one.example, one.cause) for one in found],
+        lambda one: (one.count, one.newest_at, one.example, one.cause),
         empty="no dead letters",
-    )
+    )  # fmt: skip
 
 
 @api_command(app, "show", "crawlfleet dead-letter show task-0123456789abcdef")

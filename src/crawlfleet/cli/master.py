@@ -44,7 +44,8 @@ def master(
 ) -> None:
     """Start a master: the API, the queue and the scheduling, without agents of its own.
 
-    When it creates the installation it writes DATA_DIR/admin.token. A second master needs only the same store.
+    When it creates the installation it writes DATA_DIR/admin.token. A second master needs only the same store,
+    and a broker that both share.
     """
     from crawlfleet.settings.master import MasterSettings
 

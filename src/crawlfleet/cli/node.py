@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from crawlfleet.cli.command import Call, api_command
+from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
 from crawlfleet.cli.output import plain
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import NodeView
 
 app = typer.Typer(no_args_is_help=True)
+T = TypeVar("T")
+_NAMED_MOST = 10
 
-NodeId = Annotated[str, typer.Argument(help="A node's id or device id.", show_default=False)]
+NodeId = Annotated[str, typer.Argument(help="A node's id, device id or name.", show_default=False)]
 
 
 @api_command(app, "list", "crawlfleet node list", "crawlfleet node list --cluster default --status online --json")
@@ -25,16 +29,11 @@ def list_nodes(
 ) -> None:
     """List the nodes."""
     nodes = call.client.nodes(cluster=cluster, status=status)
-    if call.out.is_json:
-        call.out.json({"nodes": nodes})
-        return
-    call.out.table(
+    call.out.listing(
+        "nodes", nodes,
         ("NODE", "NAME", "DEVICE", "STATUS", "HEALTH", "RUNNING", "SLOTS", "REGION", "CLUSTER", "LAST SEEN"),
-        [
-            (node.id, node.name, node.device_id, node.status, node.health, node.running, node.slots, node.region,
-             node.cluster, node.last_seen_at)
-            for node in nodes
-        ],
+        lambda node: (node.id, node.name, node.device_id, node.status, node.health, node.running, node.slots,
+                      node.region, node.cluster, node.last_seen_at),
         empty="no nodes have joined yet: crawlfleet token create --role enrol, then crawlfleet worker",
     )  # fmt: skip
 
@@ -42,7 +41,11 @@ def list_nodes(
 @api_command(app, "show", "crawlfleet node show worker-001", "crawlfleet node show node-0123456789abcdef --json")
 def show(call: Call, node_id: NodeId) -> None:
     """Show everything about a node: what it said of itself, what it measures, how it is."""
-    _print(call, call.client.node(node_id))
+    node = _of_node(call, node_id, call.client.node)
+    if call.out.is_json:
+        call.out.json(node)
+    else:
+        call.out.record(plain(node))
 
 
 @api_command(app, "drain", "crawlfleet node drain worker-001", "crawlfleet node drain worker-001 --within 600")
@@ -52,13 +55,13 @@ def drain(
     within: Annotated[float, typer.Option("--within", help="Seconds after which running work is handed back.")] = 300,
 ) -> None:
     """Give a node no new work; what it runs may end. It stays so until crawlfleet node ready."""
-    _tell(call, call.client.drain(node_id, within_s=within))
+    _tell(call, _of_node(call, node_id, lambda known: call.client.drain(known, within_s=within)))
 
 
 @api_command(app, "ready", "crawlfleet node ready worker-001")
 def ready(call: Call, node_id: NodeId) -> None:
     """Give a node work again."""
-    _tell(call, call.client.ready(node_id))
+    _tell(call, _of_node(call, node_id, call.client.ready))
 
 
 @api_command(app, "slots", "crawlfleet node slots worker-001 8", "crawlfleet node slots worker-001")
@@ -68,28 +71,45 @@ def slots(
     count: Annotated[int | None, typer.Argument(help="Tasks at a time; the node's own number if left out.")] = None,
 ) -> None:
     """Set how many tasks a node runs at a time."""
-    _tell(call, call.client.set_slots(node_id, count))
+    _tell(call, _of_node(call, node_id, lambda known: call.client.set_slots(known, count)))
 
 
 @api_command(app, "remove", "crawlfleet node remove worker-001")
 def remove(call: Call, node_id: NodeId) -> None:
     """Remove a node: its secret is revoked at once, its work goes to others, its history stays."""
-    call.client.remove_node(node_id)
-    if call.out.is_json:
-        call.out.json({"removed": node_id})
-    else:
-        call.out.text(f"{node_id}: removed")
+
+    def removed(known: str) -> str:
+        call.client.remove_node(known)
+        return known
+
+    gone = _of_node(call, node_id, removed)
+    call.out.answer({"removed": gone}, f"{gone}: removed")
 
 
 def _tell(call: Call, node: NodeView) -> None:
-    if call.out.is_json:
-        call.out.json(node)
-    else:
-        call.out.text(f"{node.id} ({node.name}): {node.status}, {node.running} running, {node.slots} slots")
+    call.out.answer(node, f"{node.id} ({node.name}): {node.status}, {node.running} running, {node.slots} slots")
 
 
-def _print(call: Call, node: NodeView) -> None:
-    if call.out.is_json:
-        call.out.json(node)
-    else:
-        call.out.record(plain(node))
+def _of_node(call: Call, said: str, act: Callable[[str], T]) -> T:
+    """What `act` answers for a node. The master knows it by id or device id; else the one of this name is meant."""
+    from crawlfleet.client import ApiError
+
+    try:
+        return act(said)
+    except ApiError as exc:
+        if exc.status != 404:
+            raise
+    return act(_id_by_name(call, said))
+
+
+def _id_by_name(call: Call, name: str) -> str:
+    found = [node.id for node in call.client.nodes() if node.name == name]
+    if not found:
+        hint = "crawlfleet node list shows them all"
+        raise Complaint(f"no node has the id, device id or name {name!r}", ExitCode.NOT_FOUND, hint)
+    if len(found) > 1:
+        usage_error(
+            f"{len(found)} nodes have the name {name!r}: {', '.join(found[:_NAMED_MOST])}",
+            "say which by its id; crawlfleet node list shows them all",
+        )
+    return found[0]

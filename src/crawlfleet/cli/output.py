@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from crawlfleet.cli.exits import talk
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+T = TypeVar("T")
 
 _PIPE_WIDTH = 240
 """Nothing is cut for a reader that is not a terminal."""
@@ -44,6 +46,23 @@ class Output:
 
     def note(self, text: str) -> None:
         talk(text)
+
+    def answer(self, whole: object, text: str) -> None:
+        """All of it for a program, a line of it for a person."""
+        if self.is_json:
+            self.json(whole)
+        else:
+            self.text(text)
+
+    def listing(
+        self, name: str, things: Sequence[T], columns: Sequence[str], row: Callable[[T], Sequence[object]],
+        *, empty: str = "nothing",
+    ) -> None:  # fmt: skip
+        """All of them under a name for a program, a table of them for a person."""
+        if self.is_json:
+            self.json({name: things})
+        else:
+            self.table(columns, map(row, things), empty=empty)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing") -> None:
         from rich.table import Table

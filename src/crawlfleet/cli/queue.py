@@ -19,14 +19,11 @@ QueueName = Annotated[str, typer.Argument(help="The queue's name.")]
 @api_command(app, "list", "crawlfleet queue list")
 def list_queues(call: Call) -> None:
     """List the queues that have pending tasks or are paused."""
-    queues = call.client.queues()
-    if call.out.is_json:
-        call.out.json({"queues": queues})
-        return
-    call.out.table(
+    call.out.listing(
+        "queues", call.client.queues(),
         ("QUEUE", "STATE", "PENDING TASKS"),
-        [(queue.name, "paused" if queue.is_paused else "open", queue.has_pending) for queue in queues],
-    )
+        lambda queue: (queue.name, "paused" if queue.is_paused else "open", queue.has_pending),
+    )  # fmt: skip
 
 
 @api_command(app, "pause", "crawlfleet queue pause default")
@@ -42,8 +39,5 @@ def resume(call: Call, name: QueueName) -> None:
 
 
 def _tell(call: Call, state: QueueState) -> None:
-    if call.out.is_json:
-        call.out.json(state)
-    else:
-        already = "" if state.has_changed else " already"
-        call.out.text(f"{state.name}:{already} {'paused' if state.is_paused else 'open'}")
+    already = "" if state.has_changed else " already"
+    call.out.answer(state, f"{state.name}:{already} {'paused' if state.is_paused else 'open'}")

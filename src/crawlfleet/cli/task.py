@@ -65,18 +65,11 @@ def submit(
     parameters = values.json_object(params, "--params")
     task = call.client.submit(task_type, parameters, idempotency_key=key, **fields)
     if not wait:
-        _print_id(call, task, task.id)
+        call.out.answer(task, task.id)
         return
     call.out.note(task.id)
     (ended,) = watch_tasks(call, [task.id], timeout)
     _print_end(call, ended)
-
-
-def _print_id(call: Call, whole: object, task_id: str) -> None:
-    if call.out.is_json:
-        call.out.json(whole)
-    else:
-        call.out.text(task_id)
 
 
 def _print_end(call: Call, task: TaskView) -> None:
@@ -180,16 +173,11 @@ def list_tasks(
             status=status, project_id=project, type=task_type, queue=queue, node=node, q=search, limit=limit
         )
     )
-    if call.out.is_json:
-        call.out.json({"tasks": found})
-        return
-    call.out.table(
+    call.out.listing(
+        "tasks", found,
         ("TASK", "STATUS", "TYPE", "PROJECT", "PRIORITY", "NODE", "CREATED", "NAME"),
-        [
-            (one.id, one.status, one.task_type, one.project_id, one.priority, one.assigned_node, one.created_at,
-             one.name)
-            for one in found
-        ],
+        lambda one: (one.id, one.status, one.task_type, one.project_id, one.priority, one.assigned_node,
+                     one.created_at, one.name),
         empty="no tasks",
     )  # fmt: skip
 
@@ -220,7 +208,4 @@ def show(call: Call, task_id: TaskId) -> None:
 def why(call: Call, task_id: TaskId) -> None:
     """Say why a task is where it is: what it waits for, which filter removed how many nodes."""
     said = call.client.why(task_id)
-    if call.out.is_json:
-        call.out.json({"sentence": said.sentence, **said.data})
-    else:
-        call.out.text(said.sentence)
+    call.out.answer({"sentence": said.sentence, **said.data}, said.sentence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -28,44 +28,55 @@ if TYPE_CHECKING:
 app = task.app
 
 
-@api_command(
-    app,
+class Chosen(NamedTuple):
+    """Which tasks a command changes: those named, or those a filter finds; never both."""
+
+    ids: list[str]
+    where: dict[str, Any]
+
+
+def for_chosen(name: str, *examples: str) -> Callable[[Callable[[Call, Chosen], None]], None]:
+    """A command for tasks by id or by filter: the function is spared the options of both."""
+
+    def declare(function: Callable[[Call, Chosen], None]) -> None:
+        def run(
+            call: Call,
+            task_ids: SomeTaskIds = None,
+            status: StatusOption = None,
+            project: ProjectOption = None,
+            task_type: TypeOption = None,
+            node: NodeOption = None,
+            search: SearchOption = None,
+        ) -> None:
+            where = _filter(status, project, task_type, node, search)
+            if bool(task_ids) == bool(where):
+                usage_error("name either tasks or a filter", "crawlfleet task list shows what a filter finds")
+            function(call, Chosen(task_ids or [], where))
+
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        api_command(app, name, *examples)(run)
+
+    return declare
+
+
+@for_chosen(
     "cancel",
     "crawlfleet task cancel task-0123456789abcdef",
     "crawlfleet task cancel --project shop --status pending",
 )
-def cancel(
-    call: Call,
-    task_ids: SomeTaskIds = None,
-    status: StatusOption = None,
-    project: ProjectOption = None,
-    task_type: TypeOption = None,
-    node: NodeOption = None,
-    search: SearchOption = None,
-) -> None:
+def cancel(call: Call, chosen: Chosen) -> None:
     """Cancel tasks, by id or by filter. One that runs is final when its node has stopped it."""
-    where = _filter(status, project, task_type, node, search)
-    _change(call, task_ids, where, call.client.cancel, call.client.cancel_many, "cancelled")
+    _change(call, chosen, call.client.cancel, call.client.cancel_many, "cancelled")
 
 
-@api_command(
-    app,
+@for_chosen(
     "retry",
     "crawlfleet task retry task-0123456789abcdef",
     "crawlfleet task retry --project shop --status failed",
 )
-def retry(
-    call: Call,
-    task_ids: SomeTaskIds = None,
-    status: StatusOption = None,
-    project: ProjectOption = None,
-    task_type: TypeOption = None,
-    node: NodeOption = None,
-    search: SearchOption = None,
-) -> None:
+def retry(call: Call, chosen: Chosen) -> None:
     """Give tasks that have ended another round, by id or by filter."""
-    where = _filter(status, project, task_type, node, search)
-    _change(call, task_ids, where, call.client.retry, call.client.retry_many, "open again")
+    _change(call, chosen, call.client.retry, call.client.retry_many, "open again")
 
 
 @api_command(app, "prioritize", "crawlfleet task prioritize task-0123456789abcdef high")
@@ -76,7 +87,7 @@ def prioritize(
 ) -> None:
     """Change the priority of a task that has not ended."""
     changed = call.client.prioritize(task_id, values.priority(priority))
-    _told(call, changed, f"{changed.id}: priority {changed.priority}")
+    call.out.answer(changed, f"{changed.id}: priority {changed.priority}")
 
 
 @api_command(app, "assign", "crawlfleet task assign task-0123456789abcdef worker-001")
@@ -85,7 +96,7 @@ def assign(
 ) -> None:  # fmt: skip
     """Give a pending task to a node of your choice."""
     changed = call.client.assign(task_id, node)
-    _told(call, changed, f"{changed.id}: {changed.status} to {changed.assigned_node}")
+    call.out.answer(changed, f"{changed.id}: {changed.status} to {changed.assigned_node}")
 
 
 @api_command(
@@ -145,10 +156,9 @@ def results(
 def types(call: Call) -> None:
     """List the task types that are known, and how many nodes run each."""
     found = call.client.task_types()
-    if call.out.is_json:
-        call.out.json({"task_types": found})
-        return
-    call.out.table(("TYPE", "VERSION", "NODES"), [(one.name, one.version, one.nodes or 0) for one in found])
+    call.out.listing(
+        "task_types", found, ("TYPE", "VERSION", "NODES"), lambda one: (one.name, one.version, one.nodes or 0)
+    )
 
 
 def _filter(
@@ -161,22 +171,13 @@ def _filter(
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _change(
-    call: Call,
-    ids: list[str] | None,
-    where: dict[str, Any],
-    one: Callable[[str], Any],
-    many: Callable[..., BulkView],
-    done: str,
-) -> None:
-    if bool(ids) == bool(where):
-        usage_error("name either tasks or a filter", "crawlfleet task list shows what a filter finds")
-    if ids and len(ids) == 1:
-        changed = one(ids[0])
+def _change(call: Call, chosen: Chosen, one: Callable[[str], Any], many: Callable[..., BulkView], done: str) -> None:
+    if len(chosen.ids) == 1:
+        changed = one(chosen.ids[0])
         is_asked = " (its node was asked to stop it)" if changed.is_requested else ""
-        _told(call, changed, f"{changed.id}: {changed.status}{is_asked}")
+        call.out.answer(changed, f"{changed.id}: {changed.status}{is_asked}")
         return
-    answers = [many(ids=ids)] if ids else list(_rounds(many, where))
+    answers = [many(ids=chosen.ids)] if chosen.ids else list(_rounds(many, chosen.where))
     changed_count, refused = sum(one.changed for one in answers), sum(one.refused for one in answers)
     if call.out.is_json:
         call.out.json({"changed": changed_count, "refused": refused, "refusals": answers[0].refusals})
@@ -197,10 +198,3 @@ def _rounds(many: Callable[..., BulkView], where: dict[str, Any]) -> Any:
         cursor = answer.next_cursor
         if cursor is None:
             return
-
-
-def _told(call: Call, whole: object, text: str) -> None:
-    if call.out.is_json:
-        call.out.json(whole)
-    else:
-        call.out.text(text)

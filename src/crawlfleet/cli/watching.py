@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from crawlfleet.client.models import TaskView
 
 
+FIGURES_CHARS = 100
+
+
 def watch_tasks(
     call: Call, ids: Sequence[str], timeout: float | None, *, with_results: bool = True
 ) -> Sequence[TaskView]:
@@ -24,11 +27,26 @@ def watch_tasks(
         def told(done: int, _: int) -> None:
             bar.update(line, completed=done)
 
+        def looked(task: TaskView) -> None:
+            bar.update(line, note=figures(task.progress))
+
+        # Of several there is no room for what each one tells.
+        on_look = looked if len(set(ids)) == 1 and not bar.disable else None
         try:
-            return call.client.wait(ids, timeout, told, with_results=with_results)
+            return call.client.wait(ids, timeout, told, with_results=with_results, on_look=on_look)
         except WaitTimeout as exc:
             hint = f"crawlfleet task why {exc.open_ids[0]}" if exc.open_ids else None
             raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
+
+
+def figures(progress: object) -> str:
+    """`pages 12, queued 30`: as the executor told them, fit for a bar, which reads brackets as markup."""
+    from rich.markup import escape
+
+    if not isinstance(progress, dict):
+        return ""
+    told = ", ".join(f"{name} {value}" for name, value in progress.items() if isinstance(value, int | float | str))
+    return escape(told[:FIGURES_CHARS])
 
 
 def failed_message(task: TaskView) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from crawlfleet.client.models import AcceptedView, RefusedView
+from crawlfleet.client.models import AcceptedView, RefusedView, TaskView
 
 FINAL_STATUSES = frozenset({"completed", "failed", "timeout", "cancelled"})
 
@@ -15,6 +15,8 @@ BatchMode = Literal["atomic", "each"]
 BatchItem = AcceptedView | RefusedView
 OnProgress = Callable[[int, int], None]
 """Called with how many are done, and of how many."""
+OnLook = Callable[[TaskView], None]
+"""Called with a task each time it is looked at."""
 Status = str | None
 """A status, or several with commas between them."""
 Role = Literal["viewer", "operator", "admin", "enrol"]

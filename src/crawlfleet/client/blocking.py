@@ -4,7 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from crawlfleet.client.answers import BatchItem, BatchMode, Fields, LogLevel, LogLine, OnProgress, Role, Status, Why
+from crawlfleet.client.answers import (
+    BatchItem,
+    BatchMode,
+    Fields,
+    LogLevel,
+    LogLine,
+    OnLook,
+    OnProgress,
+    Role,
+    Status,
+    Why,
+)
 from crawlfleet.client.background import Background
 from crawlfleet.client.models import (
     AcceptedView,
@@ -127,10 +138,12 @@ class Client(Background):
         on_progress: OnProgress | None = None,
         *,
         with_results: bool = True,
+        on_look: OnLook | None = None,
     ) -> Sequence[TaskView]:
         """The tasks, in the order given, once all are final. `with_results=False` spares a call per task where only
-        their statuses matter. Raises WaitTimeout; the tasks themselves go on."""
-        return self._done(self._client.wait(ids, timeout, on_progress, with_results=with_results))
+        their statuses matter. `on_look` is called every second with each of a few tasks as it is. Raises WaitTimeout;
+        the tasks themselves go on."""
+        return self._done(self._client.wait(ids, timeout, on_progress, with_results=with_results, on_look=on_look))
 
     def cancel(self, task_id: str) -> ChangedView:
         return self._done(self._client.cancel(task_id))

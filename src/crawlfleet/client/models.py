@@ -99,6 +99,7 @@ class ExecutionView(Struct, frozen=True, kw_only=True):
     session: int
     result: Any
     error: ErrorView | None
+    progress: Any
 
 
 class ExecutionsView(Struct, frozen=True, kw_only=True):
@@ -325,6 +326,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     reason: str | None
     result: ResultView | None = None
     error: ErrorView | None = None
+    progress: Any | None = None
 
 
 class TokenView(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 import msgspec
 
-from crawlfleet.client.answers import BatchItem, BatchMode, Fields, OnProgress, Status, Why
+from crawlfleet.client.answers import BatchItem, BatchMode, Fields, OnLook, OnProgress, Status, Why
 from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.models import (
     AcceptedView,
@@ -99,11 +99,12 @@ class TaskCalls(Calls):
 
     async def wait(
         self, ids: Iterable[str], timeout: float | None = None, on_progress: OnProgress | None = None,
-        *, with_results: bool = True,
+        *, with_results: bool = True, on_look: OnLook | None = None,
     ) -> Sequence[TaskView]:  # fmt: skip
         """The tasks, in the order given, once all are final. `with_results=False` spares a call per task where only
-        their statuses matter. Raises WaitTimeout; the tasks themselves go on."""
-        return await Waiting(self._transport, list(ids), on_progress).run(timeout, with_results=with_results)
+        their statuses matter. `on_look` is called every second with each of a few tasks as it is. Raises WaitTimeout;
+        the tasks themselves go on."""
+        return await Waiting(self._transport, list(ids), on_progress, on_look).run(timeout, with_results=with_results)
 
     async def cancel(self, task_id: str) -> ChangedView:
         return await self._transport.change(ChangedView, "POST", f"/tasks/{part(task_id)}:cancel")

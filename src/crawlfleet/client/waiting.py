@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any
 
-from crawlfleet.client.answers import FINAL_STATUSES, OnProgress
+from crawlfleet.client.answers import FINAL_STATUSES, OnLook, OnProgress
 from crawlfleet.client.calls import part
 from crawlfleet.client.errors import ApiError, Unreachable, WaitTimeout
 from crawlfleet.client.models import EventPage, TaskPageView, TaskView
@@ -23,6 +23,8 @@ LOOK_AGAIN_S = 10.0
 LONG_POLLS = 8
 """Up to here a connection each is kept waiting."""
 LONG_POLL_S = 30
+LOOK_S = 1
+"""Where somebody looks on."""
 _AGAIN_S = (0.2, 5.0)
 ONE_BY_ONE = 50
 """Up to here a task each is asked for; above, whole pages."""
@@ -32,13 +34,16 @@ _KINDS = tuple(f"task.{status}" for status in sorted(FINAL_STATUSES))
 
 
 class Waiting:
-    def __init__(self, transport: Transport, ids: Sequence[str], on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, transport: Transport, ids: Sequence[str], on_progress: OnProgress | None, on_look: OnLook | None = None
+    ) -> None:
         self._transport = transport
         self._ids = ids
         self._open = set(ids)
         self._total = len(self._open)
         self._found: dict[str, TaskView] = {}
         self._on_progress = on_progress
+        self._on_look = on_look
         self._news = asyncio.Event()
         self._gate = asyncio.Semaphore(_AT_A_TIME)
 
@@ -59,10 +64,14 @@ class Waiting:
     async def _poll_one(self, task: str) -> None:
         pause, is_answered = _AGAIN_S[0], False
         loop = asyncio.get_running_loop()
+        wait_s = LONG_POLL_S if self._on_look is None else LOOK_S
         while task in self._open:
             asked_at = loop.time()
             try:
-                self._note(await self._transport.get(TaskView, f"/tasks/{part(task)}", {"wait_s": LONG_POLL_S}))
+                found = await self._transport.get(TaskView, f"/tasks/{part(task)}", {"wait_s": wait_s})
+                if self._on_look is not None:
+                    self._on_look(found)
+                self._note(found)
                 is_answered = True
             except Unreachable:
                 # A master that is restarted does not end the wait; one that never was there does.

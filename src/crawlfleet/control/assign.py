@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.hints import tell
 from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
@@ -12,7 +13,9 @@ from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Assignment, NodeStore, ReadyTasks, TaskStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import Assignment, TaskStore
 from crawlfleet.scheduling.explain import phrase
 from crawlfleet.scheduling.filters import Ask, first_refusal
 
@@ -22,15 +25,18 @@ class _Tasks(TaskStore, ReadyTasks, NodeStore, Protocol):
 
 
 class AssignByHand:
-    def __init__(self, *, store: _Tasks, broker: Broker, clock: Clock, id_factory: IdFactory) -> None:
+    def __init__(
+        self, *, store: _Tasks, broker: Broker, clock: Clock, id_factory: IdFactory, configure: Configure
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
         self._ids = id_factory
+        self._configure = configure
 
     async def assign(self, task: TaskId, node: NodeId) -> Refusal | None:
         """None when it was assigned. Raises NotFound for a node or a task that is not there."""
-        states = {state.node.id: state for state in await node_states(self._store)}
+        states = {state.node.id: state for state in await node_states(self._store, self._configure)}
         if node not in states:
             raise NotFound(f"no node {node_text(node)}")
         row = (await self._store.live([task])).get(task)

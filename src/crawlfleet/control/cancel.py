@@ -8,7 +8,7 @@ from crawlfleet.control.hints import tell
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Applied, TaskStore
+from crawlfleet.ports.task_store import Applied, TaskStore
 from crawlfleet.scheduling import life
 
 

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.ports.store import NodeStore, ReadyTasks, TaskStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
 
 HEALTHY_SHARE = 0.9
 DEGRADED_SHARE = 0.5
@@ -77,9 +80,10 @@ def cluster_health(nodes: Iterable[Node]) -> Health:
     return Health.DEGRADED if share >= DEGRADED_SHARE else Health.UNHEALTHY
 
 
-async def cluster_reports(store: _Store, only: str | None = None) -> list[ClusterReport]:
+async def cluster_reports(store: _Store, configure: Configure, only: str | None = None) -> list[ClusterReport]:
     """By name; of one cluster when it is named. A cluster that only its nodes speak of is there too."""
-    nodes = [node for node in await store.nodes() if only in (None, node.description.cluster)]
+    await configure.refresh()
+    nodes = [configure.sized(node) for node in await store.nodes() if only in (None, node.description.cluster)]
     clusters = {cluster.name: cluster for cluster in await store.clusters() if only in (None, cluster.name)}
     for node in nodes:
         clusters.setdefault(node.description.cluster, Cluster(node.description.cluster))

@@ -15,7 +15,7 @@ from crawlfleet.control.finish import is_storable
 from crawlfleet.errors import Conflict, InvalidInput
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text, task_text
 from crawlfleet.ports.artifacts import CHUNK_BYTES, CHUNKS, ChunkKind, ChunkStore
-from crawlfleet.ports.store import TaskStore
+from crawlfleet.ports.task_store import TaskStore
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 

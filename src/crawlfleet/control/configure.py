@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from crawlfleet.control.shared import Shared
 from crawlfleet.control.tokens import name_of
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
-from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.hosts import crawl_host
+from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.principal import Principal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import ClusterConfig, ConfigStore
@@ -23,10 +24,8 @@ SYNC_INTERVAL_S_MAX = 3.0
 """A third of the usual lease: two lost syncs in a row must not cost it."""
 MAX_WAITING_DEFAULT = 5_000_000
 HOSTS_MOST = 1_000
-_FRESH_S = 1.0
 _CLUSTERS_KEPT = 10_000
 """Tasks may name clusters that nobody has: these must not fill the memory."""
-_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 
 
 class Setting(NamedTuple):
@@ -64,17 +63,11 @@ def _strategy(value: Any) -> str:
 def _hosts(value: Any) -> list[str]:
     if not isinstance(value, list | tuple) or len(value) > HOSTS_MOST:
         raise ValueError(f"a list of at most {HOSTS_MOST} hosts")
-    return sorted({_host(each) for each in value})
+    return sorted({crawl_host(each) if isinstance(each, str) else _not_text(each) for each in value})
 
 
-def _host(value: Any) -> str:
-    name = value.lower().rstrip(".") if isinstance(value, str) else ""
-    try:
-        return str(ipaddress.ip_address(name))
-    except ValueError:
-        if _HOST.fullmatch(name):
-            return name
-    raise ValueError("each a host name or an address, without scheme, port or path")
+def _not_text(value: Any) -> str:
+    raise ValueError(f"each a text, not {type(value).__name__}")
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -88,13 +81,22 @@ SETTINGS: Mapping[str, Setting] = {
 }
 
 
+TOLD = ("allow_hosts", "sync_interval_s")
+"""What nodes hear of."""
+
+
 class Configure:
+    fresh_s = 1.0
+    """How old what is known may be."""
+
     def __init__(self, *, store: ConfigStore, clock: Clock, defaults: Mapping[str, Any] | None = None) -> None:
         """`defaults` come from the master's own settings, under the same names and rules."""
         self._store = store
         self._clock = clock
         self._defaults = {name: setting.default for name, setting in SETTINGS.items()}
         self._defaults |= checked(DEFAULT_CLUSTER, defaults or {})
+        self.mark = _mark(self._defaults)
+        """Of the defaults that nodes hear of: after a restart they may be others, at the same version."""
         self._newest: dict[str, ClusterConfig] = {}
         self._effective: dict[str, ClusterConfig] = {}
         self._read_at: float | None = None
@@ -129,7 +131,7 @@ class Configure:
 
     async def refresh(self) -> None:
         """Asks the store when what is known is a second old; to be called before `known`, however often."""
-        if self._read_at is None or self._clock.monotonic() - self._read_at >= _FRESH_S:
+        if self._read_at is None or self._clock.monotonic() - self._read_at >= self.fresh_s:
             await self._look()
 
     def known(self, cluster: str) -> ClusterConfig:
@@ -148,6 +150,11 @@ class Configure:
             return wanted
         slots: int | None = self.known(cluster).values["slots"]
         return slots
+
+    def sized(self, node: Node) -> Node:
+        """The node with the slots in effect: for whoever counts them, as placement does."""
+        slots = self.slots(node.description.cluster, node.slots_wanted)
+        return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
 
     async def _read(self) -> None:
         at, puts = self._clock.monotonic(), self._puts
@@ -178,6 +185,13 @@ def checked(cluster: str, values: Mapping[str, Any]) -> dict[str, Any]:
         except ValueError as exc:
             raise InvalidInput(str(exc), field=name) from exc
     return kept
+
+
+def _mark(defaults: Mapping[str, Any]) -> int:
+    """0: those that nodes have of themselves."""
+    told = {name: defaults[name] for name in TOLD}
+    usual = all(value == SETTINGS[name].default for name, value in told.items())
+    return 0 if usual else zlib.crc32(repr(told).encode()) or 1
 
 
 def _storable(cluster: str) -> str:

@@ -10,7 +10,8 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Applied, Reads, TaskStore
+from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.task_store import Applied, TaskStore
 
 _PAGE = 1_000
 

@@ -8,7 +8,7 @@ from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore
+from crawlfleet.ports.node_store import NodeStore
 
 DRAIN_S = 300.0
 

@@ -14,7 +14,7 @@ import structlog
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.event import Event
 from crawlfleet.ports.broker import Broker
-from crawlfleet.ports.store import EventStore
+from crawlfleet.ports.event_store import EventStore
 
 LOOK_S = 0.1
 POLL_S = 1.0

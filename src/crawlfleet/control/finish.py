@@ -21,7 +21,7 @@ from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import TaskStore
+from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
 from crawlfleet.wire.sync import OutcomeBody
 from crawlfleet.wire.tasks import unstorable
@@ -29,6 +29,8 @@ from crawlfleet.wire.tasks import unstorable
 _GATHER_MOST = 4_000
 _LONGEST_MS = ms(limits.TIMEOUT_S_MAX)
 _TOO_LARGE = b'{"truncated":true}'
+_ENDS = {int(end): end for end in End}
+_ERRORS = {int(error): error for error in ErrorClass}
 
 Answer = TaskStatus | Refusal
 """What became of the task, or why the outcome was not taken."""
@@ -95,11 +97,10 @@ _STALE = Refusal(Code.STALE_EXECUTION, "not the live execution of the task")
 
 
 def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal:
-    try:
-        end = End(body.end)
-        error = ErrorClass(body.error) if body.error else None
-    except ValueError as exc:
-        return Refusal(Code.INVALID_INPUT, str(exc), "outcomes")
+    end = _ENDS.get(body.end)
+    error = _ERRORS.get(body.error)
+    if end is None or (error is None and body.error):
+        return Refusal(Code.INVALID_INPUT, f"no such end or class of error: {body.end}, {body.error}", "outcomes")
     failure = None
     if error is not None:
         message = body.message[: limits.MESSAGE_CHARS]
@@ -115,7 +116,7 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
 
 def is_storable(*numbers: int) -> bool:
     """Whether databases have room for these: one that has not must be refused before it fails a whole batch."""
-    return all(0 <= number < 1 << limits.INTEGER_BITS for number in numbers)
+    return min(numbers) >= 0 and max(numbers) < 1 << limits.INTEGER_BITS
 
 
 def started_before(now: Instant, ms_ago: int) -> Instant | None:

@@ -21,7 +21,8 @@ from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore, Renewal, Renewed, TaskStore
+from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
+from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
 
 INTERVAL_S = 30.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.ports.broker import ENDS, LEADER, Broker, node_topic
-from crawlfleet.ports.store import Applied
+from crawlfleet.ports.task_store import Applied
 
 
 async def tell(broker: Broker, applied: Applied) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.status import ClusterStatus
-from crawlfleet.ports.store import NodeStore, ReadyTasks, TaskStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.filters import NodeState
 
 
@@ -27,8 +30,9 @@ def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger) -> N
     )
 
 
-async def node_states(store: _Nodes) -> list[NodeState]:
-    nodes = await store.nodes()
+async def node_states(store: _Nodes, configure: Configure) -> list[NodeState]:
+    await configure.refresh()
+    nodes = [configure.sized(node) for node in await store.nodes()]
     clusters = {cluster.name: cluster for cluster in await store.clusters()}
     held = await store.held([node.id for node in nodes])
     rows = [row for tasks in held.values() for row in tasks]

@@ -15,7 +15,7 @@ from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore
+from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.scheduling import life
 from crawlfleet.wire.sync import PROTOCOL_VERSION, OpenDown, OpenUp
 

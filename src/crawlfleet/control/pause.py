@@ -13,7 +13,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import ReadyTasks
+from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.wire.tasks import unstorable
 
 

@@ -17,8 +17,9 @@ from crawlfleet.model.ids import IdFactory, NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import NodeStatus
+from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Claim, NewNode, NodeStore
+from crawlfleet.ports.node_store import NewNode, NodeStore
 from crawlfleet.wire.tasks import unstorable
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 3_600_000

@@ -11,7 +11,8 @@ from crawlfleet.model import limits
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Applied, ReadyTasks, TaskStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import Applied, TaskStore
 from crawlfleet.scheduling import life
 
 

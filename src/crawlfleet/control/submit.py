@@ -28,8 +28,9 @@ from crawlfleet.model.requirement import (
     canonical_resources,
 )
 from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Accepted, Claim, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
 
 _GATHER_MOST = 4_000

@@ -21,6 +21,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell
+from crawlfleet.control.progress import Progress
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Refusal
@@ -32,7 +33,8 @@ from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore, Renewal, Renewed, TaskStore
+from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
+from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
 from crawlfleet.wire.sync import (
     AssignmentBody,
@@ -65,6 +67,7 @@ class Sync:
         self._rng = rng
         self._finish = finish
         self._configure = configure
+        self.progress = Progress()
         self._clusters: dict[NodeId, tuple[int, str]] = {}
         """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
@@ -132,6 +135,8 @@ class Sync:
 
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}
+        if up.progress:
+            self.progress.hear(one for one in up.progress if one.execution in ours)
         # What the node has just told to be over may have been read before that was written.
         on_node = {*up.held, *acknowledged}
         recalls = [
@@ -151,7 +156,7 @@ class Sync:
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
             slots=self._configure.slots(cluster, renewed.slots_wanted),
-            config=self._news_of_config(cluster, up.config_version),
+            config=self._news_of_config(cluster, up),
         )
 
     async def _cluster(self, up: SyncUp) -> str:
@@ -168,12 +173,12 @@ class Sync:
         found = {node.id: node.description.cluster for node in await self._store.nodes(nodes)}
         return [found.get(node, DEFAULT_CLUSTER) for node in nodes]
 
-    def _news_of_config(self, cluster: str, version: int) -> NodeConfigBody | None:
-        """Only what is newer: another master may have told the node of a change that is not known here yet."""
-        config = self._configure.known(cluster)
-        if config.version <= version:
+    def _news_of_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
+        """Nothing older: another master may have told the node of a change that is not known here yet."""
+        config, mark = self._configure.known(cluster), self._configure.mark
+        if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
-        return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]))
+        return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
         if not rows:
@@ -232,6 +237,8 @@ def _check(up: SyncUp) -> None:
         raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="started")
     if len(up.outcomes) > limits.OUTCOMES_PER_SYNC:
         raise InvalidInput(f"at most {limits.OUTCOMES_PER_SYNC}", field="outcomes")
+    if len(up.progress) > limits.PROGRESS_PER_SYNC:
+        raise InvalidInput(f"at most {limits.PROGRESS_PER_SYNC}", field="progress")
     if len(up.held) > 2 * limits.SLOTS_MAX:
         raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="held")
 

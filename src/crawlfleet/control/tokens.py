@@ -14,9 +14,10 @@ from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import TOKEN_ROLES, Principal, Role, TokenRecord
+from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import NewToken, TokenStore
-from crawlfleet.ports.store import Claim, NodeStore
+from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.wire.tasks import unstorable
 
 SECRET_DIGITS = 64
@@ -98,8 +99,8 @@ class Tokens:
     async def authenticate(self, secret: str, *, is_joining: bool = False) -> Principal:
         """Who this is. Raises NotAllowed for a secret that is unknown, expired, used up or revoked.
 
-        With `is_joining` a used up enrol token passes here: whether its bearer may join is for `use_enrolment` to say,
-        which knows a node that asks again after a lost answer.
+        With `is_joining` a used up enrol token passes here: whether its bearer may join is for `Register` to say, which
+        knows a node that asks again after a lost answer.
         """
         if not is_shaped(secret):
             raise NotAllowed(_REFUSED)
@@ -109,18 +110,6 @@ class Tokens:
         if trusted is not None and at < trusted.until and (trusted.expires_at is None or now < trusted.expires_at):
             return trusted.principal
         return await self._look_up(secret_hash, now, at, was=trusted, is_joining=is_joining)
-
-    async def use_enrolment(self, secret: str, join_key: str | None = None) -> Principal:
-        """One use of an enrol token. The `join_key` of a node that has joined already costs none: it asks again because
-        an answer was lost, and must not be locked out by a token for one node."""
-        if not is_shaped(secret) or (join_key is not None and unstorable(join_key)):
-            raise NotAllowed(_REFUSED)
-        secret_hash = hash_secret(secret)
-        self._trusted.pop(secret_hash, None)
-        record = await self._store.use_enrolment(secret_hash, self._clock.now(), join_key)
-        if record is None:
-            raise NotAllowed(_REFUSED)
-        return _principal(record)
 
     async def list(self) -> Sequence[TokenRecord]:
         return await self._store.tokens()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crawlfleet.model.ids import NodeId
 from crawlfleet.ports.broker import Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore
+from crawlfleet.ports.node_store import NodeStore
 
 
 class Unregister:

@@ -13,7 +13,8 @@ from crawlfleet.model.answers import Refusal
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NewTask, Upkeep
+from crawlfleet.ports.task_store import NewTask
+from crawlfleet.ports.upkeep import Upkeep
 
 RETRY_AFTER_S = 5.0
 _FRESH_S = 1.0

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore, Reads, ReadyTasks, TaskStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import explain
 
 
@@ -19,9 +23,10 @@ class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
 
 
 class Why:
-    def __init__(self, *, store: _All, clock: Clock) -> None:
+    def __init__(self, *, store: _All, clock: Clock, configure: Configure) -> None:
         self._store = store
         self._clock = clock
+        self._configure = configure
 
     async def why(self, task: TaskId) -> explain.Why:
         record = (await self._store.tasks([task])).get(task)
@@ -35,7 +40,7 @@ class Why:
             lane,
             is_queue_paused=lane.queue in await self._store.paused_queues(),
             parents=await self._store.parents(task),
-            nodes=await node_states(self._store),
+            nodes=await node_states(self._store, self._configure),
             now=self._clock.now(),
         )
 

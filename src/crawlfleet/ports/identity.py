@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from crawlfleet.errors import InvalidInput
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import AuditEntry, Role, TokenRecord
-
-if TYPE_CHECKING:
-    from crawlfleet.ports.store import Claim
-
-
-class IdempotencyMismatch(InvalidInput):
-    code = "idempotency_mismatch"
-
-    def __init__(self) -> None:
-        super().__init__("this idempotency key was used with another body", field="Idempotency-Key")
+from crawlfleet.ports.claims import Claim
 
 
 class NewToken(NamedTuple):
@@ -53,13 +43,6 @@ class TokenStore(Protocol):
 
     async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
         """Whatever its state: expired and revoked ones too."""
-        ...
-
-    async def use_enrolment(self, secret_hash: str, now: Instant, join_key: str | None = None) -> TokenRecord | None:
-        """One use of an enrol token, if it has one left; None otherwise.
-
-        A `join_key` that a node has already costs nothing: that node asks again, as its first answer was lost.
-        """
         ...
 
     async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, model_validator
 
 from crawlfleet.model import limits
 from crawlfleet.settings.base import Settings, default_data_dir, setting
-from crawlfleet.settings.values import Count, Folder, Host, Hosts, Label, Modules, Networks, Port, Seconds
+from crawlfleet.settings.values import Count, CrawlHosts, Folder, Host, Label, Modules, Networks, Port, Seconds
 
 Strategy = Literal["least_loaded", "least_tasks", "round_robin", "weighted", "random", "largest"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -57,8 +57,10 @@ class MasterSettings(Settings):
     allowed_networks: Networks = setting(
         (), about="Address ranges that may call the API, such as 10.0.0.0/8. Empty: every address."
     )
-    allow_hosts: Hosts = setting(
-        (), about="Hosts that crawls may visit although their address is private, loopback or link-local."
+    allow_hosts: CrawlHosts = setting(
+        (),
+        about="Hosts, addresses or networks that crawls may visit on every node although they are private, loopback or "
+        "link-local; a cluster's configuration may say otherwise.",
     )
     max_waiting: Count = setting(
         5_000_000, about="Tasks that may wait in the installation; more are answered with 429.", ge=1

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from crawlfleet.model import limits
+from crawlfleet.model.hosts import crawl_host
 
 # The text with which the source document shows where a key belongs; whoever left it there has no key.
 PLACEHOLDER_KEYS = frozenset({"your-secure-api-key-here"})
@@ -114,7 +115,7 @@ Seconds = Annotated[float, BeforeValidator(_not_a_bool)]
 Port = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=65_535)]
 Folder = Annotated[Path, AfterValidator(_expanded)]
 Host = Annotated[str, AfterValidator(_host)]
-Hosts = Annotated[tuple[Host, ...], BeforeValidator(_split)]
+CrawlHosts = Annotated[tuple[Annotated[str, AfterValidator(crawl_host)], ...], BeforeValidator(_split)]
 Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_split)]
 Url = Annotated[str, AfterValidator(_http_url)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(_split)]

@@ -13,7 +13,7 @@ from crawlfleet.model import limits
 from crawlfleet.settings.base import Settings, default_data_dir, setting
 from crawlfleet.settings.master import LogFormat, LogLevel
 from crawlfleet.settings.source import BadSetting, Source
-from crawlfleet.settings.values import Capabilities, Count, Folder, Hosts, Label, Modules, Seconds, Secret, Urls
+from crawlfleet.settings.values import Capabilities, Count, CrawlHosts, Folder, Label, Modules, Seconds, Secret, Urls
 
 
 def _worker_dir() -> Path:
@@ -50,8 +50,10 @@ class WorkerSettings(Settings):
         about="Where the node keeps its identity and what it could not report yet.",
         shown="~/.local/share/crawlfleet/worker",
     )
-    allow_hosts: Hosts = setting(
-        (), about="Hosts that crawls may visit although their address is private, loopback or link-local."
+    allow_hosts: CrawlHosts = setting(
+        (),
+        about="Hosts, addresses or networks that crawls may visit on this node although they are private, loopback or "
+        "link-local, beside what the cluster allows.",
     )
     ca_file: Folder | None = setting(None, about="Certificates (PEM) to trust instead of the system's.")
     memory_limit_mb: Count | None = setting(

@@ -13,7 +13,8 @@ from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import Accepted, Added, Claim, NewTask, Submission, SubmissionAnswer
+from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.store import codec, tables
 from crawlfleet.store.claims import EXPIRED_KEYS, KNOWN_KEYS, name_of
 from crawlfleet.store.journal import Journal
@@ -39,7 +40,7 @@ class AddTables:
         return await self._engine.write(lambda tx: _Adding(tx, self._lanes, now).add(submissions))
 
     async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
-        rows = await self._engine.read(lambda tx: tx.fetch(KEPT_ANSWER, name_of(claim), now))
+        rows = await self._engine.glance(lambda tx: tx.fetch(KEPT_ANSWER, name_of(claim), now))
         if not rows or rows[0][1] is None:
             return None
         body_hash, answer = rows[0]

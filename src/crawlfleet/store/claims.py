@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.identity import IdempotencyMismatch
-from crawlfleet.ports.store import Claim
+from crawlfleet.ports.claims import Claim, IdempotencyMismatch
 from crawlfleet.store import tables
 from crawlfleet.store.tx import Tx
 

@@ -14,20 +14,23 @@ from crawlfleet.model.node import Measurement, NodeDescription
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
-from crawlfleet.ports.store import Accepted, SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 
 LIVE_COLUMNS = LiveTask._fields
 DONE_COLUMNS = FinalTask._fields
 STATUSES = {int(status): status for status in TaskStatus}
 RECALLS = {int(recall): recall for recall in Recall}
+_STATUS, _RECALL = LIVE_COLUMNS.index("status"), LIVE_COLUMNS.index("recall")
 
 _encode = msgspec.json.Encoder().encode
 _policy = msgspec.json.Decoder(dict[str, Any])
 
 
 def live_task(row: Sequence[Any]) -> LiveTask:
-    task = LiveTask._make(row)
-    return task._replace(status=STATUSES[task.status], recall=RECALLS[task.recall])
+    values = list(row)
+    values[_STATUS] = STATUSES[values[_STATUS]]
+    values[_RECALL] = RECALLS[values[_RECALL]]
+    return LiveTask._make(values)
 
 
 def encode(value: Any) -> bytes:

@@ -27,7 +27,7 @@ class ConfigTables:
     _engine: Engine
 
     async def installation(self) -> str:
-        rows = await self._engine.read(lambda tx: tx.fetch(_INSTALLATION))
+        rows = await self._engine.glance(lambda tx: tx.fetch(_INSTALLATION))
         return str(rows[0][0]) if rows else await self._engine.write(lock_installation)
 
     async def config(self, cluster: str) -> ClusterConfig:
@@ -35,7 +35,7 @@ class ConfigTables:
         return found[0] if found else ClusterConfig(cluster, 0, {})
 
     async def configs(self) -> list[ClusterConfig]:
-        return [_config(row) for row in await self._engine.read(lambda tx: tx.fetch(NEWEST_CONFIGS))]
+        return [_config(row) for row in await self._engine.glance(lambda tx: tx.fetch(NEWEST_CONFIGS))]
 
     async def put_config(
         self, cluster: str, values: Mapping[str, Any], by: str, now: Instant, expected_version: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.store import LeaderRow
+from crawlfleet.ports.leadership import LeaderRow
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.tx import Engine, Tx
 
@@ -15,7 +15,7 @@ class LeadershipTables:
     _engine: Engine
 
     async def leader(self) -> LeaderRow:
-        return LeaderRow(*(await self._engine.read(lambda tx: tx.fetch(_SELECT)))[0])
+        return LeaderRow(*(await self._engine.glance(lambda tx: tx.fetch(_SELECT)))[0])
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
         async def work(tx: Tx) -> int | None:

@@ -19,7 +19,8 @@ from crawlfleet.model.node import Cluster, Node, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask
-from crawlfleet.ports.store import Applied, LeaseRow, NewNode, PlacementView, Renewal, Renewed
+from crawlfleet.ports.node_store import LeaseRow, NewNode, PlacementView, Renewal, Renewed
+from crawlfleet.ports.task_store import Applied
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
@@ -56,15 +57,15 @@ class NodeTables:
 
     async def secret_hash(self, node: NodeId) -> str | None:
         sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"
-        rows = await self._engine.read(lambda tx: tx.fetch(sql, node))
+        rows = await self._engine.glance(lambda tx: tx.fetch(sql, node))
         return rows[0][0] if rows else None
 
     async def node_by_secret(self, secret_hash: str) -> NodeId | None:
-        rows = await self._engine.read(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
+        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
         return rows[0][0] if rows else None
 
     async def node_by_device(self, device_id: str) -> NodeId | None:
-        rows = await self._engine.read(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
+        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
         return rows[0][0] if rows else None
 
     async def open_session(
@@ -186,7 +187,7 @@ class NodeTables:
         if ids is None:
             rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
         else:
-            rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
+            rows = await self._engine.glance(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
         return [_node(row) for row in rows]
 
     async def placement_view(self) -> PlacementView:

@@ -9,22 +9,28 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Select, and_, case, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, func, literal_column, or_, select
 
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import FINAL_STATUSES, Recall, TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
-from crawlfleet.ports.store import TaskFilter, TaskPage
+from crawlfleet.ports.reads import TaskFilter, TaskPage
 from crawlfleet.store import codec, search
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tables import dead_letter, dependency, done, lane, live, task
+from crawlfleet.store.tx import Row, Tx
 
 ENDED_OF_TASK = (
     f"SELECT {', '.join(codec.EXECUTION_COLUMNS)} FROM execution WHERE task = $1 "
     f"UNION ALL {codec.kept_in_done('id = $1')}"
 )
+LIVE_OF_TASK = (
+    "SELECT execution, id, round, retries, node, session, assigned_at, started_at FROM live WHERE id = $1 AND node <> 0"
+)
 _FINAL = frozenset(FINAL_STATUSES)
+_ZERO: ColumnElement[int] = literal_column("0")
+_FEW = 50
 
 
 class ReadTables:
@@ -33,7 +39,8 @@ class ReadTables:
     async def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, TaskRecord]:
         if not ids:
             return {}
-        rows = await self._engine.query(_records().where(task.c.id.in_(list(ids))))
+        look = self._engine.glance if len(ids) <= _FEW else self._engine.read
+        rows = await look(lambda tx: tx.fetch(RECORDS_AMONG, list(ids)))
         return {row[0]: _record(row) for row in rows}
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
@@ -78,9 +85,11 @@ class ReadTables:
         return rows[0][0] if rows else None
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]:
-        # In this order one that ends between the two looks is seen by both, never by none.
-        running = await self._engine.query(_live_executions().where(live.c.id == task))
-        ended = await self._engine.read(lambda tx: tx.fetch(ENDED_OF_TASK, task))
+        async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
+            # In this order one that ends between the two looks is seen by both, never by none.
+            return await tx.fetch(LIVE_OF_TASK, task), await tx.fetch(ENDED_OF_TASK, task)
+
+        running, ended = await self._engine.glance(work)
         records = [codec.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
         known = {record.id for record in records}
         return records + [_live_record(row) for row in running if row[0] not in known]
@@ -136,10 +145,14 @@ def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
     return select(
         task.c.id, task.c.project, task.c.workflow, task.c.name, lane.c.task_type, lane.c.queue, lane.c.priority,
         task.c.created_at, task.c.parameters, task.c.spec, either("status"), either("round"), either("retries"),
-        either("losses"), either("deaths"), func.coalesce(live.c.waits, 0), live.c.due_at, either("timeout_s"),
-        func.coalesce(live.c.recall, 0), either("node"), either("execution"), either("assigned_at"),
+        either("losses"), either("deaths"), func.coalesce(live.c.waits, _ZERO), live.c.due_at, either("timeout_s"),
+        func.coalesce(live.c.recall, _ZERO), either("node"), either("execution"), either("assigned_at"),
         either("started_at"), done.c.ended_at, done.c.reason, either("lane"),
     ).select_from(both.join(lane, stands_in))  # fmt: skip
+
+
+# The same words on both databases, written once: putting them together costs more than what they ask for.
+RECORDS_AMONG = f"{_records()} WHERE task.id AMONG($1)"
 
 
 def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
@@ -168,12 +181,6 @@ def _record(row: Sequence[Any]) -> TaskRecord:
     )  # fmt: skip
     body = (bytes(parameters), None if spec is None else bytes(spec), codec.STATUSES[status])
     return TaskRecord(*(*head, *body, *middle, Recall(recall), node or None, run or None, *rest))
-
-
-def _live_executions() -> Select[Any]:
-    held = and_(live.c.node != literal(0), live.c.node.is_not(None))
-    names = ("execution", "id", "round", "retries", "node", "session", "assigned_at", "started_at")
-    return select(*(live.c[name] for name in names), case((held, 1), else_=0)).where(held)
 
 
 def _live_record(row: Sequence[Any]) -> ExecutionRecord:

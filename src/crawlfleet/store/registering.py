@@ -8,7 +8,7 @@ from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
-from crawlfleet.ports.store import NewNode
+from crawlfleet.ports.node_store import NewNode
 from crawlfleet.store import codec, tables
 from crawlfleet.store.claims import claimed, keep_answer
 from crawlfleet.store.configs import lock_installation
@@ -33,7 +33,7 @@ LOCK_NODES = "SELECT id, status, removed_at FROM node WHERE id AMONG($1) ORDER B
 async def registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
     if node.claim is not None and await claimed(tx, node.claim, now) is None:
         await keep_answer(tx, node.claim, _REGISTERED)
-    if node.enrolment is not None and await enrolled(tx, node.enrolment, now, node.join_key) is None:
+    if node.enrolment is not None and not await enrolled(tx, node.enrolment, now, node.join_key):
         raise NotAllowed("this token is not valid")
     return await _registered(tx, node, now)
 

@@ -19,7 +19,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import FINAL_STATUSES, TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.ports.store import TaskFilter
+from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.store.tables import done, live, task
 
 ROWS = 20_000

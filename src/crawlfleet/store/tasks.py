@@ -14,7 +14,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus, TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import FinalTask, LiveTask
-from crawlfleet.ports.store import Applied, Assignment, Delivery
+from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
@@ -80,18 +80,18 @@ class TaskTables:
         return await self._engine.write(work) if tasks else Applied()
 
     async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]:
-        rows = await self._engine.read(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
+        rows = await self._engine.glance(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
         return {row[0]: codec.live_task(row) for row in rows}
 
     async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
         held: dict[NodeId, list[LiveTask]] = {node: [] for node in nodes}
-        for row in await self._engine.read(lambda tx: tx.fetch(HELD_BY, list(nodes))):
+        for row in await self._engine.glance(lambda tx: tx.fetch(HELD_BY, list(nodes))):
             task = codec.live_task(row)
             held[task.node].append(task)
         return held
 
     async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
-        rows = await self._engine.read(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
+        rows = await self._engine.glance(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
         return {row[0]: Delivery(row[0], row[1], bytes(row[2])) for row in rows}
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import Role, TokenRecord
+from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.identity import NewToken, TokenAnswer
-from crawlfleet.ports.store import Claim
 from crawlfleet.store.claims import claimed, keep_answer
 from crawlfleet.store.configs import lock_installation
 from crawlfleet.store.tx import Engine, Row, Tx
@@ -27,9 +27,9 @@ USABLE_ADMIN = f"SELECT id FROM token WHERE role = $1 AND {_IN_FORCE} LIMIT 1"
 # NULL, any number of uses, stays NULL.
 USE_ENROLMENT = (
     "UPDATE token SET uses_left = uses_left - 1, last_used_at = $2 WHERE secret_hash = $1 AND role = $3 "
-    f"AND {_IN_FORCE} AND (uses_left IS NULL OR uses_left > 0) RETURNING {_COLUMNS}"
+    f"AND {_IN_FORCE} AND (uses_left IS NULL OR uses_left > 0) RETURNING id"
 )
-ENROLMENT_IN_FORCE = f"SELECT {_COLUMNS} FROM token WHERE secret_hash = $1 AND role = $3 AND {_IN_FORCE}"
+ENROLMENT_IN_FORCE = f"SELECT id FROM token WHERE secret_hash = $1 AND role = $3 AND {_IN_FORCE}"
 HAS_JOINED = "SELECT 1 FROM node WHERE join_key = $1"
 TOUCH = "UPDATE token SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)"
 
@@ -61,11 +61,8 @@ class TokenTables:
         return await self._engine.write(work)
 
     async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
-        rows = await self._engine.read(lambda tx: tx.fetch(TOKEN_BY_SECRET, secret_hash))
+        rows = await self._engine.glance(lambda tx: tx.fetch(TOKEN_BY_SECRET, secret_hash))
         return _record(rows[0]) if rows else None
-
-    async def use_enrolment(self, secret_hash: str, now: Instant, join_key: str | None = None) -> TokenRecord | None:
-        return await self._engine.write(lambda tx: enrolled(tx, secret_hash, now, join_key))
 
     async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
         await self._engine.write(lambda tx: tx.execute(TOUCH, token, now, now - every_ms))
@@ -96,14 +93,16 @@ class TokenTables:
         return await self._engine.write(work)
 
 
-async def enrolled(tx: Tx, secret_hash: str, now: Instant, join_key: str | None) -> TokenRecord | None:
+async def enrolled(tx: Tx, secret_hash: str, now: Instant, join_key: str) -> bool:
+    """Spend a use of an enrol token; False when there is none. A node that has this `join_key` already spends none: it
+    asks again, as its first answer was lost."""
     rows: Sequence[Row] = []
-    if join_key is None or not await tx.fetch(HAS_JOINED, join_key):
+    if not await tx.fetch(HAS_JOINED, join_key):
         rows = await tx.fetch(USE_ENROLMENT, secret_hash, now, int(Role.ENROL))
     # Looked at again: the last use may have gone, this very moment, to the same node.
-    if not rows and join_key is not None and await tx.fetch(HAS_JOINED, join_key):
+    if not rows and await tx.fetch(HAS_JOINED, join_key):
         rows = await tx.fetch(ENROLMENT_IN_FORCE, secret_hash, now, int(Role.ENROL))
-    return _record(rows[0]) if rows else None
+    return bool(rows)
 
 
 async def _add(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:

@@ -18,7 +18,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
-from crawlfleet.ports.store import Applied
+from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import Journal

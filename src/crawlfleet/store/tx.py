@@ -68,6 +68,10 @@ class Engine(Protocol):
         """Reads; each statement sees one snapshot."""
         ...
 
+    async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """A read of few rows by key; on SQLite on the loop itself, as the way to a thread and back takes longer."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from crawlfleet.model.ids import EPOCH_MS
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import KEEP_AUDIT_MS, Pruned
+from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, Pruned
 from crawlfleet.store import codec, tables
 from crawlfleet.store.audit import OLD_AUDIT
 from crawlfleet.store.journal import Journal

@@ -19,19 +19,10 @@ from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask, RetryPolicy, TaskRecord
-from crawlfleet.ports.store import (
-    Accepted,
-    Applied,
-    Assignment,
-    Claim,
-    NewNode,
-    NewTask,
-    Renewal,
-    Renewed,
-    Store,
-    Submission,
-    SubmissionAnswer,
-)
+from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.node_store import NewNode, Renewal, Renewed
+from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Accepted, Applied, Assignment, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling import life
 from crawlfleet.store import tables
 from crawlfleet.store.store import SqlStore

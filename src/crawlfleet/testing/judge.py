@@ -14,7 +14,7 @@ import msgspec
 from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import TaskFilter
+from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.store import codec
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.store import SqlStore

@@ -12,7 +12,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
-from crawlfleet.ports.store import Claim
+from crawlfleet.ports.claims import Claim
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import TASK_COLUMNS

@@ -51,6 +51,13 @@ class MeasurementBody(msgspec.Struct, array_like=True, frozen=True):
     start_latency_s: float = 0.0
 
 
+class ProgressBody(msgspec.Struct, array_like=True, frozen=True):
+    """How far a running execution is, in its own words: a hint, told when it has changed."""
+
+    execution: int
+    figures: msgspec.Raw
+
+
 class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     node: int
     session: int
@@ -69,6 +76,9 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     """The last sync of a clean exit: the node holds nothing and goes offline."""
     config_version: int = 0
     """Of the configuration the node has."""
+    config_mark: int = 0
+    """Of the master's defaults in it."""
+    progress: list[ProgressBody] = []
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
@@ -101,13 +111,15 @@ class SyncVerdict(IntEnum):
 
 
 class NodeConfigBody(msgspec.Struct, array_like=True, frozen=True):
-    """What the configuration of the node's cluster says to the node. It replaces what an older one said."""
+    """What the configuration of the node's cluster says to the node. It replaces what was said before."""
 
     version: int
     allow_hosts: list[str] = []
     """Beside the node's own, for executions that start from now on."""
     sync_ms: int | None = None
     """Sync at least this often; never more seldom than the lease allows."""
+    mark: int = 0
+    """Of the defaults in it: other ones are news at the same version."""
 
 
 class SyncDown(msgspec.Struct, array_like=True, frozen=True):

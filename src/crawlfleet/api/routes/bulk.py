@@ -22,7 +22,7 @@ from crawlfleet.model.answers import Refusal
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import LIVE_STATUSES, TaskStatus
-from crawlfleet.ports.store import Applied
+from crawlfleet.ports.task_store import Applied
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
 structs = (BulkView,)

@@ -125,7 +125,7 @@ structs = (SlotsView, ClusterView, ClusterList, UsageView, FullConfigView, Confi
 
 @router.get("/clusters", responses={200: shows(ClusterList)})
 async def list_clusters(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    return reply(ClusterList([_view(report) for report in await cluster_reports(services.store)]))
+    return reply(ClusterList([_view(report) for report in await cluster_reports(services.store, services.configure)]))
 
 
 @router.get("/clusters/{cluster}", responses={200: shows(ClusterView)})
@@ -196,6 +196,7 @@ async def put_config(
     if expected is not None and body.expected_version not in (None, expected):
         raise InvalidInput("not the version of If-Match", field="expected_version")
     done = await services.configure.put(cluster, body.values, principal, expected)
+    await services.broker.signals.wake([LOOK, LEADER])
     details = {"version": done.version, "values": dict(done.values)}
     await audited(request, principal, "cluster.configure", cluster, details)
     return await _configured(services, done)
@@ -211,7 +212,7 @@ async def history(
 
 
 async def _report(services: Services, cluster: str) -> ClusterReport:
-    found = await cluster_reports(services.store, only=cluster)
+    found = await cluster_reports(services.store, services.configure, only=cluster)
     if not found:
         raise NotFound(f"no cluster {shown(cluster)!r}")
     return found[0]

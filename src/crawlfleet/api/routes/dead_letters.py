@@ -24,7 +24,7 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.task import DeadLetter
-from crawlfleet.ports.store import Applied
+from crawlfleet.ports.task_store import Applied
 
 router = APIRouter(prefix=PREFIX, tags=["dead-letters"])
 structs = (DeadLetterPageView, DeadLetterDetail, CausesView, ChangedView, BulkView)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from crawlfleet.api.auth import audited, principal_of
 from crawlfleet.api.fields import only_query
 from crawlfleet.api.openapi import operation, parameter
+from crawlfleet.api.plain import PlainRequest
 from crawlfleet.api.reply import nothing
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.reading import read_unpacked
@@ -22,15 +22,15 @@ from crawlfleet.model.principal import Role
 from crawlfleet.ports.artifacts import CHUNK_BYTES, CHUNKS, ChunkKind
 
 
-async def put_items(request: Request) -> Response:
+async def put_items(request: PlainRequest) -> Response:
     return await _put(request, "items")
 
 
-async def put_log(request: Request) -> Response:
+async def put_log(request: PlainRequest) -> Response:
     return await _put(request, "log")
 
 
-async def _put(request: Request, kind: ChunkKind) -> Response:
+async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
     only_query(request, "task")
     principal = await principal_of(request, Role.NODE)
     assert principal.node is not None
@@ -50,7 +50,7 @@ async def _put(request: Request, kind: ChunkKind) -> Response:
     return nothing()
 
 
-async def _note_if_anothers(request: Request, task: int, execution: int) -> None:
+async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
     """Late is usual; speaking for an execution that another node holds is not."""
     row = (await services_of(request).store.live([task])).get(task)
     principal = await principal_of(request)

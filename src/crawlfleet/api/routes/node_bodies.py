@@ -198,7 +198,7 @@ class NodeView(msgspec.Struct, frozen=True):
     region: str
     weight: float
     slots: int
-    """As they count now: what a person set, or what the node declares."""
+    """As they count now: what a person set, or else its cluster, or what the node declares."""
     slots_declared: int
     slots_set: int | None
     running: int
@@ -224,12 +224,12 @@ class NodeList(msgspec.Struct, frozen=True):
     nodes: list[NodeView]
 
 
-def node_view(node: Node, running: int, newest: Measurement | None = None) -> NodeView:
+def node_view(node: Node, slots: int, running: int, newest: Measurement | None = None) -> NodeView:
     said = node.description
     return NodeView(
         id=node_text(node.id), name=said.name, status=node.status.word, health=node.health.word,
         health_details=node.health_details, health_at=_text(node.health_at), cluster=said.cluster,
-        node_type=said.node_type, region=said.region, weight=said.weight, slots=node.slots, slots_declared=said.slots,
+        node_type=said.node_type, region=said.region, weight=said.weight, slots=slots, slots_declared=said.slots,
         slots_set=node.slots_wanted, running=running, measurement=measurement_view(newest or node.measurement),
         description=said.description, ip_address=said.ip_address, port=said.port, device_id=said.device_id,
         task_types=said.task_types, capabilities=dict(said.capabilities), resources=dict(said.resources),

@@ -183,10 +183,15 @@ async def _shown(services: Services, node: Node) -> Response:
 async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
     held = await services.store.held([node.id for node in nodes])
     board = await services.broker.board.all()
+    await services.configure.refresh()
     ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))
     return [
-        node_view(node, len(held[node.id]), board.get(node.id) if node.is_session_open else None) for node in ordered
-    ]
+        node_view(
+            node, services.configure.sized(node).slots, len(held[node.id]),
+            board.get(node.id) if node.is_session_open else None,
+        )
+        for node in ordered
+    ]  # fmt: skip
 
 
 def _join_key(principal: Principal, idempotency_key: str | None) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import zstandard
-from starlette.requests import Request
 
-from crawlfleet.api.problems import Malformed, TooLarge, UnsupportedMediaType
+from crawlfleet.api.plain import PlainRequest, too_large
+from crawlfleet.api.problems import Malformed, UnsupportedMediaType
 from crawlfleet.errors import InvalidInput
 from crawlfleet.wire.tasks import refusal_of
 
@@ -17,19 +17,10 @@ class UnknownEncoding(UnsupportedMediaType):
     field = "Content-Encoding"
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise _too_large(most)
-        parts.append(part)
-    return b"".join(parts)
-
-
-async def read_unpacked(request: Request, most: int) -> bytes:
+async def read_unpacked(request: PlainRequest, most: int) -> bytes:
     """The body, of `most` bytes without its compression: what unpacks to more is never held."""
-    body = await read_body(request, most)
+    request.limit = min(request.limit, most)
+    body = await request.body()
     match request.headers.get("content-encoding", "identity").strip().lower():
         case "identity" | "":
             return body
@@ -49,7 +40,7 @@ def _unpacked(body: bytes, most: int) -> bytes:
     except zstandard.ZstdError as exc:
         if not _is_too_long(body, most):
             raise Malformed(f"not a whole frame of zstd: {exc}") from exc
-    raise _too_large(most)
+    raise too_large(most)
 
 
 def _is_too_long(body: bytes, most: int) -> bool:
@@ -70,7 +61,3 @@ def decoded(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgsp
         raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise InvalidInput(f"not valid JSON: {exc}", field="body") from exc
-
-
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"a body has at most {most} bytes")

@@ -6,29 +6,32 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.auth import principal_of
+from crawlfleet.api.auth import address_of, principal_of
 from crawlfleet.api.fields import only_query
 from crawlfleet.api.openapi import operation, parameter
+from crawlfleet.api.plain import PlainRequest
 from crawlfleet.api.problems import Malformed, UnsupportedMediaType, problem, refused, shown
 from crawlfleet.api.reply import ref, reply, shows
 from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.kept import kept, when_stopping
 from crawlfleet.api.services import services_of
+from crawlfleet.api.submit_log import SubmitLog
 from crawlfleet.api.views import AcceptedView, RefusedView, accepted_view, item_view
 from crawlfleet.errors import InvalidInput, UsageError
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.ports.store import SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.wire import locate
 from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_of
 
 JSON = "application/json"
 LINES = "application/x-ndjson"
 _KEY = "Idempotency-Key"
+_JSON_HEADER, _KEY_HEADER = JSON.encode(), _KEY.lower().encode()
 
 
 class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +57,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     ]
 
 
-async def submit_task(request: Request) -> Response:
+async def submit_task(request: PlainRequest) -> Response:
     principal = await principal_of(request, Role.OPERATOR)
     only_query(request)
     _kind(request, JSON)
@@ -70,7 +73,7 @@ async def submit_task(request: Request) -> Response:
     return reply(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **_replayed(answer)})
 
 
-async def submit_batch(request: Request) -> Response:
+async def submit_batch(request: PlainRequest) -> Response:
     principal = await principal_of(request, Role.OPERATOR)
     only_query(request, "mode")
     is_lines = _kind(request, JSON, LINES) == LINES
@@ -87,11 +90,24 @@ async def submit_batch(request: Request) -> Response:
 
 
 async def _submit(
-    request: Request, principal: Principal, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool
+    request: PlainRequest, principal: Principal, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool
 ) -> SubmissionAnswer:
-    key = request.headers.get(_KEY)
+    said = request.header(_KEY_HEADER)
+    key = None if said is None else said.decode("latin-1")
     scope = "" if key is None else _scope(bodies, principal)
-    return await services_of(request).submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    answer = await services_of(request).submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    if not answer.is_replay:
+        taken = [item.id for item in answer.items if isinstance(item, Accepted)]
+        if taken:
+            log = kept(request, SubmitLog, lambda: _submit_log(request))
+            log.note(principal, address_of(request), taken[0], taken[-1], len(taken))
+    return answer
+
+
+def _submit_log(request: PlainRequest) -> SubmitLog:
+    made = SubmitLog(services_of(request).audit)
+    when_stopping(request.app, made.close)
+    return made
 
 
 def _scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:
@@ -101,15 +117,18 @@ def _scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:
     return f"project:{only}" if only else f"token:{principal.token}"
 
 
-def _kind(request: Request, *known: str) -> str:
-    sent = request.headers.get("content-type", JSON)
+def _kind(request: PlainRequest, *known: str) -> str:
+    header = request.header(b"content-type")
+    if header is None or header == _JSON_HEADER:
+        return JSON
+    sent = header.decode("latin-1")
     kind = sent.partition(";")[0].strip().lower()
     if kind not in known:
         raise UnsupportedMediaType(f"the body must be {' or '.join(known)}, not {shown(sent)[: limits.NAME_CHARS]}")
     return kind
 
 
-def _array(raw: bytes, request: Request) -> tuple[list[TaskBody | Refusal], str]:
+def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
     try:
         body = _batch(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
@@ -128,14 +147,14 @@ def _unreadable_batch(raw: bytes, exc: Exception, field: str) -> UsageError:
     return InvalidInput(refusal.detail, field=refusal.field or field)
 
 
-def _lines(raw: bytes, request: Request) -> tuple[list[TaskBody | Refusal], str]:
+def _lines(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
     lines = [line for line in raw.split(b"\n") if line.strip()]
     if len(lines) > limits.BATCH_TASKS:
         raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
     return [read_task(line) for line in lines], _mode(request, "each")
 
 
-def _mode(request: Request, usual: str) -> str:
+def _mode(request: PlainRequest, usual: str) -> str:
     mode = request.query_params.get("mode", usual)
     if mode not in {"atomic", "each"}:
         raise InvalidInput("must be atomic or each", field="mode")

@@ -19,7 +19,7 @@ from crawlfleet.api.reply import reply
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.acting import known_node, require_itself
 from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
-from crawlfleet.api.routes.reading import decoded, read_body
+from crawlfleet.api.routes.reading import decoded
 from crawlfleet.api.services import services_of
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.ids import NodeId, node_text
@@ -84,7 +84,7 @@ async def _spoken(request: Request, decoder: msgspec.json.Decoder[UpT], action: 
     named = request.path_params["node_id"]
     if principal.node is None or named != node_text(principal.node):
         await require_itself(request, principal, (await known_node(services_of(request), named)).id, action)
-    up = cast("UpT", decoded(cast("Any", decoder), await read_body(request, BODY_BYTES)))
+    up = cast("UpT", decoded(cast("Any", decoder), await request.body()))
     if up.node != principal.node:
         raise InvalidInput("not the node of the path", field="node")
     return up

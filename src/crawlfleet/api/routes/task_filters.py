@@ -12,7 +12,7 @@ from crawlfleet.api.views import StatusWord
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.store import TaskFilter
+from crawlfleet.ports.reads import TaskFilter
 
 
 def _split(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -32,11 +33,12 @@ from crawlfleet.api.views import (
 )
 from crawlfleet.errors import NotFound
 from crawlfleet.model import limits
-from crawlfleet.model.ids import TaskId, made_at, node_text, task_text
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import ExecutionId, TaskId, made_at, node_text, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.ports.store import Applied
+from crawlfleet.ports.task_store import Applied
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
 structs = (TaskView, TaskPageView, StatsView, ExecutionsView, WhyView, ChangedView)
@@ -93,7 +95,8 @@ async def show(
     if wait_s and not is_stopping(request):
         await _ended(request, services, task, wait_s)
     record = await known_task(services, task)
-    return reply(task_view(record, await services.store.executions(task)))
+    found = await services.store.executions(task)
+    return reply(task_view(record, found, _progress(services, found).get(record.execution or 0)))
 
 
 async def _ended(request: Request, services: Services, task: TaskId, wait_s: float) -> None:
@@ -117,7 +120,13 @@ def _ends(request: Request, services: Services) -> Ends:
 async def executions(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     record = await known_task(services, task)
     found = await services.store.executions(task)
-    return reply(ExecutionsView([execution_view(one, record.status) for one in found]))
+    progress = _progress(services, found)
+    return reply(ExecutionsView([execution_view(one, record.status, progress.get(one.id)) for one in found]))
+
+
+def _progress(services: Services, executions: Sequence[ExecutionRecord]) -> Mapping[ExecutionId, bytes]:
+    """As the node told this master: another one does not know it."""
+    return services.sync.progress.of(one.id for one in executions if one.status is None)
 
 
 @router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})

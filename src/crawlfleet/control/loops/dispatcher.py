@@ -33,7 +33,10 @@ from crawlfleet.model.requirement import Lane, LaneId, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, Window, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Applied, Assignment, EventStore, NodeStore, ReadyTasks, TaskStore
+from crawlfleet.ports.event_store import EventStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
 from crawlfleet.scheduling.explain import explain_placement
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.order import Ageing, LaneHeap, LaneView
@@ -152,7 +155,7 @@ class Dispatcher(LeaderLoop):
         await configure.refresh()
         self._strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
         view = await self._store.placement_view()
-        self._nodes = [self._sized(node) for node in view.nodes]
+        self._nodes = [configure.sized(node) for node in view.nodes]
         self._paused = view.paused_queues
         self._clusters = {cluster.name: cluster for cluster in view.clusters}
         shown = {window.lane: window.head for window in await self._broker.ready.windows()}
@@ -161,10 +164,6 @@ class Dispatcher(LeaderLoop):
             if not shown.get(lane) or oldest < shown[lane]:
                 await self._refill_lane(lane)
         self._looked_at = self._clock.monotonic()
-
-    def _sized(self, node: Node) -> Node:
-        slots = self._configure.slots(node.description.cluster, node.slots_wanted)
-        return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
 
     def _asked(self, requirement: Requirement) -> Requirement:
         """With the strategy of the cluster it names; the default's is the placer's own."""

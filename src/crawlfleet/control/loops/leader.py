@@ -12,7 +12,7 @@ from crawlfleet.control.loops.loop import Loop, log
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import LeaderRow, Leadership
+from crawlfleet.ports.leadership import LeaderRow, Leadership
 
 SILENCE_S = 3.0
 

@@ -10,7 +10,7 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore
+from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.scheduling.health import HealthState, Thresholds, next_health
 
 SAMPLE_S = 60.0

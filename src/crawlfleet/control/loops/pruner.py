@@ -11,7 +11,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import KEEP_AUDIT_MS, Upkeep
+from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, Upkeep
 
 BATCH = 1_000
 _DAY_MS = 86_400_000

@@ -19,7 +19,9 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import LeaseRow, NodeStore, ReadyTasks, TaskStore
+from crawlfleet.ports.node_store import LeaseRow, NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
 from crawlfleet.scheduling.lease import LeaseBook
 

@@ -11,7 +11,9 @@ from crawlfleet.control.loops.loop import LeaderLoop, log
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import LEADER, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import NodeStore, ReadyTasks, TaskStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
 
 
 class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):

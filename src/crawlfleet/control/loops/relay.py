@@ -7,7 +7,7 @@ from crawlfleet.control.loops.loop import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import EventStore
+from crawlfleet.ports.event_store import EventStore
 
 ROWS = 200
 

@@ -10,7 +10,8 @@ from crawlfleet.control.loops.loop import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import ReadyTasks, TaskStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
 
 BATCH = 1_000

@@ -6,7 +6,7 @@ from crawlfleet.control.lead import Lead
 from crawlfleet.control.loops.loop import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.store import Upkeep
+from crawlfleet.ports.upkeep import Upkeep
 
 
 class Tallier(LeaderLoop):

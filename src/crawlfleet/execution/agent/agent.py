@@ -25,7 +25,7 @@ from crawlfleet.execution.agent.sync import Ending, Parts, Syncer
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.executor import Executor
 from crawlfleet.ports.transport import MasterTransport
-from crawlfleet.wire.sync import MeasurementBody
+from crawlfleet.wire.sync import MeasurementBody, ProgressBody
 
 DRAIN_S = 30.0
 
@@ -60,7 +60,7 @@ class Agent:
     def __init__(
         self, settings: AgentSettings, masters: Sequence[MasterTransport], executor: Executor, *,
         clock: Clock, rng: Random, measure: Callable[[], MeasurementBody], on_event: OnEvent = unheard,
-        allow_hosts: AllowHosts = hosts_unheard,
+        allow_hosts: AllowHosts = hosts_unheard, progress: Callable[[], list[ProgressBody]] = list,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._on_event = on_event
@@ -89,7 +89,7 @@ class Agent:
             guard=self._guard, drain=self._drain, config=config, clock=clock, on_event=on_event,
         )  # fmt: skip
         parts = Parts(self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config)
-        self._syncer = Syncer(settings.node, known_masters, parts, measure, clock=clock, on_event=on_event)
+        self._syncer = Syncer(settings.node, known_masters, parts, measure, progress, clock=clock, on_event=on_event)
 
     async def run(self) -> Departure:
         """Until the node left or was removed. Cancelling it is like killing the process: nothing more is saved."""

@@ -33,6 +33,14 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
     )
 
 
+def bounded_metrics(metrics: msgspec.Raw) -> msgspec.Raw:
+    """Of an execution that was stopped: what makes no sense is nothing."""
+    try:
+        return _bounded_json(metrics, limits.METRICS_BYTES, "metrics")
+    except ValueError:
+        return NULL
+
+
 def failed(assignment: AssignmentBody, message: str) -> OutcomeBody:
     return OutcomeBody(
         task=assignment.task,
@@ -45,6 +53,8 @@ def failed(assignment: AssignmentBody, message: str) -> OutcomeBody:
 
 def bounded_text(text: str) -> str:
     """Without what no database keeps (NUL, unpaired surrogates), and cut to the longest message taken."""
+    if not text:
+        return text
     clean = text[: limits.MESSAGE_CHARS].replace("\x00", "\N{REPLACEMENT CHARACTER}")
     return clean.encode("utf-8", "replace").decode("utf-8")
 

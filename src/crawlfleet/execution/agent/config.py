@@ -1,7 +1,7 @@
 """What the configuration of the node's cluster says to the node, as far as it has heard.
 
-It comes with an answer to a sync when the master has a newer version than the node, so that nothing is said twice and
-a lost answer is made good by the next one.
+It comes with an answer to a sync when the master has a newer version than the node, or other defaults, so that nothing
+is said twice and a lost answer is made good by the next one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Config:
         self._hosts: Sequence[str] = []
         self._longest_s = SYNC_S_MAX
         self._said_s: float | None = None
-        self.version = 0
+        self.version = self.mark = 0
         self.sync_s = SYNC_S_MAX
         """A sync at least this often."""
 
@@ -37,9 +37,9 @@ class Config:
 
     def take(self, body: NodeConfigBody | None) -> bool:
         """Whether it was news."""
-        if body is None or body.version <= self.version:
+        if body is None or body.version < self.version or (body.version, body.mark) == (self.version, self.mark):
             return False
-        self.version = body.version
+        self.version, self.mark = body.version, body.mark
         if body.sync_ms is not None:
             self._said_s = body.sync_ms / 1000
             self.sync_s = self._bounded(self._said_s)

@@ -17,6 +17,7 @@ import msgspec
 
 from crawlfleet.errors import ConfigError, InvalidInput
 from crawlfleet.model.ids import NodeId, parse
+from crawlfleet.settings.private_files import write_private
 
 FILE = "node.json"
 LOCK = "agent.lock"
@@ -27,7 +28,6 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     node_id: str = ""
     secret: str = ""
     masters: list[str] = []
-    installation: str = ""
     told: str = ""
     """A hash of what the masters were told of this node when it last registered."""
     enrolled_with: str = ""
@@ -68,14 +68,8 @@ class IdentityFile:
 
     def save(self, identity: Identity) -> None:
         """Whole or not at all, and only for its owner's eyes."""
-        temporary = self.path.with_name(f".{FILE}.{os.getpid()}")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(identity)) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
+            write_private(self.path, msgspec.json.format(msgspec.json.encode(identity)).decode())
         except OSError as exc:
             raise ConfigError(f"data_dir: {self.path} cannot be written: {exc.strerror}") from exc
 

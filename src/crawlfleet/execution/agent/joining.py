@@ -1,4 +1,8 @@
-"""Joining: a node tells a master what it is, and gets its id and its own secret."""
+"""Joining: a node tells a master what it is, and gets its id and its own secret.
+
+It registers once, with an enrol token. What is new about it later it announces with its own secret, which it keeps:
+that costs no use of a token, and an answer that gets lost locks nobody out.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,8 @@ TOKEN_HINT = "make a new one: crawlfleet token create --role enrol"
 
 class Registered(msgspec.Struct):
     node_id: str
-    secret: str
-    lease_s: float = 9.0
-    installation: str = ""
+    secret: str | None
+    """None: the one it asked with is its own."""
 
 
 class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,15 +85,12 @@ class Joiner:
 
     async def _announce(self, identity: Identity, registration: Registration, told: str) -> Identity:
         """A node that is known says what is new about it. If it may not, it goes on as it was known."""
-        if self._token is None:
-            log.warning("not_announced", why="its capabilities or task types changed, and no enrol token was given")
-            return self._settled(identity)
         try:
-            return await self._register(identity, registration, told)
-        except ConfigError as exc:
+            await self._asked(identity, registration, identity.secret)
+        except CrawlfleetError as exc:
             log.warning("not_announced", why=str(exc))
-            identity = msgspec.structs.replace(identity, is_registering=False)
             return self._settled(identity)
+        return self._settled(msgspec.structs.replace(identity, told=told))
 
     def _settled(self, identity: Identity) -> Identity:
         if list(identity.masters) != list(self._masters):
@@ -102,22 +102,26 @@ class Joiner:
         if self._token is None:
             raise ConfigError(f"enrol_token: a node that joins for the first time needs one; {TOKEN_HINT}")
         self._file.save(msgspec.structs.replace(identity, is_registering=True))
-        body = msgspec.json.encode(msgspec.structs.replace(registration, join_key=identity.join_key))
-        registered = await self._asked(body, self._token)
+        try:
+            registered = await self._asked(identity, registration, self._token)
+        except CrawlfleetError as exc:
+            raise _mistake(exc) from exc
         return self._settled(
             Identity(
-                identity.join_key, registered.node_id, registered.secret, list(self._masters), registered.installation,
-                told, short_hash(self._token),
+                identity.join_key, registered.node_id, registered.secret or self._token, list(self._masters), told,
+                short_hash(self._token),
             )
         )  # fmt: skip
 
-    async def _asked(self, body: bytes, token: str) -> Registered:
+    async def _asked(self, identity: Identity, registration: Registration, bearer: str) -> Registered:
+        """Raises what a master objects to; one that is away is waited for."""
+        body = msgspec.json.encode(msgspec.structs.replace(registration, join_key=identity.join_key))
         failures = 0
         while True:
             url = self._masters[failures % len(self._masters)]
             try:
                 answer = await call(
-                    self._session, "POST", f"{url}/api/v1/nodes:register", bearer=token, body=body, within_s=CALL_S
+                    self._session, "POST", f"{url}/api/v1/nodes:register", bearer=bearer, body=body, within_s=CALL_S
                 )
                 return msgspec.json.decode(answer, type=Registered)
             except (Unavailable, msgspec.MsgspecError, UnicodeDecodeError) as exc:
@@ -126,8 +130,6 @@ class Joiner:
                 backoff_s *= 0.5 + self._rng.random()
                 log.warning("master_away", master=url, error=str(exc), next_try_in_s=round(backoff_s, 1))
                 await asyncio.sleep(backoff_s)
-            except CrawlfleetError as exc:
-                raise _mistake(exc) from exc
 
 
 def _mistake(exc: CrawlfleetError) -> ConfigError:

@@ -27,6 +27,7 @@ ENDS_WEIGHT = 0.05
 STARTS_WEIGHT = 0.2
 LATENCY_COUNTS_S = 30.0
 """A node that starts nothing any more has no latency: what was slow then must not be held against it for ever."""
+_ERRORS = (End.FAILED, End.TIMED_OUT, End.DIED_ALONE, End.PROCESS_LOST)
 _CGROUP = Path("/sys/fs/cgroup")
 _GPU_QUERY = ("--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 
@@ -67,9 +68,10 @@ class Measure:
 
     def hear(self, name: str, data: Mapping[str, object]) -> None:
         """The agent's events: how its executions end."""
-        end = data.get("end")
-        if name == AgentEvent.EXECUTION_ENDED and data.get("was_started") and end is not None:
-            is_error = end in (End.FAILED, End.TIMED_OUT, End.DIED_ALONE, End.PROCESS_LOST)
+        if name != AgentEvent.EXECUTION_ENDED or not data["was_started"]:
+            return
+        if (end := data["end"]) is not None:
+            is_error = end in _ERRORS
             self._error_rate += (float(is_error) - self._error_rate) * ENDS_WEIGHT
 
     def note_start(self, took_s: float) -> None:

@@ -1,8 +1,8 @@
 """From the end of an execution to its acknowledgement: gathered, sent, saved, forgotten.
 
-An outcome goes to a master at once. What none has acknowledged within a few milliseconds goes to disk, many with one
-sync of the disk, and stays there until one has: nearly all are acknowledged before. An agent killed in those
-milliseconds loses the outcome, not the task: its lease ends, and it runs again.
+An outcome goes to a master at once. What none has acknowledged within a quarter of a second goes to disk, many with one
+sync of the disk, and stays there until one has: nearly all are acknowledged before. An agent killed in that time
+loses the outcome, not the task: its lease ends, and it runs again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crawlfleet.model.instants import ms
 from crawlfleet.ports.clock import Clock
 from crawlfleet.wire.sync import OutcomeBody
 
-GATHER_S = 0.02
+SAVE_S = 0.25
 SAVE_AGAIN_S = 1.0
 BATCH_BYTES = 4 << 20
 
@@ -57,7 +57,7 @@ class Outcomes:
             return
         self._unsaved[outcome.execution] = Ended(outcome, started_at)
         if self._save_at is None:
-            self._save_at = self._clock.monotonic() + GATHER_S
+            self._save_at = self._clock.monotonic() + SAVE_S
         self._news.tell()
 
     def save(self) -> None:

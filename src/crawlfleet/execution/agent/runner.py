@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from crawlfleet.errors import InvariantBroken
-from crawlfleet.execution.agent.bounds import bounded, failed
+from crawlfleet.execution.agent.bounds import bounded, bounded_metrics, failed
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.lease_guard import Lease
 from crawlfleet.execution.agent.news import News
@@ -18,8 +18,8 @@ from crawlfleet.execution.agent.slots import Cause, Running, Slots
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Recall
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.executor import Executor
-from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
+from crawlfleet.ports.executor import Executor, Stopped
+from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
 
 START_TOLD_S = 0.1
 """A start is told when the work has run so long: short work is over by then, and its outcome says all there is."""
@@ -123,7 +123,9 @@ class Runner:
         said = await self._execute(running)
         if self._lease.is_over:
             running.note(Cause.LEASE)
-        self._end(running, said if said is not None and _may_say(running, said) else _outcome_of_stop(running))
+        if said is not None and not _may_say(running, said):
+            running.metrics, said = said.metrics, None
+        self._end(running, said or _outcome_of_stop(running))
 
     async def _execute(self, running: Running) -> OutcomeBody | None:
         """What the executor said; None when it was stopped before it said anything."""
@@ -137,8 +139,9 @@ class Runner:
         timer = asyncio.get_running_loop().call_later(assignment.timeout_s, running.stop, Cause.TIMEOUT)
         try:
             return bounded(await self._executor.run(assignment), assignment)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as exc:
             if running.cause is not Cause.NONE:
+                running.metrics = bounded_metrics(exc.metrics) if isinstance(exc, Stopped) else None
                 return None
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -203,4 +206,11 @@ def _outcome_of_stop(running: Running) -> OutcomeBody | None:
             end, message = End.RETURNED, "handed back by a draining node"
         case Cause.NONE:
             raise InvariantBroken(f"execution {assignment.execution} ended without a cause")
-    return OutcomeBody(task=assignment.task, execution=assignment.execution, end=end, error=error, message=message)
+    return OutcomeBody(
+        task=assignment.task,
+        execution=assignment.execution,
+        end=end,
+        error=error,
+        message=message,
+        metrics=NULL if running.metrics is None else running.metrics,
+    )

@@ -9,6 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from enum import IntEnum
 
+import msgspec
+
 from crawlfleet.model import limits
 from crawlfleet.model.status import Recall
 from crawlfleet.wire.sync import AssignmentBody
@@ -46,6 +48,8 @@ class Running:
     cause: Cause = Cause.NONE
     recall: Recall = Recall.NONE
     is_start_told: bool = False
+    metrics: msgspec.Raw | None = None
+    """What the executor told of one that was stopped."""
     _is_cancelled: bool = False
 
     @property

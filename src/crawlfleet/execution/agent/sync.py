@@ -35,7 +35,7 @@ from crawlfleet.execution.agent.session import Session
 from crawlfleet.execution.agent.slots import Running, Slots
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.clock import Clock
-from crawlfleet.wire.sync import MeasurementBody, StartBody, SyncDown, SyncUp, SyncVerdict
+from crawlfleet.wire.sync import MeasurementBody, ProgressBody, StartBody, SyncDown, SyncUp, SyncVerdict
 
 CALLS = 2
 WAIT_S = 2.0
@@ -94,13 +94,14 @@ class Parts:
 
 class Syncer:
     def __init__(
-        self, node: int, masters: Masters, parts: Parts, measure: Callable[[], MeasurementBody], *,
-        clock: Clock, on_event: OnEvent,
+        self, node: int, masters: Masters, parts: Parts, measure: Callable[[], MeasurementBody],
+        progress: Callable[[], list[ProgressBody]], *, clock: Clock, on_event: OnEvent,
     ) -> None:  # fmt: skip
         self._node = node
         self._masters = masters
         self._parts = parts
         self._measure = measure
+        self._progress = progress
         self._clock = clock
         self._on_event = on_event
         self._begin(Session(0))
@@ -208,6 +209,8 @@ class Syncer:
             is_draining=parts.drain.is_draining,
             is_leaving=self._may_leave(),
             config_version=parts.config.version,
+            config_mark=parts.config.mark,
+            progress=self._progress(),
         )
 
     async def _exchange(self, call: Call, up: SyncUp) -> None:

@@ -23,7 +23,18 @@ import structlog
 
 from crawlfleet.execution.executors import kernel
 from crawlfleet.execution.executors.flight import Died, Flight
-from crawlfleet.execution.executors.protocol import Cancel, Done, Frames, Items, Lines, Ready, Serve, ToAgent, ToProcess
+from crawlfleet.execution.executors.protocol import (
+    Cancel,
+    Done,
+    Figures,
+    Frames,
+    Items,
+    Lines,
+    Ready,
+    Serve,
+    ToAgent,
+    ToProcess,
+)  # fmt: skip
 from crawlfleet.execution.executors.spawn import connect, spawn_alone
 from crawlfleet.execution.executors.stream import log_line
 from crawlfleet.model.execution import End
@@ -174,7 +185,7 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Done) and message.execution == self._flight.execution:
+            if isinstance(message, Items | Lines | Figures | Done) and message.execution == self._flight.execution:
                 if isinstance(message, Done):
                     self._done = self._done or message
                 else:

@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.execution.agent.http_calls import StaleExecution
-from crawlfleet.execution.executors.protocol import Credit, Done, Items, Lines, Start
+from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Start
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -46,15 +46,18 @@ Ended = Done | Died | Refused
 
 
 class Flight:
-    def __init__(self, assignment: AssignmentBody, uploads: Uploads) -> None:
+    def __init__(self, assignment: AssignmentBody, uploads: Uploads, on_figures: Callable[[int, bytes], None]) -> None:
         self.assignment = assignment
         self.execution = assignment.execution
         self._uploads = uploads
+        self._on_figures = on_figures
         self._upload: Upload | None = None
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         """What the executor waits for. After `Refused` the process still has to be stopped."""
         self.gone = False
         """Nothing of it runs any more."""
+        self.figures = b""
+        """What it told last, also when nobody waits for its end any more."""
         self._on_gone: asyncio.Event | None = None
         self.send_credit: Callable[[Credit], None] = _unsent
 
@@ -75,17 +78,21 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Done) -> None:
+    def take(self, message: Items | Lines | Figures | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
             case Lines():
                 self.upload.add_log(message.lines, self._credit)
+            case Figures():
+                self._note_figures(message.figures)
             case Done():
                 self.end(message)
 
     def end(self, how: Done | Died) -> None:
         """Said once nothing of it runs any more."""
+        if isinstance(how, Done):
+            self.figures = how.metrics
         if not self.ended.done():
             self.ended.set_result(how)
         self.gone = True
@@ -106,45 +113,49 @@ class Flight:
         """What is reported. An outcome waits until everything that belongs to it is with a master."""
         match ended:
             case Refused():
-                return self._refused(ended.reason)
+                return await self._refused(ended.reason)
             case Died():
-                await self.last_words(LAST_WORDS_S)
-                return self._body(ended.end, ErrorClass.CRASH, ended.message)
-        manifest = b""
-        if self._upload is not None:
-            if not ended.is_completed:
-                await self.last_words(LAST_WORDS_S)
-            else:
-                try:
-                    manifest = await self._upload.finish()
-                except CrawlfleetError as exc:
-                    return self._refused(exc)
-        return self._of_done(ended, manifest)
+                metrics = await self.last_words(LAST_WORDS_S)
+                return self._body(ended.end, ErrorClass.CRASH, ended.message, metrics)
+        if not ended.is_completed:
+            return self._of_failed(ended, await self.last_words(LAST_WORDS_S))
+        try:
+            manifest = b"" if self._upload is None else await self._upload.finish()
+        except CrawlfleetError as exc:
+            return await self._refused(exc)
+        given, metrics = self.assignment, _joined(manifest, ended.metrics)
+        return OutcomeBody(
+            given.task, given.execution, End.COMPLETED, result=msgspec.Raw(ended.result), metrics=metrics
+        )
 
-    async def last_words(self, within_s: float) -> None:
-        if self._upload is not None:
-            await self._upload.abandon(log_within_s=within_s)
+    async def last_words(self, within_s: float) -> msgspec.Raw:
+        """Of one that did not complete: its log goes up, its items do not count. Its metrics."""
+        manifest = b"" if self._upload is None else await self._upload.abandon(log_within_s=within_s)
+        return _joined(manifest, self.figures)
 
-    def _of_done(self, done: Done, manifest: bytes) -> OutcomeBody:
-        given = self.assignment
-        metrics = _joined(manifest, done.metrics)
-        if done.is_completed:
-            return OutcomeBody(
-                given.task, given.execution, End.COMPLETED, result=msgspec.Raw(done.result), metrics=metrics
-            )
+    def _of_failed(self, done: Done, metrics: msgspec.Raw) -> OutcomeBody:
         if done.is_cancelled:
-            return self._body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself")
+            return self._body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself", metrics)
+        given = self.assignment
         return OutcomeBody(
             given.task, given.execution, End.FAILED, done.error, done.message, done.is_permanent, metrics=metrics
         )
 
-    def _refused(self, reason: CrawlfleetError) -> OutcomeBody:
+    async def _refused(self, reason: CrawlfleetError) -> OutcomeBody:
         if isinstance(reason, StaleExecution):
-            return self._body(End.STOPPED, None, "no longer the live execution of its task")
-        return self._body(End.FAILED, ErrorClass.INTERNAL, f"a master refused what it streamed: {reason}")
+            return self._body(End.STOPPED, None, "no longer the live execution of its task", NULL)
+        message = f"a master refused what it streamed: {reason}"
+        return self._body(End.FAILED, ErrorClass.INTERNAL, message, await self.last_words(0.0))
 
-    def _body(self, end: End, error: ErrorClass | None, message: str) -> OutcomeBody:
-        return OutcomeBody(self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS])
+    def _body(self, end: End, error: ErrorClass | None, message: str, metrics: msgspec.Raw) -> OutcomeBody:
+        return OutcomeBody(
+            self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS], metrics=metrics
+        )
+
+    def _note_figures(self, figures: bytes) -> None:
+        if len(figures) <= limits.PROGRESS_BYTES and _object(figures) is not None:
+            self.figures = figures
+            self._on_figures(self.execution, figures)
 
     def _credit(self, size: int) -> None:
         if not self.gone:
@@ -170,13 +181,18 @@ def _joined(manifest: bytes, metrics: bytes) -> msgspec.Raw:
     """The executor's figures and the manifest; where both have a name, the manifest's is the truth."""
     if not metrics:
         return msgspec.Raw(manifest) if manifest else NULL
-    try:
-        figures = msgspec.json.decode(metrics, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        figures = {}
+    figures = _object(metrics) or {}
     for name in MANIFEST:
         figures.pop(name, None)
     return msgspec.Raw(msgspec.json.encode(figures | msgspec.json.decode(manifest or b"{}")))
+
+
+def _object(said: bytes) -> dict[str, Any] | None:
+    """None for what is none: it may come from a stranger's code."""
+    try:
+        return msgspec.json.decode(said, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _unsent(_credit: Credit) -> None:

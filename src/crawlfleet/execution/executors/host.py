@@ -17,6 +17,7 @@ from crawlfleet.execution.executors.protocol import (
     Cancel,
     Credit,
     Done,
+    Figures,
     Frames,
     Items,
     Lines,
@@ -101,8 +102,8 @@ class Host:
         try:
             done = await self._outcome(start, stream)
         except asyncio.CancelledError:
-            done = Done(start.execution, is_completed=False, is_cancelled=True)
-        stream.flush()
+            done = Done(start.execution, is_completed=False, is_cancelled=True, metrics=stream.metrics())
+        stream.close()
         del self._streams[start.execution]
         self._end(done)
 
@@ -145,7 +146,7 @@ class Host:
             thing = self._things[task_type] = getattr(importlib.import_module(module), name)
         return thing
 
-    def _send(self, message: Items | Lines, size: int) -> None:
+    def _send(self, message: Items | Lines | Figures, size: int) -> None:
         self._frames.send(message, size)
 
     def _say_goodbye(self) -> None:

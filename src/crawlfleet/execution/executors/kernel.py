@@ -1,4 +1,4 @@
-"""What Linux is asked for around executor processes: to end with their parent, to keep descendants, to be bounded.
+"""What Linux is asked for around child processes: to end with their parent, to keep descendants, to be bounded.
 
 Loaded by every process of a user's execution before anything else, so it imports next to nothing.
 """

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -19,8 +20,10 @@ from crawlfleet.execution.executors.protocol import Done, Serve
 from crawlfleet.execution.executors.registry import ExecutorEntry
 from crawlfleet.execution.executors.shared_host import SharedHost, SharedHosts
 from crawlfleet.execution.executors.uploads import Uploads
+from crawlfleet.model import limits
 from crawlfleet.model.execution import End
-from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
+from crawlfleet.ports.executor import Stopped
+from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, ProgressBody
 
 WATCH_S = 0.25
 HEARTBEATS_EVERY = 4
@@ -56,6 +59,7 @@ class ProcessExecutor:
             max(1, hosts or usable_cores()), Serve(built_in, [], list(allow_hosts), window_bytes)
         )  # fmt: skip
         self._on_start = on_start
+        self._figures: dict[int, bytes] = {}
         self._alone: dict[asyncio.Task[None], AloneHost] = {}
         self._watcher: asyncio.Task[None] | None = None
 
@@ -64,6 +68,13 @@ class ProcessExecutor:
         union = sorted(self._own_hosts.union(hosts))
         self._serve = msgspec.structs.replace(self._serve, allow_hosts=union)
         self._shared.allow_hosts(union)
+
+    def progress(self) -> list[ProgressBody]:
+        """What running executions told of it since it was asked for last, as much as one call carries."""
+        told = list(islice(self._figures.items(), limits.PROGRESS_PER_SYNC))
+        for execution, _ in told:
+            del self._figures[execution]
+        return [ProgressBody(execution, msgspec.Raw(figures)) for execution, figures in told]
 
     async def start(self) -> None:
         # What a killed agent could not remove.
@@ -99,7 +110,7 @@ class ProcessExecutor:
         host = await self._shared.least_busy()
         if host is None:
             return OutcomeBody(assignment.task, assignment.execution, End.RETURNED, message="its agent ended")
-        flight = Flight(assignment, self._uploads)
+        flight = Flight(assignment, self._uploads, self._figures.__setitem__)
         host.launch(flight)
         self._on_start(time.monotonic() - began_at)
         try:
@@ -112,7 +123,7 @@ class ProcessExecutor:
             return await self._of_cancelled(flight)
 
     async def _run_alone(self, assignment: AssignmentBody) -> OutcomeBody:
-        flight = Flight(assignment, self._uploads)
+        flight = Flight(assignment, self._uploads, self._figures.__setitem__)
         host = AloneHost(flight, self._serve, self._directory, self._memory_bytes, self._on_start)
         life = asyncio.create_task(host.run(), name=f"alone-{assignment.execution}")
         self._alone[life] = host
@@ -133,8 +144,7 @@ class ProcessExecutor:
         said: Ended | None = flight.ended.result() if flight.ended.done() and not flight.ended.cancelled() else None
         if isinstance(said, Done) and said.is_completed and not flight.has_upload:
             return await flight.outcome(said)
-        await unhurried(flight.last_words(LAST_WORDS_S))
-        raise asyncio.CancelledError
+        raise Stopped(await unhurried(flight.last_words(LAST_WORDS_S)))
 
     async def _watch(self) -> None:
         """Memory of users' processes, and the sign of life their supervisors wait for."""

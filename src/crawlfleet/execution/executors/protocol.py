@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
     agent -> process   Serve (first), Start, Cancel, Credit, Ping
-    process -> agent   Ready, Items, Lines, Done, Pong
+    process -> agent   Ready, Items, Lines, Figures, Done, Pong
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -89,8 +89,15 @@ class Pong(msgspec.Struct, array_like=True, tag=14, frozen=True):
     number: int
 
 
+class Figures(msgspec.Struct, array_like=True, tag=15, frozen=True):
+    """How far an execution is, as a JSON object."""
+
+    execution: int
+    figures: bytes
+
+
 ToProcess = Serve | Start | Cancel | Credit | Ping
-ToAgent = Ready | Items | Lines | Done | Pong
+ToAgent = Ready | Items | Lines | Figures | Done | Pong
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

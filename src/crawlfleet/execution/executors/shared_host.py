@@ -18,6 +18,7 @@ from crawlfleet.execution.executors.protocol import (
     Cancel,
     Credit,
     Done,
+    Figures,
     Frames,
     Items,
     Lines,
@@ -138,6 +139,9 @@ class SharedHost:
             match message:
                 case Done():
                     if (flight := self._flights.pop(message.execution, None)) is not None:
+                        flight.take(message)
+                case Figures():
+                    if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                 case Items() | Lines():
                     if (flight := self._flights.get(message.execution)) is not None:

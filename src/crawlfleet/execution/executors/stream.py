@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Items, Lines
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines
 from crawlfleet.execution.executors.sdk import TaskError
 from crawlfleet.model import limits
 
 SEND_BYTES = 32 << 10
 SEND_S = 0.1
+PROGRESS_S = 1.0
+"""Not sooner: of short work its end says all there is."""
 LINE_CHARS = 8_000
 FIGURES = 100
 _UNUSABLE = (TypeError, ValueError, OverflowError, RecursionError)
@@ -41,7 +43,7 @@ def log_line(message: str, level: str) -> bytes:
 class Stream:
     """Implements `sdk.TaskStream`."""
 
-    def __init__(self, execution: int, send: Callable[[Items | Lines, int], None], window_bytes: int) -> None:
+    def __init__(self, execution: int, send: Callable[[Items | Lines | Figures, int], None], window_bytes: int) -> None:
         self._execution = execution
         self._send = send
         self._window_bytes = window_bytes
@@ -55,6 +57,9 @@ class Stream:
         self._room: asyncio.Event | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.figures: dict[str, Any] = {}
+        self._told_figures = b""
+        self._is_telling = False
+        self._telling: asyncio.TimerHandle | None = None
 
     async def item(self, item: Mapping[str, Any]) -> None:
         if not isinstance(item, Mapping):
@@ -84,6 +89,12 @@ class Stream:
         known = {name: value for name, value in figures.items() if name in self.figures}
         new = [pair for pair in figures.items() if pair[0] not in self.figures]
         self.figures.update(known | dict(new[:room]))
+        if not self._is_telling:
+            self._is_telling = True
+            if threading.get_ident() != self._thread:
+                self._loop.call_soon_threadsafe(self._tell_later)
+            else:
+                self._tell_later()
 
     def credit(self, size: int) -> None:
         self._uncredited = max(0, self._uncredited - size)
@@ -107,6 +118,11 @@ class Stream:
             self._lines.clear()
         self._buffered = 0
 
+    def close(self) -> None:
+        self.flush()
+        if self._telling is not None:
+            self._telling.cancel()
+
     def metrics(self) -> bytes:
         """The last figures told; none when they are not JSON or too many."""
         if not self.figures:
@@ -116,6 +132,16 @@ class Stream:
         except ValueError:
             return b""
         return encoded if len(encoded) <= limits.METRICS_BYTES // 2 else b""
+
+    def _tell_later(self) -> None:
+        self._telling = self._loop.call_later(PROGRESS_S, self._tell)
+
+    def _tell(self) -> None:
+        self._is_telling = False
+        figures = self.metrics()
+        if figures and figures != self._told_figures and len(figures) <= limits.PROGRESS_BYTES:
+            self._told_figures = figures
+            self._send(Figures(self._execution, figures), len(figures))
 
     @property
     def _may_log(self) -> bool:

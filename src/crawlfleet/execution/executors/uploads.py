@@ -156,21 +156,25 @@ class Upload:
         await asyncio.shield(self._pump)
         if self._refusal is not None:
             raise self._refusal
-        return msgspec.json.encode({
-            "items": self._item_count, "item_chunks": self._items.chunks, "item_bytes": self._items.total_bytes,
-            "log_chunks": self._log.chunks,
-        })  # fmt: skip
+        return self._manifest(self._items, self._item_count)
 
-    async def abandon(self, log_within_s: float = 0.0) -> None:
+    async def abandon(self, log_within_s: float = 0.0) -> bytes:
         """The execution did not complete: nobody will count its items, but its last words may help somebody."""
         if self._pump is None:
-            return
+            return b""
         self._items.clear()
         if log_within_s > 0 and self._refusal is None:
             self._hurry()
             await asyncio.wait({self._pump}, timeout=log_within_s)
         self._pump.cancel()
         await asyncio.wait({self._pump})
+        return self._manifest(_Kind("items"))
+
+    def _manifest(self, items: _Kind, count: int = 0) -> bytes:
+        return msgspec.json.encode({
+            "items": count, "item_chunks": items.chunks, "item_bytes": items.total_bytes,
+            "log_chunks": self._log.chunks,
+        })  # fmt: skip
 
     def _hurry(self) -> None:
         self._is_finishing = True

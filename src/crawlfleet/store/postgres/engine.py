@@ -121,6 +121,8 @@ class PostgresEngine:
         except asyncpg.PostgresError as exc:
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
+    glance = read
+
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
         return await self.read(lambda tx: tx.fetch(sql, *args))

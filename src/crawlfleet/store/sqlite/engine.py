@@ -1,4 +1,4 @@
-"""One writer thread owns the only connection that writes; a reader thread has its own.
+"""One writer thread owns the only connection that writes; a reader thread has its own, and the loop one for glances.
 
 Group commit: while one commit is on its way to disk, what arrives is gathered and goes into the next one together,
 each piece in a savepoint of its own, so that one that fails takes nobody with it. An idle writer commits at once.
@@ -44,6 +44,7 @@ class SqliteEngine:
         self._path = path
         self._writer = connect(path, synchronous=synchronous)
         self._reader = connect(path, synchronous=synchronous)
+        self._glancer = connect(path, synchronous=synchronous)
         self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._is_closed = False
@@ -60,6 +61,12 @@ class SqliteEngine:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return cast("T", await self._hand(self._reads, work, None))
 
+    async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        with _translated():
+            return drive(work(SqliteTx(self._glancer)))
+
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
         return await self.read(lambda tx: tx.fetch(sql, *args))
@@ -72,6 +79,7 @@ class SqliteEngine:
         self._reads.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
+        self._glancer.close()
         self._reader.close()
         self._writer.close()
 
@@ -112,6 +120,8 @@ class InlineEngine:
         # Nobody writes meanwhile: there is but one connection, and this never waits.
         with _translated():
             return drive(work(SqliteTx(self._connection)))
+
+    glance = read
 
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)

@@ -11,7 +11,6 @@ A parent-death signal alone would not do: it follows the death of a *thread*, do
 process, and PostgreSQL's children leave the process group. It is set for the one case left, the supervisor's own death.
 """
 
-import ctypes
 import os
 import pwd
 import select
@@ -22,7 +21,8 @@ import sys
 
 import psutil
 
-PR_SET_PDEATHSIG = 1
+from crawlfleet.execution.executors.kernel import end_with_parent
+
 GRACE_S = 5.0
 
 
@@ -54,7 +54,7 @@ def end(processes: list[psutil.Process], number: signal.Signals) -> None:
 
 def main() -> None:
     user, death_signal, directory, *command = sys.argv[1:]
-    libc = ctypes.CDLL(None)
+    supervisor = os.getpid()
     program = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ def main() -> None:
         group=None if user == "-" else pwd.getpwnam(user).pw_gid,
         extra_groups=None if user == "-" else [],
         # Safe here, where there is one thread, as it would not be in the test process.
-        preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509
+        preexec_fn=lambda: end_with_parent(supervisor),  # noqa: PLW1509
     )
     sys.stdout.write(f"{program.pid}\n")
     sys.stdout.flush()

@@ -1,0 +1,118 @@
+"""The API for people: one page made from the OpenAPI document, that loads nothing and runs nothing.
+
+A machine that crawls may well be one that reaches no content network, and this page shows what a cluster can be told.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+PATH = "/docs"
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+details { border: 1px solid #ddd; border-radius: 4px; margin: .3rem 0; padding: .3rem .6rem; }
+summary { cursor: pointer; } h2 { margin-top: 2rem; } code, pre { font: 13px/1.4 ui-monospace, monospace; }
+pre { overflow-x: auto; background: #f6f6f6; padding: .6rem; } td, th { text-align: left; vertical-align: top;
+padding: .1rem 1rem .1rem 0; } b { display: inline-block; min-width: 4rem; } .get { color: #06c; }
+.post { color: #080; } .put, .patch { color: #a60; } .delete { color: #c00; }
+"""
+_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+_HEADERS = {
+    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_DIGEST}'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+_METHODS = ("get", "post", "put", "patch", "delete")
+_REF = re.compile(r"#/components/schemas/([\w.-]+)")
+
+
+def install(app: FastAPI) -> None:
+    """Made when it is first asked for, as the document is."""
+    made: list[str] = []
+
+    async def docs(_: Request) -> HTMLResponse:
+        if not made:
+            made.append("".join(_page(app.openapi())))
+        return HTMLResponse(made[0], headers=_HEADERS)
+
+    app.add_route(PATH, docs, methods=["GET"], include_in_schema=False)
+
+
+def _page(document: Mapping[str, Any]) -> Iterator[str]:
+    told = document["info"]
+    title = escape(f"{told['title']} {told['version']}")
+    yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+    yield f"<style>{STYLE}</style></head><body><h1>{title}</h1>{_text(told.get('description', ''))}"
+    yield '<p>The same for programs: <a href="/openapi.json">openapi.json</a>.</p>'
+    by_tag: dict[str, list[str]] = {}
+    for path, item in document["paths"].items():
+        for method in (one for one in _METHODS if one in item):
+            said = item[method]
+            by_tag.setdefault(said.get("tags", ["other"])[0], []).append(_operation(path, method, said, document))
+    for tag, operations in by_tag.items():
+        yield f"<h2>{escape(tag)}</h2>{''.join(operations)}"
+    yield "<h2>schemas</h2>"
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        yield f'<details id="schema-{escape(name)}"><summary>{escape(name)}</summary>{_json(schema)}</details>'
+    yield "</body></html>"
+
+
+def _operation(path: str, method: str, said: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    parts = [
+        f'<details id="{escape(said["operationId"])}"><summary><b class="{method}">{method.upper()}</b> '
+        f"<code>{escape(path)}</code> {escape(said.get('summary', ''))}</summary>{_text(said.get('description', ''))}"
+    ]
+    rows: list[tuple[str, ...]] = [
+        (f"<code>{escape(one['name'])}</code>", one["in"] + (", required" if one.get("required") else ""),
+         _schema(one.get("schema", {})), _inline(one.get("description", "")))
+        for one in said.get("parameters", ())
+    ]  # fmt: skip
+    parts += [_table("parameters", rows)]
+    content = said.get("requestBody", {}).get("content", {})
+    parts += [_table("body", [(escape(kind), _schema(one.get("schema", {}))) for kind, one in content.items()])]
+    answers = [(status, _answer(one, document)) for status, one in sorted(said.get("responses", {}).items())]
+    rows = [
+        (escape(status), _inline(one.get("description", "")),
+         ", ".join(_schema(kind.get("schema", {})) for kind in one.get("content", {}).values()))
+        for status, one in answers
+    ]  # fmt: skip
+    return "".join([*parts, _table("answers", rows), "</details>"])
+
+
+def _answer(one: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    ref = one.get("$ref", "")
+    return document["components"]["responses"][ref.rpartition("/")[2]] if ref else one
+
+
+def _table(title: str, rows: list[tuple[str, ...]]) -> str:
+    shown = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<h4>{title}</h4><table>{shown}</table>" if rows else ""
+
+
+def _schema(schema: Mapping[str, Any]) -> str:
+    return f"<code>{_linked(json.dumps(schema))}</code>" if schema else ""
+
+
+def _json(schema: Mapping[str, Any]) -> str:
+    return f"<pre>{_linked(json.dumps(schema, indent=2, ensure_ascii=False))}</pre>"
+
+
+def _linked(text: str) -> str:
+    return _REF.sub(r'<a href="#schema-\1">\1</a>', escape(text, quote=False))
+
+
+def _text(markdown: str) -> str:
+    return "".join(f"<p>{_inline(part)}</p>" for part in markdown.split("\n\n") if part.strip())
+
+
+def _inline(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

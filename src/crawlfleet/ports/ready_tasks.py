@@ -1,0 +1,38 @@
+"""What is ready to run, what has come due, and which queues stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import Lane, LaneId
+
+
+class ReadyTasks(Protocol):
+    """The durable side of the ready index."""
+
+    async def ready_lanes(self) -> list[LaneId]:
+        """Lanes that have pending tasks."""
+        ...
+
+    async def ready_heads(self, lane: LaneId, limit: int) -> list[TaskId]:
+        """The oldest pending tasks of a lane: always from its head, as ids are not commit order."""
+        ...
+
+    async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
+
+    async def due(self, now: Instant, limit: int) -> list[TaskId]:
+        """Waiting or retrying tasks whose time has come and that wait for no parent."""
+        ...
+
+    async def overdue(self, now: Instant, limit: int) -> list[TaskId]:
+        """Held tasks past their hard deadline that were not recalled yet."""
+        ...
+
+    async def set_queue_paused(self, queue: str, is_paused: bool, now: Instant) -> bool:
+        """True when that changed something."""
+        ...
+
+    async def paused_queues(self) -> set[str]: ...

@@ -1,0 +1,138 @@
+"""Tasks and their transitions: added, assigned, ended, changed. The rules are those of `ports.store`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from crawlfleet.model.answers import Refusal
+from crawlfleet.model.execution import Outcome
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.step import Decide
+from crawlfleet.model.task import LiveTask
+from crawlfleet.ports.claims import Claim
+
+
+class NewTask(NamedTuple):
+    id: TaskId
+    project: str
+    workflow: str | None
+    name: str | None
+    created_at: Instant
+    parameters: bytes
+    spec: bytes | None
+    lane: LaneId
+    priority: int
+    timeout_s: int
+    due_at: Instant | None = None
+    parents: tuple[TaskId, ...] = ()
+
+
+class Submission(NamedTuple):
+    """One caller's tasks. Refusals found before the store stand in their place."""
+
+    items: Sequence[NewTask | Refusal]
+    is_atomic: bool = False
+    claim: Claim | None = None
+
+
+class Accepted(NamedTuple):
+    id: TaskId
+    status: TaskStatus
+    created_at: Instant
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionAnswer:
+    items: Sequence[Accepted | Refusal]
+    is_replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    answers: Sequence[SubmissionAnswer]
+    ready: Mapping[LaneId, Sequence[TaskId]]
+
+
+class Assignment(NamedTuple):
+    task: TaskId
+    lane: LaneId
+    execution: ExecutionId
+    node: NodeId
+    session: int
+
+
+@dataclass(slots=True)
+class Applied:
+    """What a transition did, for the answer and for the broker's hints."""
+
+    after: dict[TaskId, TaskStatus] = field(default_factory=dict)
+    refused: dict[TaskId, Refusal] = field(default_factory=dict)
+    ready: dict[LaneId, list[TaskId]] = field(default_factory=dict)
+    freed: list[tuple[NodeId, TaskId]] = field(default_factory=list)
+    told: set[NodeId] = field(default_factory=set)
+    """Nodes that have something new to hear: a recall."""
+
+
+class Delivery(NamedTuple):
+    """What a node needs to run a task."""
+
+    task: TaskId
+    task_type: str
+    parameters: bytes
+
+
+class TaskStore(Protocol):
+    async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
+        """Make the lanes known; doing it again changes nothing."""
+        ...
+
+    async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
+        """Store new tasks: pending, or waiting for a time or for parents.
+
+        An atomic submission with one bad item adds none. A known idempotency key gives its first answer again,
+        or IDEMPOTENCY_MISMATCH for every item when the body differs. A parent that ended other than completed
+        cancels the new task at once, with the reason; one that does not exist refuses it.
+        """
+        ...
+
+    async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+        """What `add` would say again to so many items under this key; None when the key is not known."""
+        ...
+
+    async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
+        """pending -> assigned, for tasks still pending and nodes whose session is open and takes work."""
+        ...
+
+    async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+        """The hot path of a finished execution that needs no decision: held -> completed, fenced by execution."""
+        ...
+
+    async def change(self, tasks: Sequence[TaskId], decide: Decide, now: Instant, term: int | None = None) -> Applied:
+        """Any other transition: each live row is locked, decided upon, checked against the table, written.
+
+        A task that is final is refused with ALREADY_FINAL, an unknown one with UNKNOWN_TASK. When a task becomes
+        final its dependants are released or cancelled in the same transaction.
+        """
+        ...
+
+    async def reopen(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+        """A person's retry: the next round of final tasks, with fresh retries; NOT_FINAL for others."""
+        ...
+
+    async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]: ...
+
+    async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
+        """What the store has given to each node."""
+        ...
+
+    async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]: ...
+
+    async def drop(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+        """Forget final tasks with their executions and dead letters; NOT_FINAL for others."""
+        ...

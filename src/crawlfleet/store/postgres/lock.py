@@ -1,0 +1,81 @@
+"""One master for one database, held by a connection of its own: a master that died holds nothing.
+
+For masters without a broker between them. The server lets go of the lock when the connection ends, also that of a
+machine which went away without a word; should it be the server that was away, the lock is taken again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import asyncpg
+import structlog
+
+from crawlfleet.errors import ConfigError, StoreUnavailable
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+log = structlog.get_logger()
+
+TRIES, AGAIN_S = 15, 0.1
+"""A master that was just stopped may still be on its way out."""
+RETAKE_S = 1.0
+_KEY = 0x63726177_6D617374
+_KEEPALIVE = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
+_AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+
+
+class DatabaseLock:
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Connection | None = None
+        self._retaking: asyncio.Task[None] | None = None
+
+    async def take(self) -> None:
+        """Raises ConfigError when another master has it."""
+        try:
+            for _ in range(TRIES):
+                if await self._try():
+                    return
+                await asyncio.sleep(AGAIN_S)
+        except _AWAY as exc:
+            self.release()
+            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+        self.release()
+        raise ConfigError(
+            "broker: memory: is for one master, and another one runs on this store. Masters that share a store need a "
+            "broker that wakes them: give each of them --broker redis://HOST:PORT, or stop the other one"
+        )
+
+    def release(self) -> None:
+        if self._retaking is not None:
+            self._retaking.cancel()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _try(self) -> bool:
+        if self._connection is None:
+            self._connection = await asyncpg.connect(self._dsn, server_settings=_KEEPALIVE)
+            self._connection.add_termination_listener(self._lost)
+        return bool(await self._connection.fetchval("SELECT pg_try_advisory_lock($1)", _KEY))
+
+    def _lost(self, connection: object) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self._retaking = asyncio.create_task(self._retake(), name="database-lock")
+
+    async def _retake(self) -> None:
+        is_told = False
+        while True:
+            try:
+                if await self._try():
+                    return
+                if not is_told:
+                    is_told = True
+                    log.error("second_master", error="another master without a broker runs on this store")
+            except _AWAY as exc:
+                log.warning("database_lock_lost", error=repr(exc))
+            await asyncio.sleep(RETAKE_S)
