@@ -28,6 +28,7 @@ from crawlfleet.api.routes import (
     results,
     submit,
     sync,
+    task,
     task_types,
     tasks,
     tokens,
@@ -36,8 +37,8 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, tasks, bulk, executions, results, dead_letters, queues, nodes, clusters, task_types, events, tokens,
-    audit, health,
+    sync, submit, task, tasks, bulk, executions, results, dead_letters, queues, nodes, clusters, task_types, events,
+    tokens, audit, health,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

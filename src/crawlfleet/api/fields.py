@@ -42,22 +42,22 @@ class Body(BaseModel):
 
 
 def task_id(text: str) -> TaskId:
-    return _known_id(text, "task")
+    return known_id(text, "task")
 
 
 def execution_id(text: str) -> ExecutionId:
-    return _known_id(text, "exec")
+    return known_id(text, "exec")
 
 
 def node_id(text: str) -> NodeId:
-    return _known_id(text, "node")
+    return known_id(text, "node")
 
 
 def cursor_id(text: str | None, prefix: str = "task", *, field: str = "cursor") -> int | None:
     return None if text is None else ids.parse(text, prefix, field=field)
 
 
-def _known_id(text: str, prefix: str) -> int:
+def known_id(text: str, prefix: str) -> int:
     """What is no id at all is the id of nothing."""
     try:
         return ids.parse(text, prefix, field=f"{prefix}_id")
@@ -72,15 +72,15 @@ def _path(prefix: str) -> Any:
 
 
 async def _task_in_path(task_id: Annotated[str, _path("task")]) -> TaskId:
-    return _known_id(task_id, "task")
+    return known_id(task_id, "task")
 
 
 async def _execution_in_path(execution_id: Annotated[str, _path("exec")]) -> ExecutionId:
-    return _known_id(execution_id, "exec")
+    return known_id(execution_id, "exec")
 
 
 async def _node_in_path(node_id: Annotated[str, _path("node")]) -> NodeId:
-    return _known_id(node_id, "node")
+    return known_id(node_id, "node")
 
 
 TaskInPath = Annotated[TaskId, Depends(_task_in_path)]

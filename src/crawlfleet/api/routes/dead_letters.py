@@ -15,7 +15,7 @@ from crawlfleet.api.problems import refused
 from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.bulk import Tally
-from crawlfleet.api.routes.tasks import known_task
+from crawlfleet.api.routes.task import known_task
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.api.views import BulkView, ChangedView, changed_view, execution_view, task_view
 from crawlfleet.errors import NotFound

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -10,20 +9,18 @@ from pydantic import Field
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.ends import Ends
 from crawlfleet.api.fields import PAGE_MOST, PAGE_USUAL, Body, Label, Name, TaskInPath, cursor_id, node_named
 from crawlfleet.api.problems import refused
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
+from crawlfleet.api.routes.task import known_task, progress_of
 from crawlfleet.api.routes.task_filters import TaskWhere
-from crawlfleet.api.services import Services, TheServices
+from crawlfleet.api.services import TheServices
 from crawlfleet.api.views import (
     ChangedView,
     ExecutionsView,
     StatsView,
     TaskPageView,
-    TaskView,
     WhyView,
     changed_view,
     execution_view,
@@ -31,29 +28,20 @@ from crawlfleet.api.views import (
     task_view,
     why_view,
 )
-from crawlfleet.errors import NotFound
 from crawlfleet.model import limits
-from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import ExecutionId, TaskId, made_at, node_text, task_text
+from crawlfleet.model.ids import TaskId, made_at, node_text, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.task_store import Applied
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
-structs = (TaskView, TaskPageView, StatsView, ExecutionsView, WhyView, ChangedView)
+structs = (TaskPageView, StatsView, ExecutionsView, WhyView, ChangedView)
 
 
 class TaskPageQuery(TaskWhere):
     # A query has only text: a number is written as one there.
     limit: Annotated[int, Field(ge=1, le=PAGE_MOST, strict=False)] = PAGE_USUAL
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
-
-
-WAIT_MOST_S = 30.0
-WaitSeconds = Annotated[
-    float, Query(ge=0, le=WAIT_MOST_S, allow_inf_nan=False, description="Wait so long for the task to end.")
-]
 
 
 class PriorityBody(Body):
@@ -86,47 +74,12 @@ async def stats(
     return reply(stats_view(await services.store.totals(project_id)))
 
 
-@router.get("/tasks/{task_id}", responses={200: shows(TaskView)})
-async def show(
-    task: TaskInPath, request: Request, services: TheServices, wait_s: WaitSeconds = 0.0,
-    _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
-    """A task. With `wait_s`, answered as soon as it has ended, or when the time is over as it is then."""
-    if wait_s and not is_stopping(request):
-        await _ended(request, services, task, wait_s)
-    record = await known_task(services, task)
-    found = await services.store.executions(task)
-    return reply(task_view(record, found, _progress(services, found).get(record.execution or 0)))
-
-
-async def _ended(request: Request, services: Services, task: TaskId, wait_s: float) -> None:
-    ends = kept(request, Ends, lambda: _ends(request, services))
-    with ends.watching(task) as waiter:
-        if not (await known_task(services, task)).status.is_final:
-            await ends.wait(waiter, wait_s)
-
-
-def _ends(request: Request, services: Services) -> Ends:
-    ends = Ends(store=services.store, signals=services.broker.signals)
-
-    async def close() -> None:
-        ends.close()
-
-    when_stopping(request.app, close)
-    return ends
-
-
 @router.get("/tasks/{task_id}/executions", responses={200: shows(ExecutionsView, "Oldest first.")})
 async def executions(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     record = await known_task(services, task)
     found = await services.store.executions(task)
-    progress = _progress(services, found)
+    progress = progress_of(services, found)
     return reply(ExecutionsView([execution_view(one, record.status, progress.get(one.id)) for one in found]))
-
-
-def _progress(services: Services, executions: Sequence[ExecutionRecord]) -> Mapping[ExecutionId, bytes]:
-    """As the node told this master: another one does not know it."""
-    return services.sync.progress.of(one.id for one in executions if one.status is None)
 
 
 @router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})
@@ -191,10 +144,3 @@ async def _answer(request: Request, principal: Principal, action: str, task: Tas
         return refused(applied.refused[task])
     await audited(request, principal, action, task_text(task))
     return reply(changed_view(task, applied))
-
-
-async def known_task(services: Services, task: TaskId) -> TaskRecord:
-    record = (await services.store.tasks([task])).get(task)
-    if record is None:
-        raise NotFound(f"no task {task_text(task)}")
-    return record
