@@ -121,13 +121,13 @@ class Sync:
         finally:
             if self._parked.get(up.node) is up:
                 del self._parked[up.node]
-        (node,) = await self._store.nodes([up.node]) or (None,)
+        found, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._holds.put([up.node]))
+        (node,) = found or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
         if not node.is_session_open or node.session != up.session:
             return SyncDown(SyncVerdict.SESSION_ENDED)
         # The lease is not renewed by waiting: the node counts from when it sent this call.
-        (held,) = await self._holds.put([up.node])
         now_known = Renewed(
             up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False, held=held
         )

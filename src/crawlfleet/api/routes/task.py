@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,8 +36,7 @@ async def show(request: PlainRequest) -> Response:
     services = services_of(request)
     if wait_s and not is_stopping(request):
         await _ended(request, services, task, wait_s)
-    record = await known_task(services, task)
-    found = await services.store.executions(task)
+    record, found = await asyncio.gather(known_task(services, task), services.store.executions(task))
     return reply(task_view(record, found, progress_of(services, found).get(record.execution or 0)))
 
 

@@ -20,6 +20,7 @@ from crawlfleet.model.instants import ms
 from crawlfleet.ports.clock import Clock
 from crawlfleet.wire.sync import OutcomeBody
 
+GATHER_S = 0.01
 SAVE_S = 0.25
 SAVE_AGAIN_S = 1.0
 BATCH_BYTES = 4 << 20
@@ -51,14 +52,15 @@ class Outcomes:
         """When what was gathered must go to disk, whether or not a message can take it along."""
         return self._save_at
 
-    def add(self, outcome: OutcomeBody, started_at: float | None = None) -> None:
-        """An execution's one outcome: a second one is not taken."""
+    def add(self, outcome: OutcomeBody, started_at: float | None = None, *, is_last: bool = True) -> None:
+        """An execution's one outcome: a second one is not taken. Unless it is the last of those that run here, it waits
+        a moment for the next ones: a busy node sends few, full messages."""
         if outcome.execution in self:
             return
         self._unsaved[outcome.execution] = Ended(outcome, started_at)
         if self._save_at is None:
             self._save_at = self._clock.monotonic() + SAVE_S
-        self._news.tell()
+        self._news.tell(within_s=0.0 if is_last else GATHER_S)
 
     def save(self) -> None:
         """Put what was gathered on disk; when the disk refuses, it stays gathered and is tried again."""

@@ -173,7 +173,7 @@ class Runner:
             },
         )
         if outcome is not None:
-            self._outcomes.add(outcome, started_at)
+            self._outcomes.add(outcome, started_at, is_last=not len(self._slots))
         else:
             # A slot is back that the masters did not count.
             self._news.tell(within_s=SLOT_GATHER_S)

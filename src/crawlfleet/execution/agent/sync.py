@@ -44,7 +44,7 @@ ANSWER_S = 2.5
 ANSWER_EXPECTED_S = 0.1
 OVERTAKEN_S = 0.5
 """How long the answer to an older call is still waited for once a newer one was answered."""
-SETTLE_S = 0.005
+SETTLE_S = 0.01
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.05, 0.5
 FIRST_IDLE_S, LONGEST_IDLE_S = 0.1, 0.5
 

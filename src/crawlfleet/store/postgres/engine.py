@@ -18,13 +18,11 @@ from sqlalchemy import Select
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 
 from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, StoreUnavailable
-from crawlfleet.store.postgres.tx import PostgresTx
+from crawlfleet.store.postgres.tx import PostgresTx, render
 from crawlfleet.store.query import compiled
 from crawlfleet.store.tx import LEADER_CHECK, Row, Tx
 
 if TYPE_CHECKING:
-    from asyncpg.transaction import Transaction
-
     from crawlfleet.store.postgres.tx import Connection
 
     Pool = asyncpg.Pool[asyncpg.Record]
@@ -44,6 +42,9 @@ _AWAY = (
     TimeoutError,
 )  # fmt: skip
 _DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call]
+_BEGIN = "BEGIN"
+_LEADER_CHECK = render(LEADER_CHECK)
+_ONE_ROW = "SELECT 1"
 
 
 class PostgresEngine:
@@ -87,18 +88,17 @@ class PostgresEngine:
         is_committing = False
         try:
             async with self._pool.acquire() as connection:
-                transaction = connection.transaction()
-                await transaction.start()
                 try:
-                    tx = PostgresTx(connection)
-                    if term is not None and not await tx.fetch(LEADER_CHECK, term):
+                    # Not by the driver's own transactions: a term is checked on the same way.
+                    begun = await connection.execute(_BEGIN if term is None else _begin_as_leader(term))
+                    if term is not None and begun != _ONE_ROW:
                         raise NotLeader(term)
-                    outcome = await work(tx)
+                    outcome = await work(PostgresTx(connection))
                 except BaseException:
-                    await _roll_back(connection, transaction)
+                    await _roll_back(connection)
                     raise
                 is_committing = True
-                await transaction.commit()
+                await connection.execute("COMMIT")
                 is_committing = False
                 return outcome
         except _AWAY as exc:
@@ -139,9 +139,13 @@ async def _nothing_to_reset(_connection: object) -> None:
     """Nothing here outlives its transaction: no session lock, no listener, no setting. It saves a round trip each."""
 
 
-async def _roll_back(connection: Connection, transaction: Transaction) -> None:
+def _begin_as_leader(term: int) -> str:
+    return f"{_BEGIN}; {_LEADER_CHECK.replace('$1', str(int(term)))}"
+
+
+async def _roll_back(connection: Connection) -> None:
     """Undo; a connection that cannot even do that is thrown away, which undoes it too."""
     try:
-        await transaction.rollback()
+        await connection.execute("ROLLBACK")
     except (*_AWAY, asyncpg.PostgresError):
         connection.terminate()
