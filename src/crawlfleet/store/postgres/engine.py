@@ -93,7 +93,9 @@ class PostgresEngine:
                     begun = await connection.execute(_BEGIN if term is None else _begin_as_leader(term))
                     if term is not None and begun != _ONE_ROW:
                         raise NotLeader(term)
-                    outcome = await work(PostgresTx(connection))
+                    tx = PostgresTx(connection)
+                    outcome = await work(tx)
+                    await tx.flush()
                 except BaseException:
                     await _roll_back(connection)
                     raise

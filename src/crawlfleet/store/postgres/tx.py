@@ -1,4 +1,8 @@
-"""A PostgreSQL transaction: batches travel as arrays, or by COPY."""
+"""A PostgreSQL transaction: batches travel as arrays, or by COPY.
+
+What is only inserted waits for the next statement: the last one of nearly every transaction, which notes what it did,
+takes it all along on one way.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,9 @@ _LOCKS = (
     (re.compile(r"SHARE_KEYS\((\w+)\)"), r"FOR KEY SHARE OF \1"),
 )
 _DIALECT = postgresql_dialect()  # type: ignore[no-untyped-call]
-_COPY_FROM = 20
+_COPY_FROM = 200
 """Rows from which COPY's extra round trips pay."""
+_ARGUMENT = re.compile(r"\$(\d+)")
 
 # `status < 1` is `status = 0`, said so that the index of pending tasks is no way to answer it: after a quiet time the
 # planner takes that index for nearly empty, and would rather read all of it than look up each task.
@@ -49,6 +54,11 @@ COMPLETE = (
     "SELECT id, 10, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
     "COALESCE(started_at, told_at), $7::bigint, NULL, session, result, metrics FROM taken) "
     "SELECT id, execution, node, lane, status FROM taken"
+)
+ADD_PENDING = (
+    f"INSERT INTO live ({', '.join(codec.LIVE_COLUMNS)}) "
+    "SELECT a.id, 0, a.lane, 1, 0, 0, 0, 0, NULL, a.timeout_s, 0, 0, 0, 0, NULL, NULL, NULL "
+    "FROM unnest($1::bigint[], $2::bigint[], $3::int[]) AS a(id, lane, timeout_s)"
 )
 NOTE = (
     "WITH moved AS (INSERT INTO counter_delta (project, status, n) "
@@ -87,11 +97,14 @@ def _unnest(table: str, columns: Sequence[str]) -> str:
 class PostgresTx:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._held: list[tuple[str, list[Any]]] = []
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
+        await self.flush()
         return [tuple(record) for record in await self._connection.fetch(render(sql), *args)]
 
     async def execute(self, sql: str, *args: Any) -> int:
+        await self.flush()
         tag = await self._connection.execute(render(sql), *args)
         return int(tag.rpartition(" ")[2])
 
@@ -99,37 +112,64 @@ class PostgresTx:
         if not rows:
             return
         if len(rows) < _COPY_FROM:
-            await self._connection.execute(insert_sql(table.name, tuple(columns)), *_columns(rows))
+            self._held.append((insert_sql(table.name, tuple(columns)), _columns(rows)))
         else:
             await self._connection.copy_records_to_table(table.name, records=rows, columns=list(columns))
 
     async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         if rows:
+            await self.flush()
             await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_columns(rows))
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
-        rest = (0, 0, 0, 0, None, None, None)
-        live = [(task, 0, lane, 1, 0, 0, 0, 0, None, timeout_s, *rest) for task, lane, timeout_s in rows]
-        await self.insert(tables.live, codec.LIVE_COLUMNS, live)
+        self._held.append((ADD_PENDING, _columns(rows)))
 
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         if rows:
+            await self.flush()
             await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
 
     # These lock many live rows each. They do so in order of id, as all others do: two that meet on the same tasks in
     # another order would wait for each other until the server noticed, a whole second later.
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        await self.flush()
         records = await self._connection.fetch(ASSIGN, *_columns(sorted(rows)), now, now + START_GRACE_MS)
         return [record[0] for record in records]
 
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        await self.flush()
         columns = _columns(sorted(rows, key=lambda row: row[0]))
         return [tuple(record) for record in await self._connection.fetch(COMPLETE, *columns, now)]
 
     async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
         moved = _columns(deltas) if deltas else [[], [], []]
-        await self._connection.execute(NOTE, *moved, *outbox)
+        await self._send([(NOTE, [*moved, *outbox])])
+
+    async def flush(self) -> None:
+        """Send what still waits."""
+        if self._held:
+            await self._send([])
+
+    async def _send(self, last: list[tuple[str, list[Any]]]) -> None:
+        *others, (sql, args) = self._held + last
+        self._held = []
+        arguments: list[Any] = []
+        parts = []
+        for number, (insert, own) in enumerate(others):
+            parts.append(f"held{number} AS ({_shifted(insert, len(arguments))})")
+            arguments += own
+        text = _shifted(sql, len(arguments))
+        if parts:
+            joined = ", ".join(parts)
+            text = f"WITH {joined}, {text[5:]}" if text.startswith("WITH ") else f"WITH {joined} {text}"
+        await self._connection.execute(text, *arguments, *args)
+
+
+@lru_cache(maxsize=256)
+def _shifted(sql: str, by: int) -> str:
+    """With the arguments counted from another number."""
+    return _ARGUMENT.sub(lambda found: f"${int(found.group(1)) + by}", sql) if by else sql
 
 
 def _columns(rows: Sequence[Row]) -> list[list[Any]]:
