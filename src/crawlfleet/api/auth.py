@@ -8,7 +8,6 @@ worker does not lock out its neighbours behind the same address.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from starlette.types import Scope
 from crawlfleet.api.problems import NotAuthenticated, RoleTooLow, TooManyAttempts
 from crawlfleet.api.services import Services, services_of
 from crawlfleet.api.settings import ApiSettings
+from crawlfleet.control.tokens import hash_secret
 from crawlfleet.errors import NotAllowed, Unavailable
 from crawlfleet.model.principal import Principal, Role
 
@@ -104,7 +104,7 @@ class Gate:
         self._services = services
         self._networks: Sequence[IPv4Network | IPv6Network] = [ip_network(str(n)) for n in settings.allowed_networks]
         self._attempts = FailedAttempts(settings.failed_attempts_per_minute, services.clock.monotonic)
-        self._proven: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        self._proven: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._refused = Told(services.clock.monotonic)
 
     async def identify(self, scope: Scope) -> RequestIdentity:
@@ -114,8 +114,11 @@ class Gate:
         if self._networks and not self._is_allowed(address):
             raise NotFromHere(f"calls from {address} are not allowed")
         secret = _bearer(scope)
-        proof = (address, hashlib.sha256(secret.encode()).digest())
-        if (wait_s := self._attempts.wait_s(address)) and proof not in self._proven:
+        proof = (address, secret_hash := hash_secret(secret))
+        is_proven = proof in self._proven
+        if is_proven and (known := self._services.tokens.trusted(secret_hash)) is not None:
+            return RequestIdentity(known, address, secret)
+        if not is_proven and (wait_s := self._attempts.wait_s(address)):
             raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
         try:
             principal = await self._services.tokens.authenticate(secret, is_joining=_is_joining(scope))
@@ -149,7 +152,7 @@ class Gate:
         found = getattr(found, "ipv4_mapped", None) or found
         return any(found in network for network in self._networks)
 
-    def _prove(self, proof: tuple[str, bytes]) -> None:
+    def _prove(self, proof: tuple[str, str]) -> None:
         self._proven[proof] = None
         self._proven.move_to_end(proof)
         if len(self._proven) > _PROVEN_KEPT:

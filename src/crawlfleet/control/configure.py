@@ -101,6 +101,8 @@ class Configure:
         self._effective: dict[str, ClusterConfig] = {}
         self._read_at: float | None = None
         self._puts = 0
+        self.reads = 0
+        """How often the store was asked: `known` gives the same answers until it is again."""
         self._look = Shared(self._read, "configuration")
 
     async def get(self, cluster: str) -> ClusterConfig:
@@ -131,8 +133,11 @@ class Configure:
 
     async def refresh(self) -> None:
         """Asks the store when what is known is a second old; to be called before `known`, however often."""
-        if self._read_at is None or self._clock.monotonic() - self._read_at >= self.fresh_s:
+        if not self.is_fresh():
             await self._look()
+
+    def is_fresh(self) -> bool:
+        return self._read_at is not None and self._clock.monotonic() - self._read_at < self.fresh_s
 
     def known(self, cluster: str) -> ClusterConfig:
         """What `effective` says, as of the last `refresh`: the same object as long as nobody looked again."""
@@ -160,6 +165,7 @@ class Configure:
         at, puts = self._clock.monotonic(), self._puts
         self._newest = {config.cluster: config for config in await self._store.configs()}
         self._effective = {}
+        self.reads += 1
         # A change made here meanwhile may have missed this look.
         self._read_at = at if puts == self._puts else None
 

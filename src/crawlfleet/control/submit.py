@@ -67,6 +67,8 @@ class Submit:
         self._waiting = waiting
         self._configure = configure
         self._usual: dict[str | None, _Usual] = {}
+        self._usual_of = -1
+        """Of which reading of the configuration."""
         self._lanes: dict[Hashable, Lane] = {}
         self._new_lanes: dict[LaneId, Lane] = {}
         # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
@@ -99,7 +101,8 @@ class Submit:
             return answer
         is_stored = False
         try:
-            await self._ensure_lanes()
+            if self._new_lanes:
+                await self._ensure_lanes()
             (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim)])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
             return answer
@@ -107,9 +110,12 @@ class Submit:
             self._waiting.settle(room, is_stored=is_stored)
 
     async def _new_tasks(self, bodies: Sequence[TaskBody | Refusal], now: Instant) -> list[NewTask | Refusal]:
-        await self._known_types.refresh(_TYPES_FRESH_S)
-        await self._configure.refresh()
-        self._usual = {}
+        if not self._known_types.is_fresh(_TYPES_FRESH_S):
+            await self._known_types.refresh(_TYPES_FRESH_S)
+        if not self._configure.is_fresh():
+            await self._configure.refresh()
+        if self._usual_of != self._configure.reads:
+            self._usual, self._usual_of = {}, self._configure.reads
         numbers = self._ids.take(len(bodies))
         misses = self._types.misses
         items = self._made(bodies, numbers, now)
@@ -187,12 +193,11 @@ class Submit:
         return lane
 
     async def _ensure_lanes(self) -> None:
-        if self._new_lanes:
-            # They stay new until the store has them: whoever submits meanwhile must not run ahead of their rows.
-            lanes = list(self._new_lanes.values())
-            await self._store.ensure_lanes(lanes)
-            for lane in lanes:
-                self._new_lanes.pop(lane.id, None)
+        # They stay new until the store has them: whoever submits meanwhile must not run ahead of their rows.
+        lanes = list(self._new_lanes.values())
+        await self._store.ensure_lanes(lanes)
+        for lane in lanes:
+            self._new_lanes.pop(lane.id, None)
 
 
 def _run_at(text: str) -> Instant:

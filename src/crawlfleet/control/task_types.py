@@ -105,10 +105,13 @@ class KnownTypes:
 
     async def refresh(self, max_age_s: float) -> bool:
         """Look into the store, unless that was done less than `max_age_s` ago; whether it was done now."""
-        if self._looked_at is not None and self._clock.monotonic() - self._looked_at < max_age_s:
+        if self.is_fresh(max_age_s):
             return False
         await self._look()
         return True
+
+    def is_fresh(self, max_age_s: float) -> bool:
+        return self._looked_at is not None and self._clock.monotonic() - self._looked_at < max_age_s
 
     async def put(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         """Schemas that were checked, from a node: kept, and known here at once."""

@@ -96,6 +96,14 @@ class Tokens:
         added = await self._store.add_first_admin(new, self._clock.now())
         return None if added is None else secret
 
+    def trusted(self, secret_hash: str) -> Principal | None:
+        """Who this is, when that was looked up a moment ago."""
+        trusted = self._trusted.get(secret_hash)
+        if trusted is None or self._clock.monotonic() >= trusted.until:
+            return None
+        is_over = trusted.expires_at is not None and self._clock.now() >= trusted.expires_at
+        return None if is_over else trusted.principal
+
     async def authenticate(self, secret: str, *, is_joining: bool = False) -> Principal:
         """Who this is. Raises NotAllowed for a secret that is unknown, expired, used up or revoked.
 
@@ -105,11 +113,10 @@ class Tokens:
         if not is_shaped(secret):
             raise NotAllowed(_REFUSED)
         secret_hash = hash_secret(secret)
-        trusted = self._trusted.get(secret_hash)
+        if (known := self.trusted(secret_hash)) is not None:
+            return known
         now, at = self._clock.now(), self._clock.monotonic()
-        if trusted is not None and at < trusted.until and (trusted.expires_at is None or now < trusted.expires_at):
-            return trusted.principal
-        return await self._look_up(secret_hash, now, at, was=trusted, is_joining=is_joining)
+        return await self._look_up(secret_hash, now, at, was=self._trusted.get(secret_hash), is_joining=is_joining)
 
     async def list(self) -> Sequence[TokenRecord]:
         return await self._store.tokens()

@@ -66,7 +66,10 @@ class Waiting:
         count = [type(item) for item in items].count(NewTask)
         if not count:
             return ()
-        room = [(await self._figure(_ALL), count)]
+        everyone = self._figures.get(_ALL)
+        if everyone is None or not self._is_fresh(everyone):
+            everyone = await self._figure(_ALL)
+        room = [(everyone, count)]
         if self._limit.project < self._most:
             projects = Counter(item.project for item in items if isinstance(item, NewTask))
             room += [(await self._figure(project), tasks) for project, tasks in projects.items()]
