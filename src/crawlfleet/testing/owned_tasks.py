@@ -26,7 +26,7 @@ class Owner(Protocol):
     name: str
     gate: Gate
 
-    def park(self, handle: asyncio.Handle) -> None:
+    def park(self, handle: list[Any]) -> None:
         """A callback is due while the gate is not open."""
         ...
 

@@ -30,7 +30,7 @@ class SimProcess:
         self._loop = loop
         self.name = name
         self.gate = Gate.OPEN
-        self._parked: list[asyncio.Handle] = []
+        self._parked: list[list[Any]] = []
         # Empty but for the owner, as a new process knows nothing of its parent's variables.
         self._context = Context()
         self._context.run(OWNER.set, self)
@@ -78,14 +78,14 @@ class SimProcess:
         self.gate = Gate.OPEN
         parked, self._parked = self._parked, []
         for handle in parked:
-            self._loop.queue(handle, self)
+            self._loop.queue(handle)
 
     def kill(self) -> None:
         """At once. From inside use `crash()`: the caller of this goes on to its next await."""
         self.gate = Gate.DEAD
         self._parked.clear()
 
-    def park(self, handle: asyncio.Handle) -> None:
+    def park(self, handle: list[Any]) -> None:
         if self.gate is Gate.PAUSED:
             self._parked.append(handle)
 

@@ -21,16 +21,17 @@ import random
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from typing import Any, NoReturn, Self, TypeVar, TypeVarTuple
+from typing import Any, NoReturn, Self, TypeVar, TypeVarTuple, cast
 
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.testing.owned_tasks import OWNER, Gate, OwnedTask, Owner, close_coroutine, place, silence
+from crawlfleet.testing.owned_tasks import OWNER, Gate, OwnedTask, close_coroutine, place, silence
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _TICKS_PER_S = 1_000_000
 _SHOWN_TASKS = 12
+_TIMERS_SWEPT = 1_000
 
 
 class VirtualLoopError(CrawlfleetError):
@@ -49,42 +50,20 @@ class TaskFailed(VirtualLoopError):
     """A callback raised, or a task ended with an exception that nobody has looked at."""
 
 
-class _Handle(asyncio.Handle):
-    """asyncio's handle without its questions about debugging: a seed makes a hundred thousand of them."""
+class _Handle(list[Any]):
+    """A callback that is due: [callback, arguments, context, owner], and nothing once it was cancelled or has run.
+
+    A list, and not asyncio's handle, because a seed makes a hundred thousand of them: a constructor written in Python
+    would cost as much as what is called.
+    """
 
     __slots__ = ()
 
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], loop: VirtualLoop, context: Context | None
-    ) -> None:
-        self._context = copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-
     def cancel(self) -> None:
-        self._cancelled = True
-        self._callback = self._args = None  # type: ignore[assignment]
+        self.clear()
 
-
-class _TimerHandle(_Handle, asyncio.TimerHandle):
-    __slots__ = ()
-
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: VirtualLoop,
-        context: Context | None,
-    ) -> None:  # fmt: skip
-        _Handle.__init__(self, callback, args, loop, context)
-        self._when = when
-        self._scheduled = False
-
-    def cancel(self) -> None:
-        if not self._cancelled:
-            self._loop._timer_handle_cancelled(self)
-            _Handle.cancel(self)
+    def cancelled(self) -> bool:
+        return not self
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -97,9 +76,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._callbacks = 0
         self._limit_callbacks = limit_callbacks
         self._numbers = itertools.count(1)
-        self._queue: deque[tuple[asyncio.Handle, Owner | None]] = deque()
-        self._timers: list[tuple[int, float, int, asyncio.TimerHandle, Owner | None]] = []
-        self._cancelled_timers = 0
+        self._queue: deque[_Handle] = deque()
+        self._timers: list[tuple[int, float, int, _Handle]] = []
+        self._timers_most = _TIMERS_SWEPT
         self._tasks: dict[int, OwnedTask] = {}
         self._failed: list[OwnedTask] = []
         self._errors: list[tuple[str, BaseException | None]] = []
@@ -139,10 +118,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = _Handle(callback, args, self, context)
+        if context is None:
+            context = copy_context()
+        handle = _Handle((callback, args, context, context.get(OWNER)))
         if self._is_open or self._is_taking():
-            self._queue.append((handle, OWNER.get() if context is None else context.get(OWNER)))
-        return handle
+            self._queue.append(handle)
+        return handle  # type: ignore[return-value]
 
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -152,19 +133,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = _TimerHandle(when, callback, args, self, context)
+        if context is None:
+            context = copy_context()
+        timer = _Handle((callback, args, context, context.get(OWNER)))
         tick = self._tick
         if when > tick / _TICKS_PER_S:
             # At least one tick: a span too short for a float to show must not hold time still.
             tick = max(math.ceil(when * _TICKS_PER_S), tick + 1)
         if self._is_open or self._is_taking():
-            owner = OWNER.get() if context is None else context.get(OWNER)
-            heapq.heappush(self._timers, (tick, self._order.random(), next(self._numbers), timer, owner))
-        return timer
+            heapq.heappush(self._timers, (tick, self._order.random(), next(self._numbers), timer))
+            if len(self._timers) > self._timers_most:
+                self._sweep_timers()
+        return timer  # type: ignore[return-value]
 
-    def queue(self, handle: asyncio.Handle, owner: Owner | None) -> None:
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._tick / _TICKS_PER_S + delay, callback, *args, context=context)
+
+    def queue(self, handle: list[Any]) -> None:
         if self._is_taking():
-            self._queue.append((handle, owner))
+            self._queue.append(cast("_Handle", handle))
 
     def create_task(
         self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], *, name: object = None,
@@ -211,21 +200,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not self._queue:
             self._advance()
         while self._timers and self._timers[0][0] <= self._tick:
-            _, _, _, timer, owner = heapq.heappop(self._timers)
-            self._queue.append((timer, owner))
+            self._queue.append(heapq.heappop(self._timers)[3])
         take = self._queue.popleft
         for _ in range(len(self._queue)):
-            handle, owner = take()
-            if handle._cancelled:
+            handle = take()
+            if not handle:
                 continue
+            callback, args, context, owner = handle
             if owner is not None and owner.gate is not Gate.OPEN:
                 owner.park(handle)
                 continue
             self._callbacks += 1
+            handle.clear()
             try:
-                handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+                context.run(callback, *args)
             except Exception as exc:
-                self._errors.append((f"{handle!r} raised", exc))
+                self._errors.append((f"{callback!r} raised", exc))
             if self._errors:
                 message, error = self._errors[0]
                 raise TaskFailed(f"at {self.time():.6f} s: {message}: {error!r}") from error
@@ -236,8 +226,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _advance(self) -> None:
         while self._timers:
-            tick, _, _, timer, owner = self._timers[0]
-            if timer.cancelled() or (owner is not None and owner.gate is Gate.DEAD):
+            tick, _, _, timer = self._timers[0]
+            if not timer or (timer[3] is not None and timer[3].gate is Gate.DEAD):
                 heapq.heappop(self._timers)
                 continue
             if tick > self._limit_tick:
@@ -246,12 +236,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return
         raise Deadlock(f"at {self.time():.6f} s nothing can happen any more\n{self._pending()}")
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        self._cancelled_timers += 1
-        if self._cancelled_timers > 1_000 and self._cancelled_timers * 2 > len(self._timers):
-            self._timers = [entry for entry in self._timers if entry[3] is not handle and not entry[3].cancelled()]
-            heapq.heapify(self._timers)
-            self._cancelled_timers = 0
+    def _sweep_timers(self) -> None:
+        """Drop what was cancelled: most timers are, long before their time."""
+        self._timers = [entry for entry in self._timers if entry[3]]
+        heapq.heapify(self._timers)
+        self._timers_most = 2 * len(self._timers) + _TIMERS_SWEPT
 
     def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
         if not self.is_closed():

@@ -102,9 +102,11 @@ class FaultyStore:
             await asyncio.sleep(side * 0.006)
         if faults.unavailable and rng.random() < faults.unavailable:
             raise StoreUnavailable("simulated: the store is away")
-        await self._count_down(parity=0)
+        if faults.crash_in is not None:
+            await self._count_down(parity=0)
         result = await method(*args, **kwargs)
-        await self._count_down(parity=1)
+        if faults.crash_in is not None:
+            await self._count_down(parity=1)
         if name not in _READS and faults.unanswered and rng.random() < faults.unanswered:
             raise OutcomeUnknown("simulated: committed, not answered")
         if side > 0.8:
@@ -112,8 +114,7 @@ class FaultyStore:
         return result
 
     async def _count_down(self, parity: int) -> None:
-        if self.faults.crash_in is None:
-            return
+        assert self.faults.crash_in is not None
         self.faults.crash_in -= 1
         if self.faults.crash_in <= 0 and self.faults.crash_in % 2 == parity:
             self._on_crash()
