@@ -4,14 +4,16 @@ import asyncio
 import inspect
 import itertools
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import TAKEN_KEPT_S
+from crawlfleet.broker.redis import RedisBroker
 from crawlfleet.model.node import Measurement
 from crawlfleet.ports.broker import LEADER, Broker, Window
+from crawlfleet.testing.servers import RedisServer
 from crawlfleet.testing.virtual_loop import run, running_loop
 from tests.contract import suite_broker
 from tests.contract.suite_broker import TOTAL, WINDOW, Ids
@@ -33,10 +35,19 @@ def ids() -> Ids:
     return lambda count: list(itertools.islice(numbers, count))
 
 
-@pytest.fixture(params=["memory"])
-def broker(request: pytest.FixtureRequest) -> Broker:
-    assert request.param == "memory"
-    return MemoryBroker(window=WINDOW, total=TOTAL)
+@pytest.fixture(params=["memory", "redis"])
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[Broker]:
+    if request.param == "memory":
+        yield MemoryBroker(window=WINDOW, total=TOTAL)
+        return
+    # Asked for here, so that the server starts only when somebody needs it.
+    server: RedisServer = request.getfixturevalue("redis_server")
+    server.flush()
+    redis = await RedisBroker.connect(server.url, "contract", window=WINDOW, total=TOTAL)
+    yield redis
+    # A broker that went away would have answered from memory, and proved nothing.
+    assert redis.state.last_error == ""
+    await redis.close()
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda function: function.__name__)

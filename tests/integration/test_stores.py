@@ -60,11 +60,16 @@ async def test_masters_that_cannot_wake_one_another_do_not_share_a_database(post
     store = await open_store(postgres_dsn, is_only_master=True)
     with pytest.raises(ConfigError, match=r"^broker: memory: .*another one.*--broker redis://"):
         await open_store(postgres_dsn, is_only_master=True)
-    # Two that share a broker may, and the lock of the one that has none does not keep anybody from reading.
-    other = await open_store(postgres_dsn)
-    assert (await other.leader()).term == 0
-    await other.close()
+    with pytest.raises(ConfigError, match=r"^broker: memory: .*one with it.*--broker redis://"):
+        await open_store(postgres_dsn)
     await store.close()
+    # Those that share a broker may share it.
+    one, other = await open_store(postgres_dsn), await open_store(postgres_dsn)
+    assert (await other.leader()).term == 0
+    with pytest.raises(ConfigError, match=r"^broker: memory: .*another one"):
+        await open_store(postgres_dsn, is_only_master=True)
+    await one.close()
+    await other.close()
     again = await open_store(postgres_dsn, is_only_master=True)
     await again.close()
 

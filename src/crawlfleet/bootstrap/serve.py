@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import structlog
@@ -17,10 +18,10 @@ import uvloop
 
 from crawlfleet.api.app import create_app
 from crawlfleet.api.settings import ApiSettings
+from crawlfleet.bootstrap.brokers import BrokerNews, is_memory, open_broker
 from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.bootstrap.master import Master, Terms
-from crawlfleet.bootstrap.stores import open_store
-from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.bootstrap.stores import open_store_when_there
 from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.waiting import WaitingLimit
@@ -30,27 +31,28 @@ from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.instants import ms
 from crawlfleet.model.principal import Role
 from crawlfleet.observe.logs import configure_logs
-from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.settings.master import MasterSettings
 from crawlfleet.settings.private_files import write_private
-from crawlfleet.store.store import SqlStore
 
 log = structlog.get_logger()
 
 ADMIN_TOKEN = "admin.token"
 ADDRESS = "address"
+BACKLOG = 2048
 GRACE_S = 5
 """How long answers under way may take when the master stops; parked polls and streams end at once."""
 
 
 class MasterProcess:
-    def __init__(self, settings: MasterSettings, store: SqlStore, master: Master, listener: socket.socket) -> None:
+    closed_last: AsyncExitStack
+    """What the master stands on."""
+
+    def __init__(self, settings: MasterSettings, master: Master, listener: socket.socket) -> None:
         self.master = master
         self.admin_token: str | None = None
         """Of a new installation, this once."""
         self._settings = settings
-        self._store = store
         self._listener = listener
         self._clock = SystemClock()
         self._asked = asyncio.Event()
@@ -67,23 +69,23 @@ class MasterProcess:
         except OSError as exc:
             raise ConfigError(f"data_dir: {data_dir} cannot be made: {exc.strerror}") from exc
         listener = listen(settings.host, settings.port)
-        try:
-            store = await open_store(settings.store, is_only_master=is_memory(settings.broker))
-        except BaseException:
-            listener.close()
-            raise
-        try:
+        async with AsyncExitStack() as opened:
+            opened.callback(listener.close)
+            store = await open_store_when_there(settings.store, is_only_master=is_memory(settings.broker))
+            opened.push_async_callback(store.close)
+            name = settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}"
+            news = BrokerNews(store, SystemClock(), name)
+            opened.push_async_callback(news.close)
+            broker = await open_broker(settings.broker, await store.installation(), news)
+            opened.push_async_callback(broker.close)
             master = await Master.start(
-                settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}", store,
-                open_broker(settings.broker), built_in_schemas(), chunks=FolderChunks(data_dir / "results"),
+                name, store, broker, built_in_schemas(), chunks=FolderChunks(data_dir / "results"),
                 terms=master_terms(settings),
             )  # fmt: skip
-            process = cls(settings, store, master, listener)
+            process = cls(settings, master, listener)
             process.admin_token = await first_token(master, data_dir)
-        except BaseException:
-            listener.close()
-            await store.close()
-            raise
+            process.closed_last = opened.pop_all()
+        listener.listen(BACKLOG)
         write_private(data_dir / ADDRESS, process.url)
         return process
 
@@ -122,7 +124,7 @@ class MasterProcess:
             await self._stop_server(server)
             loops.cancel()
             await asyncio.gather(loops, return_exceptions=True)
-            await self._store.close()
+            await self.closed_last.aclose()
         for task in (loops, server):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -212,7 +214,7 @@ def uvicorn_config(app: object, settings: MasterSettings) -> uvicorn.Config:
         app,  # type: ignore[arg-type]
         loop="none", http="httptools", ws="none", lifespan="off", access_log=False, log_config=None,
         timeout_graceful_shutdown=GRACE_S, timeout_keep_alive=75, server_header=False, proxy_headers=False,
-        backlog=2048, ssl_certfile=_path(settings.tls_cert), ssl_keyfile=_path(settings.tls_key),
+        backlog=BACKLOG, ssl_certfile=_path(settings.tls_cert), ssl_keyfile=_path(settings.tls_key),
     )  # fmt: skip
 
 
@@ -240,20 +242,13 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=2048)
+        # Bound and not listening: until it serves, whoever calls is refused and can try another master.
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        return listener
     except (OSError, OverflowError) as exc:
         raise ConfigError(f"host, port: cannot listen on {host}:{port}: {exc}") from exc
-
-
-def is_memory(address: str) -> bool:
-    """A broker that carries nothing to another process."""
-    return address == "memory:"
-
-
-def open_broker(address: str) -> Broker:
-    if is_memory(address):
-        return MemoryBroker()
-    raise ConfigError(f"broker: {address!r} is not known; this version has memory:")
 
 
 def _days(days: float) -> int:

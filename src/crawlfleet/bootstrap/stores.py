@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from crawlfleet.errors import ConfigError
+import structlog
+
+from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.postgres.engine import PostgresEngine
 from crawlfleet.store.postgres.lock import DatabaseLock
@@ -15,6 +17,9 @@ from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.store.sqlite.lock import FileLock
 from crawlfleet.store.store import SqlStore
 
+log = structlog.get_logger()
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
 
@@ -35,7 +40,8 @@ class OpenedStore(SqlStore):
 
 async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
     """`sqlite:///path/to/file` or `postgresql://...`. Raises ConfigError for another, StoreUnavailable for one that is
-    away. `is_only_master`: refused while another one that needs the same has it open; of SQLite that always holds."""
+    away. `is_only_master`: refused while another master has it open, and the other way round; of SQLite that always
+    holds."""
     if address.startswith(_SQLITE):
         return await _open_sqlite(Path(address.removeprefix(_SQLITE)))
     if address.startswith(_POSTGRES):
@@ -43,10 +49,23 @@ async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
     raise ConfigError(f"store: {address!r} is neither sqlite:///FILE nor postgresql://...")
 
 
+async def open_store_when_there(address: str, *, is_only_master: bool = False) -> SqlStore:
+    """The same, but a database server that is away is waited for: it may be starting just now, as this is."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return await open_store(address, is_only_master=is_only_master)
+        except StoreUnavailable as exc:
+            if not address.startswith(_POSTGRES):
+                raise
+            log.warning("store_away", error=str(exc), again_in_s=pause_s)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
 async def _open_postgres(address: str, is_only_master: bool) -> SqlStore:
-    lock = DatabaseLock(address)
-    if is_only_master:
-        await lock.take()
+    lock = DatabaseLock(address, is_shared=not is_only_master)
+    await lock.take()
     try:
         await migrate_postgres(address)
         return OpenedStore(await PostgresEngine.connect(address), lock.release)

@@ -39,6 +39,8 @@ class Kind(StrEnum):
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
+    BROKER_LOST = "broker.lost"
+    BROKER_BACK = "broker.back"
 
 
 @dataclass(frozen=True, slots=True)

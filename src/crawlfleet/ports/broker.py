@@ -110,6 +110,11 @@ class Broker(Protocol):
     @property
     def board(self) -> LiveBoard: ...
 
+    @property
+    def trouble(self) -> str | None:
+        """For people: what is wrong with it; None while it does its work."""
+        ...
+
     async def generation(self) -> str:
         """Changes when the broker was emptied: the leader then rebuilds."""
         ...

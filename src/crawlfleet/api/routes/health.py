@@ -18,7 +18,8 @@ router = APIRouter(tags=["health"])
 
 
 class HealthView(msgspec.Struct, frozen=True):
-    status: Literal["ok", "unavailable"]
+    status: Literal["ok", "degraded", "unavailable"]
+    """Degraded: slower, and nothing wrong."""
     reasons: list[str]
 
 
@@ -39,8 +40,9 @@ async def healthz(services: TheServices) -> Response:
 
 @router.get("/readyz", responses=_RESPONSES)
 async def readyz(services: TheServices) -> Response:
-    """Ready: alive, the store answers a query and takes what the loops write, and some master leads."""
-    return _answer([*_dead_loops(services), *await _store_complaints(services)])
+    """Ready: alive, the store answers a query and takes what the loops write, and some master leads. A broker that is
+    away makes it slower, and is said."""
+    return _answer([*_dead_loops(services), *await _store_complaints(services)], services.broker.trouble)
 
 
 def _dead_loops(services: Services) -> list[str]:
@@ -64,7 +66,7 @@ async def _store_complaints(services: Services) -> list[str]:
     return [] if row.holder else ["no master leads yet"]
 
 
-def _answer(complaints: list[str]) -> Response:
+def _answer(complaints: list[str], trouble: str | None = None) -> Response:
     if complaints:
         return reply(HealthView("unavailable", complaints), 503, {"Retry-After": "1"})
-    return reply(HealthView("ok", []))
+    return reply(HealthView("ok", []) if trouble is None else HealthView("degraded", [trouble]))

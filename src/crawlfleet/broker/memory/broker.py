@@ -25,6 +25,8 @@ class MemoryBroker:
         self.board = MemoryLiveBoard()
         self._generation = self._new_generation()
 
+    trouble = None
+
     async def generation(self) -> str:
         return self._generation
 

@@ -1,6 +1,7 @@
-"""One master for one database, held by a connection of its own: a master that died holds nothing.
+"""One master for one database, or many that have a broker between them: a lock, alone or shared, on a connection of its
+own. A master that died holds nothing.
 
-For masters without a broker between them. The server lets go of the lock when the connection ends, also that of a
+The server lets go of the lock when the connection ends, also that of a
 machine which went away without a word; should it be the server that was away, the lock is taken again.
 """
 
@@ -24,12 +25,15 @@ TRIES, AGAIN_S = 15, 0.1
 RETAKE_S = 1.0
 _KEY = 0x63726177_6D617374
 _KEEPALIVE = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
+_WRONG = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+"""Waiting does not mend these."""
 _AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class DatabaseLock:
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, is_shared: bool = False) -> None:
         self._dsn = dsn
+        self._is_shared = is_shared
         self._connection: Connection | None = None
         self._retaking: asyncio.Task[None] | None = None
 
@@ -40,13 +44,17 @@ class DatabaseLock:
                 if await self._try():
                     return
                 await asyncio.sleep(AGAIN_S)
+        except _WRONG as exc:
+            self.release()
+            raise ConfigError(f"store: {exc}") from exc
         except _AWAY as exc:
             self.release()
             raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
         self.release()
+        whom = "one with it" if self._is_shared else "another one"
         raise ConfigError(
-            "broker: memory: is for one master, and another one runs on this store. Masters that share a store need a "
-            "broker that wakes them: give each of them --broker redis://HOST:PORT, or stop the other one"
+            f"broker: memory: is for one master, and {whom} runs on this store. Masters that share a "
+            "store need a broker that wakes them: give each of them --broker redis://HOST:PORT, or stop the other one"
         )
 
     def release(self) -> None:
@@ -60,7 +68,8 @@ class DatabaseLock:
         if self._connection is None:
             self._connection = await asyncpg.connect(self._dsn, server_settings=_KEEPALIVE)
             self._connection.add_termination_listener(self._lost)
-        return bool(await self._connection.fetchval("SELECT pg_try_advisory_lock($1)", _KEY))
+        take = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
+        return bool(await self._connection.fetchval(f"SELECT {take}($1)", _KEY))
 
     def _lost(self, connection: object) -> None:
         if connection is self._connection:

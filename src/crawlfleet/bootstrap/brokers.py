@@ -1,0 +1,61 @@
+"""Open a broker by its address; that it went or came back is an event."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.broker.redis import RedisBroker
+from crawlfleet.errors import Unavailable
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.event_store import EventStore
+
+AGAIN_S = 1.0
+
+log = structlog.get_logger()
+
+
+def is_memory(address: str) -> bool:
+    """A broker that carries nothing to another process."""
+    return address == "memory:"
+
+
+class BrokerNews:
+    """Writes down that the broker went or came, when the store can take it."""
+
+    def __init__(self, store: EventStore, clock: Clock, master: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._master = master
+        self._writing: set[asyncio.Task[None]] = set()
+
+    def tell(self, is_up: bool, why: str) -> None:
+        batch = EventBatch(Kind.BROKER_BACK if is_up else Kind.BROKER_LOST, shared={"master": self._master, "why": why})
+        task = asyncio.create_task(self._write(batch), name="broker news")
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def close(self) -> None:
+        for task in self._writing:
+            task.cancel()
+        await asyncio.gather(*self._writing, return_exceptions=True)
+
+    async def _write(self, batch: EventBatch) -> None:
+        at = self._clock.now()
+        while True:
+            try:
+                await self._store.record([batch], at)
+                return
+            except Unavailable:
+                await asyncio.sleep(AGAIN_S)
+
+
+async def open_broker(address: str, installation: str, news: BrokerNews) -> Broker:
+    """Raises ConfigError for a Redis of another installation; one that is away is waited for in the background."""
+    if is_memory(address):
+        return MemoryBroker()
+    return await RedisBroker.connect(address, installation, on_change=news.tell)

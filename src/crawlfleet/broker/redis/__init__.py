@@ -1,0 +1,8 @@
+"""The broker of many masters, on one Redis. When it is away, each master works on hints of its own."""
+
+from __future__ import annotations
+
+from crawlfleet.broker.redis.broker import RedisBroker
+from crawlfleet.broker.redis.link import LinkState
+
+__all__ = ["LinkState", "RedisBroker"]

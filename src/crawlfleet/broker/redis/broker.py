@@ -1,0 +1,82 @@
+"""The parts of the Redis broker, together, and what happens when Redis goes and comes."""
+
+from __future__ import annotations
+
+from typing import Self
+from uuid import uuid4
+
+from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.broker.memory.ready import TAKEN_KEPT_S
+from crawlfleet.broker.redis.board import RedisLiveBoard
+from crawlfleet.broker.redis.events import RedisEventFan
+from crawlfleet.broker.redis.freed import RedisFreedFeed
+from crawlfleet.broker.redis.link import Away, Link, LinkState, OnChange
+from crawlfleet.broker.redis.ready import RedisReadyIndex
+from crawlfleet.broker.redis.signals import RedisSignals
+from crawlfleet.model.instants import to_text
+from crawlfleet.ports.broker import LEADER, LOOK
+
+FREED_KEPT = 100_000
+NODES_SHOWN = 50_000
+
+
+class RedisBroker:
+    """For many masters. Each holds two connections: one to ask, one to listen."""
+
+    def __init__(self, link: Link, *, window: int, total: int, taken_kept_s: float) -> None:
+        self._link = link
+        local = self._local = MemoryBroker(window, total)
+        self.ready = RedisReadyIndex(link, local.ready, window=window, total=total, taken_kept_s=taken_kept_s)
+        self.signals = RedisSignals(link, local.signals)
+        self.freed = RedisFreedFeed(link, local.freed, FREED_KEPT)
+        self.events = RedisEventFan(link, local.events)
+        self.board = RedisLiveBoard(link, local.board, NODES_SHOWN)
+        self._local_generation = ""
+
+    @classmethod
+    async def connect(
+        cls, url: str, installation: str, *, window: int = 2_000, total: int = 200_000,
+        taken_kept_s: float = TAKEN_KEPT_S, on_change: OnChange | None = None,
+    ) -> Self:  # fmt: skip
+        """Raises ConfigError for a Redis of another installation. One that is away is waited for in the background."""
+        broker = cls(Link(url, installation, on_change), window=window, total=total, taken_kept_s=taken_kept_s)
+        await broker._link.start(broker._switch)
+        return broker
+
+    @property
+    def state(self) -> LinkState:
+        return self._link.state
+
+    @property
+    def trouble(self) -> str | None:
+        state = self._link.state
+        return None if state.is_up else f"Redis is away since {to_text(state.since)}: {state.last_error}"
+
+    async def is_up(self) -> bool:
+        """Asks it."""
+        try:
+            await self._link.ask("PING")
+        except Away:
+            return False
+        return True
+
+    async def generation(self) -> str:
+        try:
+            return await self._link.generation()
+        except Away:
+            return self._local_generation
+
+    async def close(self) -> None:
+        self.board.close()
+        await self._link.close()
+
+    async def _switch(self, is_up: bool) -> None:
+        is_first = not self._local_generation
+        self._local_generation = f"local-{uuid4().hex}"
+        self._local.ready.forget()
+        self._local.board.forget()
+        if is_up:
+            await self.freed.pass_on()
+        if not is_first:
+            # The leader has another index to fill: let it look at once.
+            await self._local.signals.wake([LOOK, LEADER])

@@ -1,0 +1,103 @@
+"""The way to one Redis: its address, new connections to it, and in what words it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+
+from crawlfleet.errors import ConfigError
+
+Word = bytes | str | int | float
+Command = Sequence[Word]
+
+CONNECT_S = 2.0
+"""Connections are made in the background: nobody's call waits for one."""
+
+
+class Dial:
+    def __init__(self, url: str) -> None:
+        self.shown = _without_secrets(url)
+        try:
+            # RESP2: everything used here is in it, and subscriptions are read as plainly as answers.
+            self._pool = ConnectionPool.from_url(url, socket_connect_timeout=CONNECT_S, protocol=2)
+        except ValueError as exc:
+            raise ConfigError(f"broker: {self.shown} is not an address of a Redis: {exc}") from exc
+
+    @asynccontextmanager
+    async def connections(self, count: int) -> AsyncIterator[list[AbstractConnection]]:
+        """Not taken from the pool, which only knows how to make them: each of them has one owner until it breaks."""
+        pool = self._pool
+        made: list[Any] = [pool.connection_class(**pool.connection_kwargs) for _ in range(count)]
+        transports: list[asyncio.WriteTransport] = []
+        try:
+            for connection in made:
+                # Neither an idle pipe nor a silent channel is a fault, whatever the address asks for.
+                connection.socket_timeout = None
+                await connection.connect()
+                transports.append(connection._writer.transport)
+            yield made
+        finally:
+            # A server that hangs never takes what is still to be written, and a polite close would wait for that.
+            for transport in transports:
+                transport.abort()
+            for connection in made:
+                await connection.disconnect(nowait=True)
+
+    def other_database(self) -> str:
+        """For a hint: the same server, the next database."""
+        path = urlsplit(self.shown).path.strip("/")
+        number = int(path) + 1 if path.isdigit() else 1
+        return urlsplit(self.shown)._replace(path=f"/{number}").geturl()
+
+    def reason(self, exc: BaseException) -> str:
+        """One line for people: what is wrong with it."""
+        match exc:
+            case ConfigError():
+                return str(exc)
+            case AuthenticationError():
+                said = f"refuses the user or password ({exc})"
+            case BusyLoadingError():
+                said = "is still loading its data"
+            case ReadOnlyError():
+                said = "is a replica that takes no writes"
+            case OutOfMemoryError():
+                said = "has reached its maxmemory and takes no writes"
+            case NoPermissionError():
+                said = f"does not allow its user what is needed ({exc})"
+            case ResponseError() if "unknown command" in str(exc).lower():
+                said = f"is too old or lacks a command: Redis 6.2 or later is needed ({exc})"
+            case ResponseError():
+                said = f"answers with an error: {exc}"
+            case RedisError() | OSError() if str(exc):
+                said = f"does not answer: {exc}"
+            case TimeoutError():
+                said = f"did not answer within {CONNECT_S:g} s"
+            case _:
+                said = f"failed: {exc!r}"
+        return f"{self.shown} {said}"
+
+
+async def ask(connection: AbstractConnection, *commands: Command) -> list[Any]:
+    """Send them together, and read the answers."""
+    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+    return [await connection.read_response() for _ in commands]
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

@@ -1,0 +1,28 @@
+"""How far the event log goes: told to every master as it grows, so that asking costs nothing.
+
+Nothing of it is kept in Redis: a master that comes later learns it with the next event, or from the store.
+"""
+
+from __future__ import annotations
+
+from crawlfleet.broker.memory.events import MemoryEventFan
+from crawlfleet.broker.redis.link import Link
+
+
+class RedisEventFan:
+    def __init__(self, link: Link, local: MemoryEventFan) -> None:
+        self._link = link
+        self._local = local
+        self._channel = link.key("events")
+        link.on_message(self._channel, self._hear)
+
+    async def announce(self, number: int) -> None:
+        await self._local.announce(number)
+        self._link.tell("PUBLISH", self._channel, number)
+
+    async def last_announced(self) -> int:
+        return await self._local.last_announced()
+
+    async def _hear(self, message: bytes) -> None:
+        if message.isdigit():
+            await self._local.announce(int(message))

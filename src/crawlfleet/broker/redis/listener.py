@@ -1,0 +1,38 @@
+"""What other masters say, on a connection of its own: one that listens may not ask."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+Handler = Callable[[bytes], Awaitable[None]]
+
+
+class Listener:
+    def __init__(self, connection: AbstractConnection, handlers: Mapping[str, Handler]) -> None:
+        self._connection = connection
+        self._handlers = {channel.encode(): handler for channel, handler in handlers.items()}
+        self._has_heard = True
+
+    async def subscribe(self) -> None:
+        """Returns when it is certain to hear whatever is said from now on."""
+        await self._connection.send_command("SUBSCRIBE", *self._handlers, check_health=False)
+        for _ in self._handlers:
+            await self._connection.read_response()
+
+    async def listen(self) -> None:
+        while True:
+            kind, *said = await self._connection.read_response()
+            self._has_heard = True
+            if kind == b"message":
+                channel, message = said
+                await self._handlers[channel](message)
+
+    async def ping(self) -> None:
+        """Called at every beat: a connection that died silently has not even answered the ping before."""
+        if not self._has_heard:
+            raise RedisTimeoutError("the subscribed connection is silent")
+        self._has_heard = False
+        await self._connection.send_command("PING", check_health=False)

@@ -1,0 +1,5 @@
+-- Forget everything ready.
+for _, lane in ipairs(call('HKEYS', ready)) do
+  call('UNLINK', ready .. ':' .. lane)
+end
+call('UNLINK', ready, unpack(taken_keys()))

@@ -1,0 +1,34 @@
+"""The Lua scripts. Each is one atomic step, whatever the number of lanes or tasks in it."""
+
+from __future__ import annotations
+
+from hashlib import sha1
+from pathlib import Path
+from typing import NamedTuple
+
+_FOLDER = Path(__file__).parent / "lua"
+
+
+class Script(NamedTuple):
+    source: str
+    sha: str
+
+
+def _script(*names: str) -> Script:
+    """Several files are one script: the first ones define what the last one uses."""
+    source = "\n".join((_FOLDER / f"{name}.lua").read_text("utf-8") for name in names)
+    return Script(source, sha1(source.encode(), usedforsecurity=False).hexdigest())
+
+
+CLAIM = _script("claim")
+OFFER = _script("ready", "ready_shrink", "ready_offer")
+WINDOWS = _script("ready_windows")
+TAKE = _script("ready", "ready_take")
+REFILL = _script("ready", "ready_shrink", "ready_refill")
+DISCARD = _script("ready", "ready_discard")
+CLEAR = _script("ready", "ready_clear")
+POST_FREED = _script("freed_post")
+TAKE_FREED = _script("freed_take")
+PUT_ON_BOARD = _script("board_put")
+
+ALL = (CLAIM, OFFER, WINDOWS, TAKE, REFILL, DISCARD, CLEAR, POST_FREED, TAKE_FREED, PUT_ON_BOARD)

@@ -1,0 +1,104 @@
+"""For the tests of the Redis broker: brokers that are closed in the end, and waiting for conditions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import redis
+
+from crawlfleet.broker.redis import RedisBroker
+from crawlfleet.model.node import Measurement
+from crawlfleet.ports.broker import LEADER, Window, node_topic
+from crawlfleet.testing.servers import RedisServer
+
+INSTALLATION = "0011aabb"
+PREFIX = f"crawlfleet:{{{INSTALLATION}}}:"
+OWNER = "crawlfleet:owner"
+
+Condition = Callable[[], Awaitable[object] | object]
+
+
+async def until(condition: Condition, within_s: float = 15.0) -> None:
+    """Ask often, so that a test takes as long as what it waits for."""
+    deadline = time.monotonic() + within_s
+    while True:
+        answer = condition()
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if answer:
+            return
+        assert time.monotonic() < deadline, f"not within {within_s:g} s"
+        await asyncio.sleep(0.01)
+
+
+class Brokers:
+    def __init__(self, server: RedisServer) -> None:
+        self.server = server
+        self.client: Any = redis.Redis.from_url(server.url, decode_responses=True)
+        self._opened: list[RedisBroker] = []
+
+    async def one(self, url: str = "", installation: str = INSTALLATION, **options: Any) -> RedisBroker:
+        broker = await RedisBroker.connect(url or self.server.url, installation, **options)
+        self._opened.append(broker)
+        return broker
+
+    async def two(self) -> tuple[RedisBroker, RedisBroker]:
+        return await self.one(), await self.one()
+
+    def connected(self) -> int:
+        """Connections at the server, without our own."""
+        return len(self.client.client_list()) - 1
+
+    async def close(self) -> None:
+        for broker in self._opened:
+            await broker.close()
+        self.client.close()
+
+
+@asynccontextmanager
+async def brokers_on(server: RedisServer) -> AsyncIterator[Brokers]:
+    brokers = Brokers(server)
+    try:
+        yield brokers
+    finally:
+        await brokers.close()
+
+
+async def use(broker: RedisBroker) -> None:
+    """Every part, whatever it answers."""
+    await broker.ready.offer({1: [1]})
+    await broker.ready.windows()
+    await broker.ready.take({1: 1})
+    await broker.ready.refill(1, [2], is_deep=False)
+    await broker.ready.discard([(1, 2)])
+    await broker.ready.clear()
+    await broker.signals.wake([node_topic(1)])
+    assert await broker.signals.wait(node_topic(1), 0)
+    await broker.freed.post([(1, 1)])
+    await broker.freed.take_all()
+    await broker.events.announce(1)
+    await broker.events.last_announced()
+    await broker.board.put(1, Measurement())
+    await broker.board.all()
+    await broker.generation()
+    await broker.is_up()
+
+
+async def assert_works_locally(broker: RedisBroker) -> None:
+    await broker.ready.clear()
+    await broker.ready.offer({1: [4, 3]})
+    assert await broker.ready.windows() == [Window(1, 3, 2, is_deep=False)]
+    assert await broker.ready.take({1: 1}) == {1: [3]}
+    await broker.freed.post([(8, 9)])
+    assert await broker.freed.take_all() == [(8, 9)]
+    await broker.board.put(1, Measurement(cpu=0.25))
+    assert await broker.board.all() == {1: Measurement(cpu=0.25)}
+    await broker.events.announce(3)
+    assert await broker.events.last_announced() == 3
+    await broker.signals.wake([LEADER])
+    assert await broker.signals.wait(LEADER, 0)
+    assert not await broker.is_up()
