@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -25,31 +26,40 @@ BODY = b'{"task_type":"echo","project_id":"bench","parameters":%s}' % PAYLOAD
 
 
 class Installation:
-    def __init__(self, url: str, token: str, process: subprocess.Popen[bytes]) -> None:
-        self.url = url
+    """`processes` are those of its masters, in the order of their addresses."""
+
+    def __init__(self, urls: Sequence[str], token: str, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        self.urls = list(urls)
         self.token = token
-        self.process = process
+        self.processes = list(processes)
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"})
 
+    @property
+    def url(self) -> str:
+        return self.urls[0]
+
     async def submit(self, count: int, callers: int = 1) -> None:
-        """In batches of a thousand, by so many callers at a time."""
+        """In batches of a thousand, by so many callers at a time, to one master after the other."""
         body = b'{"mode":"atomic","tasks":[' + b",".join([BODY] * BATCH) + b"]}"
 
         async def call() -> None:
-            for _ in range(count // BATCH // callers):
-                async with self._session.post(f"{self.url}/api/v1/tasks:batch", data=body, headers=JSON) as response:
+            for number in range(count // BATCH // callers):
+                url = f"{self.urls[number % len(self.urls)]}/api/v1/tasks:batch"
+                async with self._session.post(url, data=body, headers=JSON) as response:
                     if response.status != 200:
                         raise RuntimeError(await response.text())
                     await response.read()
 
         await asyncio.gather(*(call() for _ in range(callers)))
 
-    async def post(self, path: str) -> None:
-        async with self._session.post(f"{self.url}/api/v1/{path}") as response:
-            response.raise_for_status()
+    async def post(self, path: str, body: Any = None) -> Any:
+        async with self._session.post(f"{self.url}/api/v1/{path}", json=body) as response:
+            if response.status >= 300:
+                raise RuntimeError(await response.text())
+            return await response.json(content_type=None)
 
-    async def submit_one(self) -> str:
-        async with self._session.post(f"{self.url}/api/v1/tasks", data=BODY, headers=JSON) as response:
+    async def submit_one(self, body: bytes = BODY) -> str:
+        async with self._session.post(f"{self.url}/api/v1/tasks", data=body, headers=JSON) as response:
             answer = msgspec.json.decode(await response.read())
             task: str = answer["id"]
             return task
@@ -78,10 +88,10 @@ class Installation:
         await self.submit(count, callers)
         return count / (time.perf_counter() - began)
 
-    async def latency_ms(self) -> float:
+    async def latency_ms(self, body: bytes = BODY) -> float:
         """Submit to finished, as a client sees it that waits for the end of its task."""
         began = time.perf_counter()
-        task = await self.submit_one()
+        task = await self.submit_one(body)
         async with self._session.get(f"{self.url}/api/v1/tasks/{task}", params={"wait_s": 10}) as response:
             answer = msgspec.json.decode(await response.read())
         took_ms = (time.perf_counter() - began) * 1_000
@@ -98,8 +108,9 @@ class Installation:
             await asyncio.sleep(0.1)
 
     def master_cpu_s(self) -> float:
-        times = psutil.Process(self.process.pid).cpu_times()
-        return float(times.user + times.system)
+        """Of all of them, without what they started."""
+        times = [psutil.Process(process.pid).cpu_times() for process in self.processes]
+        return float(sum(one.user + one.system for one in times))
 
     async def close(self) -> None:
         await self._session.close()
@@ -110,32 +121,51 @@ JSON = {"Content-Type": "application/json"}
 
 @asynccontextmanager
 async def installation(folder: Path, store: str | None, *, nodes: int, slots: int) -> AsyncIterator[Installation]:
-    argv = [sys.executable, "-m", "crawlfleet.cli", "standalone", "--data-dir", str(folder), "--port", "0"]
-    argv += ["--nodes", str(nodes), "--slots", str(slots), *(["--store", store] if store else [])]
-    with (folder.parent / f"{folder.name}.log").open("wb") as log:
-        process = subprocess.Popen(argv, stderr=log, stdout=log, env={**os.environ, "CRAWLFLEET_LOG_LEVEL": "warning"})
+    argv = ["standalone", "--data-dir", str(folder), "--port", "0", "--nodes", str(nodes), "--slots", str(slots)]
+    with command(folder.parent / f"{folder.name}.log", *argv, *(["--store", store] if store else [])) as process:
+        running = Installation([await address(folder, process)], token_in(folder), [process])
+        async with served(running, nodes):
+            yield running
+
+
+@asynccontextmanager
+async def served(running: Installation, nodes: int) -> AsyncIterator[None]:
+    """From the moment that so many nodes are online."""
+    try:
+        while await running.nodes_online() < nodes:
+            await asyncio.sleep(0.1)
+        yield
+    finally:
+        await running.close()
+
+
+@contextmanager
+def command(log: Path, *argv: str, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """`crawlfleet ...` as a process, ended with the context."""
+    quiet = {**os.environ, "CRAWLFLEET_LOG_LEVEL": "warning", **(env or {})}
+    with log.open("ab") as file:
+        process = subprocess.Popen([sys.executable, "-m", "crawlfleet.cli", *argv], stderr=file, stdout=file, env=quiet)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
         try:
-            running = await _started(folder, process)
-            try:
-                while await running.nodes_online() < nodes:
-                    await asyncio.sleep(0.1)
-                yield running
-            finally:
-                await running.close()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                await asyncio.to_thread(process.wait, 30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
-async def _started(folder: Path, process: subprocess.Popen[bytes]) -> Installation:
+async def address(folder: Path, process: subprocess.Popen[bytes]) -> str:
+    """Of a master, when it serves."""
     deadline = time.monotonic() + _START_S
-    files = (folder / "address", folder / "admin.token")
-    while not all(file.exists() for file in files):
+    file = folder / "address"
+    while not file.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the installation did not start: see {folder}.log")
         await asyncio.sleep(0.05)
-    return Installation(files[0].read_text().strip(), files[1].read_text().strip(), process)
+    return file.read_text().strip()
+
+
+def token_in(folder: Path) -> str:
+    return (folder / "admin.token").read_text().strip()
