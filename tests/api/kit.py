@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import AuditEntry, Role
 from crawlfleet.model.status import ErrorClass
+from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.wire.sync import AssignmentBody, OpenUp, OutcomeBody, StartBody, SyncUp
 
 PATIENCE_S = 30.0
@@ -212,21 +215,33 @@ async def serving(app: Any) -> AsyncIterator[str]:
         app, loop="none", http="httptools", ws="none", lifespan="off", access_log=False, log_config=None,
         timeout_graceful_shutdown=2,
     )  # fmt: skip
+    # Not `serve`, which takes the process's signals, and looks only ten times a second whether it should end.
+    config.load()
     server = uvicorn.Server(config)
-    # Not `serve`: the process's signals belong to the tests.
-    task = asyncio.create_task(server._serve(sockets=[listener]))
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listener])
     try:
-        while not server.started:  # noqa: ASYNC110  the server says it by nothing else
-            await asyncio.sleep(0.005)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
-        await task
+        for one in server.servers:
+            one.close()
+        for connection in list(server.server_state.connections):
+            connection.shutdown()
         listener.close()
+
+
+@cache
+def migrated() -> bytes:
+    """A database without anything in it, made once."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.sqlite3"
+        migrate_sqlite(path)
+        return path.read_bytes()
 
 
 @asynccontextmanager
 async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncIterator[Site]:
+    (folder / "fleet.sqlite3").write_bytes(migrated())
     store = await open_store(f"sqlite:///{folder / 'fleet.sqlite3'}")
     master = await Master.start("master", store, MemoryBroker(), SCHEMAS, chunks=FolderChunks(folder / "results"))
     loops = asyncio.create_task(master.run())
