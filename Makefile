@@ -10,12 +10,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SEEDS ?= 200
 START ?= 0
+SEED ?= 1
+SECONDS ?= 600
+RATE ?= 20
+SCENARIO ?= random
+TASKS ?= 2000
+EVERY ?= 20
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: $(STAMP) ## Build .venv with everything for work on the code (PYTHON=python3.12 chooses another Python)
@@ -53,6 +59,11 @@ types: setup ## Check the types (mypy, strict)
 simulate: setup ## Run the simulated installation under faults (SEEDS=200 START=0)
 	$(BIN)/python -m crawlfleet.testing.simulation --seeds $(SEEDS) --start $(START)
 
+.PHONY: chaos
+chaos: setup ## Run a real cluster under faults (SEED=1 SECONDS=600 RATE=20; SCENARIO=rolling TASKS=2000 EVERY=20)
+	$(BIN)/python -m crawlfleet.testing.chaos --seed $(SEED) --seconds $(SECONDS) --rate $(RATE) \
+	  --scenario $(SCENARIO) --tasks $(TASKS) --every $(EVERY)
+
 .PHONY: demo
 demo: system setup ## A cluster, a shop, a crawl of it, and a worker killed on purpose
 	$(BIN)/crawlfleet demo
@@ -63,6 +74,11 @@ bench: setup ## Measure on this machine: the store beside its raw limit, the que
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m bench.store
 	$(BIN)/python -m bench.queue
+
+.PHONY: bench-cluster
+bench-cluster: setup ## Measure many masters on PostgreSQL and Redis, beside one (about ten minutes)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m bench.masters
 
 .PHONY: generate
 generate: setup ## Write what is generated from the code: the client's models, the references in docs/

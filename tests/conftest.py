@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crawlfleet.testing.servers import PostgresServer, RedisServer
+from crawlfleet.testing.servers import PostgresServer, RedisServer, S3Server
 
 
 @pytest.fixture(scope="session")
@@ -23,4 +23,11 @@ def postgres_dsn(postgres_server: PostgresServer) -> Iterator[str]:
 def redis_server() -> Iterator[RedisServer]:
     """One Redis for all tests: flush it before relying on what it holds."""
     with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """One S3 for all tests: each takes a bucket of its own."""
+    with S3Server() as server:
         yield server

@@ -281,6 +281,16 @@ async def the_board_shows_the_newest_of_each_node(broker: Broker, ids: Ids) -> N
     assert board == {one: Measurement(cpu=0.9), two: Measurement(gpu=0.1, running=3)}
 
 
+async def progress_shows_the_newest_of_each_execution_asked_for(broker: Broker, ids: Ids) -> None:
+    one, two, silent = ids(3)
+    await broker.progress.put({one: b'{"pages":1}', two: b'{"pages":7}'})
+    await broker.progress.put({})
+    await broker.progress.put({one: b'{"pages":2}'})
+    assert await broker.progress.of([one, silent]) == {one: b'{"pages":2}'}
+    assert await broker.progress.of([two]) == {two: b'{"pages":7}'}
+    assert await broker.progress.of([]) == {}
+
+
 async def the_generation_stays_while_nothing_is_lost(broker: Broker, ids: Ids) -> None:
     generation = await broker.generation()
     assert generation

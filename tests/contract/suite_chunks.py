@@ -2,7 +2,7 @@
 
 import asyncio
 
-from crawlfleet.ports.artifacts import CHUNK_BYTES, ChunkStore
+from crawlfleet.ports.artifacts import CHUNK_BYTES, ChunkStore, ResultsPlace
 
 TASK, OTHER_TASK = 0x1122334455667788, 0x1122334455667799
 RUN, OTHER_RUN = 0x1122334455669900, 0x1122334455669911
@@ -104,3 +104,22 @@ async def writing_while_neighbours_are_dropped_loses_nothing(chunks: ChunkStore)
 
     await asyncio.gather(write(TASK), *(drop(OTHER_TASK + n) for n in range(3)))
     assert await chunks.count(TASK, RUN, "items") == 5
+
+
+async def of_many_marks_the_first_stays_until_it_is_replaced(place: ResultsPlace) -> None:
+    assert await place.mark() is None
+    await asyncio.gather(*(place.set_mark(f"mark-{n}") for n in range(5)))
+    kept = await place.mark()
+    assert kept in {f"mark-{n}" for n in range(5)}
+    await place.set_mark("late")
+    assert await place.mark() == kept
+    await place.set_mark("other", is_replacing=True)
+    assert await place.mark() == "other"
+
+
+async def a_mark_is_no_chunk(place: ResultsPlace) -> None:
+    await place.put(TASK, RUN, "items", 0, b"{}\n")
+    await place.set_mark("mark")
+    assert await place.count(TASK, RUN, "items") == 1
+    await place.drop([TASK])
+    assert await place.mark() == "mark"

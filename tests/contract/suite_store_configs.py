@@ -130,3 +130,13 @@ async def an_installation_has_one_id_for_ever(store: Store, kit: Kit) -> None:
     assert re.fullmatch(r"[0-9a-f]{32}", ids[0])
     async with kit.unchanged():
         assert await kit.second.installation() == ids[0]
+
+
+async def the_first_to_keep_a_fact_is_believed(store: Store, kit: Kit) -> None:
+    assert await store.fact("results") is None
+    kept = await asyncio.gather(*((store, kit.second)[m % 2].keep_fact("results", f"place {m}") for m in range(6)))
+    assert len(set(kept)) == 1
+    async with kit.unchanged():
+        assert await kit.second.keep_fact("results", "another") == kept[0]
+    assert await kit.second.fact("results") == await store.fact("results") == kept[0]
+    assert await store.fact("no such") is None

@@ -66,12 +66,14 @@ async def test_emptied_it_has_forgotten_everything_and_says_so() -> None:
     await broker.signals.wake([LEADER])
     await broker.freed.post([(1, 1)])
     await broker.board.put(1, Measurement())
+    await broker.progress.put({1: b"{}"})
     await broker.empty()
     assert await broker.generation() != before
     assert await broker.ready.windows() == []
     assert not await broker.signals.wait(LEADER, 0)
     assert await broker.freed.take_all() == []
     assert await broker.board.all() == {}
+    assert await broker.progress.of([1]) == {}
     await broker.ready.refill(1, [1, 2], is_deep=False)
     assert await broker.ready.take({1: 9}) == {1: [1, 2]}
 

@@ -84,6 +84,8 @@ async def use(broker: RedisBroker) -> None:
     await broker.events.last_announced()
     await broker.board.put(1, Measurement())
     await broker.board.all()
+    await broker.progress.put({1: b"{}"})
+    await broker.progress.of([1])
     await broker.generation()
     await broker.is_up()
 
@@ -97,6 +99,8 @@ async def assert_works_locally(broker: RedisBroker) -> None:
     assert await broker.freed.take_all() == [(8, 9)]
     await broker.board.put(1, Measurement(cpu=0.25))
     assert await broker.board.all() == {1: Measurement(cpu=0.25)}
+    await broker.progress.put({1: b'{"pages":2}'})
+    assert await broker.progress.of([1, 2]) == {1: b'{"pages":2}'}
     await broker.events.announce(3)
     assert await broker.events.last_announced() == 3
     await broker.signals.wake([LEADER])

@@ -82,7 +82,7 @@ async def test_a_signal_comes_after_the_hint_it_speaks_of(brokers: Brokers) -> N
         assert await other.ready.take({1: 9}) == {1: [number]}
 
 
-async def test_freed_slots_events_and_measurements_reach_every_master(brokers: Brokers) -> None:
+async def test_freed_slots_events_measurements_and_progress_reach_every_master(brokers: Brokers) -> None:
     one, other = await brokers.two()
     await one.freed.post([(5, 6)])
     assert await other.freed.take_all() == [(5, 6)]
@@ -93,6 +93,9 @@ async def test_freed_slots_events_and_measurements_reach_every_master(brokers: B
         return await other.board.all() == {5: Measurement(cpu=0.5)}
 
     await until(is_shown)
+    await one.progress.put({7: b'{"pages":1}'})
+    assert await one.progress.of([7]) == {7: b'{"pages":1}'}
+    assert await other.progress.of([7, 8]) == {7: b'{"pages":1}'}
     await one.events.announce(12)
 
     async def is_announced() -> bool:
@@ -157,9 +160,10 @@ async def test_every_key_is_prefixed_and_expires(brokers: Brokers) -> None:
     await broker.freed.post([(1, 2)])
     await broker.board.put(1, Measurement())
     await broker.board.all()
+    await broker.progress.put({1: b"{}"})
     await broker.generation()
     names = set(brokers.client.keys())
-    assert len(names) == 9, names
+    assert len(names) == 10, names
     assert all(name.startswith(PREFIX) for name in names - {OWNER})
     assert all(brokers.client.ttl(name) > 0 for name in names)
 
@@ -205,6 +209,22 @@ async def test_the_board_is_bounded(brokers: Brokers, monkeypatch: pytest.Monkey
         assert shown[node] == Measurement(running=node)
         sizes.append(len(shown))
     assert sizes == [1, 2, 3, 1, 2, 3, 1, 2]
+
+
+async def test_progress_is_bounded_and_what_a_master_heard_itself_outlives_a_flush(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "EXECUTIONS_SHOWN", 3)
+    one, other = await brokers.two()
+    for execution in range(8):
+        await one.progress.put({execution: b"{}"})
+        assert await one.progress.of([execution]) == {execution: b"{}"}
+        assert brokers.client.hlen(f"{PREFIX}progress") <= 3
+    await other.progress.put({9: b"{}"})
+    assert await other.progress.of([9]) == await one.progress.of([9])
+    brokers.server.flush()
+    assert await one.progress.of([7, 9]) == {7: b"{}"}
+    assert await other.progress.of([7, 9]) == {9: b"{}"}
 
 
 async def test_the_board_forgets_who_is_silent(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:

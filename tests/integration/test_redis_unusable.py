@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from crawlfleet.broker.redis import RedisBroker
+from crawlfleet.errors import ConfigError
 from crawlfleet.testing.servers import RedisServer
 from crawlfleet.testing.servers.server import free_port
 from tests.integration.redis_kit import INSTALLATION, Brokers, assert_works_locally, brokers_on, until, use
@@ -82,12 +83,25 @@ async def test_a_wrong_password_is_said_and_not_shown(brokers: Brokers) -> None:
     brokers.client.config_set("requirepass", "right")
     brokers.client.auth("right")
     port = brokers.server.port
-    broker = await brokers.one(url=f"redis://:wrong-one@127.0.0.1:{port}/0")
-    assert "password" in broker.state.last_error
-    assert "wrong-one" not in broker.state.last_error
+    with pytest.raises(ConfigError, match=r"^broker: redis://127.*password") as refused:
+        await brokers.one(url=f"redis://:wrong-one@127.0.0.1:{port}/0")
+    assert "wrong-one" not in str(refused.value)
+
+
+async def test_a_password_that_was_changed_later_is_said_and_waited_for(brokers: Brokers) -> None:
+    broker = await brokers.one()
+    brokers.client.config_set("requirepass", "changed")
+    brokers.client.auth("changed")
+    brokers.client.client_kill_filter(_type="normal", skipme=True)
+    await until(lambda: "password" in broker.state.last_error)
     await assert_works_locally(broker)
-    brokers.client.config_set("requirepass", "wrong-one")
+    brokers.client.config_set("requirepass", "")
     await until(lambda: broker.state.is_up)
+
+
+async def test_a_database_that_this_redis_has_not_is_refused(brokers: Brokers) -> None:
+    with pytest.raises(ConfigError, match=r"^broker: redis://.*/4711 has no database of this number"):
+        await brokers.one(url=brokers.server.url.replace("/0", "/4711"))
 
 
 Spoil = Callable[[Brokers], object]

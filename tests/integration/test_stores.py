@@ -114,3 +114,21 @@ async def test_an_address_that_is_none_names_the_setting(address: str) -> None:
 async def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="PostgreSQL"):
         await open_store("postgresql://nobody@127.0.0.1:1/none")
+
+
+@pytest.mark.postgres
+async def test_what_no_waiting_mends_names_the_setting(postgres_dsn: str) -> None:
+    server, _, name = postgres_dsn.rpartition("/")
+    admin = await asyncpg.connect(postgres_dsn)
+    try:
+        await admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        await admin.execute("DROP ROLE IF EXISTS onlooker; CREATE ROLE onlooker LOGIN")
+        with pytest.raises(ConfigError, match=r"^store: .*missing"):
+            await open_store(f"{server}/missing")
+        with pytest.raises(ConfigError, match=r"^store: .*stranger"):
+            await open_store(f"{server.replace('postgres@', 'stranger@')}/{name}")
+        with pytest.raises(ConfigError, match=r"^store: its tables cannot be made: .*permission denied"):
+            await open_store(f"{server.replace('postgres@', 'onlooker@')}/{name}")
+    finally:
+        await admin.execute("DROP ROLE onlooker")
+        await admin.close()

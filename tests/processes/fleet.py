@@ -101,12 +101,13 @@ class Fleet:
             return False
 
     async def start_worker(
-        self, name: str, *options: str, slots: int = 8, token: str | None = None, within: Sequence[str] = ()
-    ) -> Process:
-        """`within`: a command that runs the worker, such as `unshare`."""
+        self, name: str, *options: str, slots: int = 8, token: str | None = None, within: Sequence[str] = (),
+        masters: Sequence[str] = (),
+    ) -> Process:  # fmt: skip
+        """`within`: a command that runs the worker, such as `unshare`; `masters`: other ways to them."""
         token = token or (await self.client.create_token("enrol", uses=1)).token
         worker = await self._spawn(
-            name, "worker", "--master", self.client.url, "--name", name, "--slots", str(slots),
+            name, "worker", "--master", ",".join(masters or [self.client.url]), "--name", name, "--slots", str(slots),
             "--data-dir", str(self.folder / name), *options, env={"CRAWLFLEET_ENROL_TOKEN": token}, within=within,
         )  # fmt: skip
         self.workers.append(worker)

@@ -17,6 +17,8 @@ TASK, RUN = 7, 8
 class Kept:
     """Chunks in memory, as many as were put."""
 
+    trouble = None
+
     def __init__(self, *chunks: list[int]) -> None:
         self.chunks = [b"".join(b'{"n":%d}\n' % n for n in chunk) for chunk in chunks]
         self.reads = 0

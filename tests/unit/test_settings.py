@@ -193,3 +193,21 @@ def test_every_setting_says_what_it_is() -> None:
         for name, field in cls.model_fields.items():
             assert field.description, name
             assert field.default_factory is None or cls.shown_default(name), name
+
+
+def test_results_are_a_folder_or_a_bucket(tmp_path: Path) -> None:
+    assert MasterSettings(data_dir=tmp_path).results == f"{tmp_path}/results"
+    for given, taken in {
+        "~/kept": str(Path.home() / "kept"), "kept": str(Path.cwd() / "kept"), "s3://bucket": "s3://bucket",
+        "s3://bucket/some/where/": "s3://bucket/some/where",
+    }.items():  # fmt: skip
+        assert load(MasterSettings, env={"CRAWLFLEET_RESULTS": given}).settings.results == taken
+
+
+@pytest.mark.parametrize(
+    "given", ["gs://bucket", "s3://", "s3://B", "s3://bucket/../x", "s3://key@bucket", "s3://b//c"]
+)
+def test_other_places_for_results_are_refused_by_name(given: str) -> None:
+    said = str(refused(MasterSettings, **{"--results": given}))
+    assert "--results" in said
+    assert "neither a folder nor s3://BUCKET/PREFIX" in said

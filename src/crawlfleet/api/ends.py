@@ -69,13 +69,15 @@ class Ends:
 
     async def _look(self) -> None:
         """Wake those whose task has ended."""
+        # Whoever comes while the store is asked is not spoken of in its answer.
+        asked = dict(self._waiters)
         try:
-            live = await self._store.live(list(set(self._waiters.values())))
+            live = await self._store.live(list(set(asked.values())))
         except Unavailable as exc:
             # Whoever waits goes on waiting: the store's return is looked for every second.
             log.warning("ends_not_read", error=repr(exc))
             return
-        for waiter, task in self._waiters.items():
+        for waiter, task in asked.items():
             if task not in live:
                 _wake(waiter)
 

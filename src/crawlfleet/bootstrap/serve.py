@@ -8,7 +8,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -21,13 +21,13 @@ from crawlfleet.api.settings import ApiSettings
 from crawlfleet.bootstrap.brokers import BrokerNews, is_memory, open_broker
 from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.bootstrap.master import Master, Terms
-from crawlfleet.bootstrap.stores import open_store_when_there
+from crawlfleet.bootstrap.results import open_results
+from crawlfleet.bootstrap.stores import open_store, when_there
 from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.waiting import WaitingLimit
 from crawlfleet.errors import ConfigError, NotAllowed
 from crawlfleet.execution.executors.registry import built_in_schemas
-from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.instants import ms
 from crawlfleet.model.principal import Role
 from crawlfleet.observe.logs import configure_logs
@@ -71,7 +71,17 @@ class MasterProcess:
         listener = listen(settings.host, settings.port)
         async with AsyncExitStack() as opened:
             opened.callback(listener.close)
-            store = await open_store_when_there(settings.store, is_only_master=is_memory(settings.broker))
+            process = await when_there(settings.store, lambda: cls._open(settings, listener))
+            opened.pop_all()
+        listener.listen(BACKLOG)
+        write_private(data_dir / ADDRESS, process.url)
+        return process
+
+    @classmethod
+    async def _open(cls, settings: MasterSettings, listener: socket.socket) -> MasterProcess:
+        data_dir = settings.data_dir
+        async with AsyncExitStack() as opened:
+            store = await open_store(settings.store, is_only_master=is_memory(settings.broker))
             opened.push_async_callback(store.close)
             name = settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}"
             news = BrokerNews(store, SystemClock(), name)
@@ -79,14 +89,13 @@ class MasterProcess:
             broker = await open_broker(settings.broker, await store.installation(), news)
             opened.push_async_callback(broker.close)
             master = await Master.start(
-                name, store, broker, built_in_schemas(), chunks=FolderChunks(data_dir / "results"),
+                name, store, broker, built_in_schemas(), chunks=await open_results(settings, store),
                 terms=master_terms(settings),
             )  # fmt: skip
             process = cls(settings, master, listener)
             process.admin_token = await first_token(master, data_dir)
             process.closed_last = opened.pop_all()
-        listener.listen(BACKLOG)
-        write_private(data_dir / ADDRESS, process.url)
+        process.closed_last.callback(listener.close)
         return process
 
     @property
@@ -177,16 +186,34 @@ def run_master(settings: MasterSettings) -> int:
 
 
 async def _run_master(settings: MasterSettings) -> int:
-    process = await MasterProcess.open(settings)
-    tune_collector()
-    process.print_address()
-    with stopped_by_signals(process.stop):
-        log.info("master_started", address=process.url, data_dir=str(settings.data_dir))
-        if process.admin_token is not None:
-            log.info("admin_token_written", file=str(settings.data_dir / ADMIN_TOKEN))
-        await process.run()
+    async with opened_until_signal(settings) as process:
+        if process is not None:
+            log.info("master_started", address=process.url, data_dir=str(settings.data_dir))
+            if process.admin_token is not None:
+                log.info("admin_token_written", file=str(settings.data_dir / ADMIN_TOKEN))
+            await process.run()
     log.info("master_stopped")
     return 0
+
+
+@contextlib.asynccontextmanager
+async def opened_until_signal(settings: MasterSettings) -> AsyncIterator[MasterProcess | None]:
+    """A master that a signal stops. None when the signal came first: what it waits for may never come."""
+    opening = asyncio.create_task(MasterProcess.open(settings), name="opening")
+
+    def stop() -> None:
+        if not opening.cancel() and not opening.cancelled() and opening.exception() is None:
+            opening.result().stop()
+
+    with stopped_by_signals(stop):
+        await asyncio.wait({opening})
+        if opening.cancelled():
+            yield None
+            return
+        process = opening.result()
+        tune_collector()
+        process.print_address()
+        yield process
 
 
 _CLUSTER_DEFAULTS = ("strategy", "task_timeout_s", "max_retries", "allow_hosts")

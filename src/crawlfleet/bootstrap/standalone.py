@@ -16,8 +16,7 @@ import structlog
 import uvloop
 
 from crawlfleet.bootstrap.agent_child import ChildOrder
-from crawlfleet.bootstrap.collector import tune_collector
-from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, stopped_by_signals
+from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, opened_until_signal
 from crawlfleet.bootstrap.worker import WorkerOptions
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.settings.master import MasterSettings
@@ -104,12 +103,11 @@ def run_standalone(settings: MasterSettings, nodes: int, slots: int, executors: 
 
 
 async def _run_standalone(settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str]) -> int:
-    process = await MasterProcess.open(settings)
-    tune_collector()
-    process.print_address()
-    log.info("standalone_started", address=process.url, admin_token=str(settings.data_dir / ADMIN_TOKEN), nodes=nodes)
-    with stopped_by_signals(process.stop):
-        await run_with_agents(process, agents_of(process, settings, nodes, slots, executors))
+    async with opened_until_signal(settings) as process:
+        if process is not None:
+            token = str(settings.data_dir / ADMIN_TOKEN)
+            log.info("standalone_started", address=process.url, admin_token=token, nodes=nodes)
+            await run_with_agents(process, agents_of(process, settings, nodes, slots, executors))
     log.info("standalone_stopped")
     return 0
 

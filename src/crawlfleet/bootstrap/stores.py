@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
-from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.postgres.engine import PostgresEngine
 from crawlfleet.store.postgres.lock import DatabaseLock
@@ -18,6 +19,7 @@ from crawlfleet.store.sqlite.lock import FileLock
 from crawlfleet.store.store import SqlStore
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 _SQLITE = "sqlite:///"
@@ -49,13 +51,14 @@ async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
     raise ConfigError(f"store: {address!r} is neither sqlite:///FILE nor postgresql://...")
 
 
-async def open_store_when_there(address: str, *, is_only_master: bool = False) -> SqlStore:
-    """The same, but a database server that is away is waited for: it may be starting just now, as this is."""
+async def when_there(address: str, begin: Callable[[], Awaitable[T]]) -> T:
+    """What begins with the store at this address; a server that is away is waited for: it may be starting as this is,
+    or go again before all is ready."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            return await open_store(address, is_only_master=is_only_master)
-        except StoreUnavailable as exc:
+            return await begin()
+        except Unavailable as exc:
             if not address.startswith(_POSTGRES):
                 raise
             log.warning("store_away", error=str(exc), again_in_s=pause_s)

@@ -16,7 +16,7 @@ def add_to(app: typer.Typer) -> None:
         app,
         "master",
         "crawlfleet master --host 0.0.0.0 --port 8000 --data-dir /var/lib/crawlfleet",
-        "crawlfleet master --store postgresql://fleet@db/fleet --broker redis://cache:6379/0",
+        "crawlfleet master --store postgresql://fleet@db/fleet --broker redis://cache:6379/0 --results s3://fleet/results",
         "crawlfleet master --config master.toml",
     )(master)
 
@@ -30,6 +30,7 @@ def master(
         typer.Option("--store", help="sqlite:///FILE or postgresql://...; a file in the data dir if not given."),
     ] = None,
     broker: Annotated[str | None, typer.Option("--broker", help="memory: (if not given) or redis://...")] = None,
+    results: starting.ResultsOption = None,
     name: Annotated[str | None, typer.Option("--name", help="The name of this master.")] = None,
     allow_host: starting.AllowHostOption = None,
     allowed_network: Annotated[
@@ -45,12 +46,13 @@ def master(
     """Start a master: the API, the queue and the scheduling, without agents of its own.
 
     When it creates the installation it writes DATA_DIR/admin.token. A second master needs only the same store,
-    and a broker that both share.
+    and a broker and a place for results that both share.
     """
     from crawlfleet.settings.master import MasterSettings
 
     flags = {
-        "--host": host, "--port": port, "--data-dir": data_dir, "--store": store, "--broker": broker, "--name": name,
+        "--host": host, "--port": port, "--data-dir": data_dir, "--store": store, "--broker": broker,
+        "--results": results, "--name": name,
         "--allow-host": starting.joined(allow_host), "--allowed-network": starting.joined(allowed_network),
         "--tls-cert": tls_cert, "--tls-key": tls_key, "--log-level": log_level,
         "log_format": starting.log_format(json),

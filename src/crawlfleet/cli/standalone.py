@@ -28,6 +28,7 @@ def standalone(
     allow_host: starting.AllowHostOption = None,
     executors: starting.ExecutorsOption = None,
     store: Annotated[str | None, typer.Option("--store", help="sqlite:///FILE or postgresql://...")] = None,
+    results: starting.ResultsOption = None,
     config: starting.ConfigOption = None,
     log_level: starting.LogLevelOption = None,
     json: starting.JsonLogOption = False,
@@ -42,6 +43,7 @@ def standalone(
     flags = {
         "--host": host, "--port": port, "--data-dir": data_dir, "--nodes": nodes, "--slots": slots,
         "--allow-host": starting.joined(allow_host), "--executors": starting.joined(executors), "--store": store,
+        "--results": results,
         "--log-level": log_level, "log_format": starting.log_format(json),
     }  # fmt: skip
     starting.start_standalone(starting.load_settings(StandaloneSettings, config, flags).settings)

@@ -32,6 +32,10 @@ PortOption = Annotated[
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", help="Where files are kept; ~/.local/share/crawlfleet if not given.")
 ]
+ResultsOption = Annotated[
+    str | None,
+    typer.Option("--results", help="Items and logs: a folder or s3://BUCKET/PREFIX; DATA_DIR/results if not given."),
+]
 AllowHostOption = Annotated[
     list[str] | None,
     typer.Option("--allow-host", help="A private or loopback host that crawls may visit. May be repeated."),

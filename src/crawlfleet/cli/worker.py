@@ -23,7 +23,8 @@ def add_to(app: typer.Typer) -> None:
 
 def worker(
     master: Annotated[
-        str | None, typer.Option("--master", help="Addresses of one or more masters, with commas between them.")
+        list[str] | None,
+        typer.Option("--master", help="The address of a master. May be repeated, or list several with commas."),
     ] = None,
     enrol_token: Annotated[
         str | None,
@@ -65,7 +66,7 @@ def worker(
     from crawlfleet.settings.worker import WorkerSettings
 
     flags = {
-        "--master": master, "--enrol-token": enrol_token, "--enrol-token-file": enrol_token_file,
+        "--master": starting.joined(master), "--enrol-token": enrol_token, "--enrol-token-file": enrol_token_file,
         "--executors": starting.joined(executors), "--device-id": device_id, "--name": name, "--region": region,
         "--node-type": node_type, "--cluster": cluster, "--capability": capability, "--slots": slots,
         "--data-dir": data_dir, "--allow-host": starting.joined(allow_host), "--ca-file": ca_file,

@@ -23,6 +23,8 @@ class Ledger:
     def __init__(self) -> None:
         self._held: dict[NodeId, dict[TaskId, Hold]] = {}
         self._reserved: dict[NodeId, dict[str, float]] = {}
+        self.is_doubted = False
+        """Hints are known to be lost: the reconciler should not take its time."""
 
     def hold(self, node: NodeId, task: TaskId, requirement: Requirement, at: float) -> None:
         self.hold_all([(node, task)], requirement, at)

@@ -21,7 +21,6 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell
-from crawlfleet.control.progress import Progress
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Refusal
@@ -40,6 +39,7 @@ from crawlfleet.wire.sync import (
     AssignmentBody,
     MeasurementBody,
     NodeConfigBody,
+    ProgressBody,
     RecallBody,
     StartBody,
     SyncDown,
@@ -67,7 +67,6 @@ class Sync:
         self._rng = rng
         self._finish = finish
         self._configure = configure
-        self.progress = Progress()
         self._clusters: dict[NodeId, tuple[int, str]] = {}
         """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
@@ -136,7 +135,9 @@ class Sync:
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}
         if up.progress:
-            self.progress.hear(one for one in up.progress if one.execution in ours)
+            await self._broker.progress.put(
+                {one.execution: bytes(one.figures) for one in up.progress if one.execution in ours and _is_told(one)}
+            )
         # What the node has just told to be over may have been read before that was written.
         on_node = {*up.held, *acknowledged}
         recalls = [
@@ -256,6 +257,11 @@ def _says_something(down: SyncDown, up: SyncUp) -> bool:
     wants_slots = down.slots is not None and down.slots != up.slots
     has_news = down.assignments or down.recalls or down.stops or down.acknowledged or down.config is not None
     return bool(has_news) or wants_drain or wants_slots
+
+
+def _is_told(progress: ProgressBody) -> bool:
+    figures = progress.figures
+    return len(figures) <= limits.PROGRESS_BYTES and bytes(figures).startswith(b"{")
 
 
 def _drain_ms(renewed: Renewed, now: Instant) -> int | None:

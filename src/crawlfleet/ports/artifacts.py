@@ -17,10 +17,17 @@ CHUNK_BYTES = 8 << 20
 """The largest chunk, as JSON lines."""
 CHUNKS = 1_000_000
 """Chunks of one kind that one execution may leave."""
+MARK = "installation"
+"""The name under which a place keeps its mark, beside the chunks."""
 
 
 class ChunkStore(Protocol):
     """Raises Unavailable when it cannot write or read; then nothing of that chunk has changed."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What it failed on lately, in words for everybody."""
+        ...
 
     async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
         """Keep a chunk (JSON lines, each with its end of line). The same number again replaces it, whole or not at all.
@@ -39,4 +46,17 @@ class ChunkStore(Protocol):
 
     async def drop(self, tasks: Sequence[TaskId]) -> None:
         """Forget everything that executions of these tasks left; doing it again changes nothing."""
+        ...
+
+
+class ResultsPlace(ChunkStore, Protocol):
+    """Where chunks are kept, known by a mark that is kept with them, whatever name each machine has for it.
+
+    Raises ConfigError for a place that cannot be used as it was set, Unavailable for one that does not answer.
+    """
+
+    async def mark(self) -> str | None: ...
+
+    async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
+        """Of many that set it at once, one does, unless it is to be replaced."""
         ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import LaneId
 
@@ -94,6 +94,17 @@ class LiveBoard(Protocol):
     async def all(self) -> dict[NodeId, Measurement]: ...
 
 
+class ProgressBoard(Protocol):
+    """How far running executions are, as their nodes told it last: for screens. Bounded; those of executions that have
+    ended are pushed out by others."""
+
+    async def put(self, told: Mapping[ExecutionId, bytes]) -> None:
+        """Figures in JSON."""
+        ...
+
+    async def of(self, executions: Sequence[ExecutionId]) -> Mapping[ExecutionId, bytes]: ...
+
+
 class Broker(Protocol):
     @property
     def ready(self) -> ReadyIndex: ...
@@ -109,6 +120,9 @@ class Broker(Protocol):
 
     @property
     def board(self) -> LiveBoard: ...
+
+    @property
+    def progress(self) -> ProgressBoard: ...
 
     @property
     def trouble(self) -> str | None:

@@ -117,6 +117,14 @@ class ConfigStore(Protocol):
         """The id of the whole installation: 32 hex digits, made when it is first asked for."""
         ...
 
+    async def fact(self, key: str) -> str | None:
+        """What there is one of in the whole installation."""
+        ...
+
+    async def keep_fact(self, key: str, value: str) -> str:
+        """Keep it, unless one is kept under this key; the one that is."""
+        ...
+
     async def config(self, cluster: str) -> ClusterConfig:
         """The newest version; version 0, with no values, when there is none. Raises NotFound for an unknown cluster."""
         ...

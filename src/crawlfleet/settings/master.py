@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -31,6 +32,23 @@ def _broker(text: str) -> str:
     return text
 
 
+_BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]((?:/[A-Za-z0-9!_.*'()-]+)*)/?")
+
+
+def _results(text: str) -> str:
+    """A folder, as its absolute path, or a bucket and what the names in it begin with."""
+    if text and "://" not in text:
+        return str(Path(text).expanduser().absolute())
+    found = _BUCKET.fullmatch(text)
+    if found is None or not {".", ".."}.isdisjoint(found[1].split("/")):
+        raise ValueError(f"{text!r} is neither a folder nor s3://BUCKET/PREFIX")
+    return text.rstrip("/")
+
+
+def _results_in(values: dict[str, Any]) -> str:
+    return f"{values.get('data_dir', default_data_dir())}/results"
+
+
 def _store_in(values: dict[str, Any]) -> str:
     return f"sqlite:///{values.get('data_dir', default_data_dir())}/crawlfleet.db"
 
@@ -50,6 +68,12 @@ class MasterSettings(Settings):
     )
     broker: Annotated[str, AfterValidator(_broker)] = setting(
         "memory:", about="What carries hints between masters: memory: for one master, redis://... for several."
+    )
+    results: Annotated[str, AfterValidator(_results)] = setting(
+        _results_in,
+        about="Where items and logs are kept: a folder, which all masters share, or s3://BUCKET/PREFIX with endpoint, "
+        "region and keys in the usual AWS_ variables.",
+        shown="DATA_DIR/results",
     )
     name: Label | None = setting(None, about="The name of this master.", shown="the machine's host name and the port")
     tls_cert: Folder | None = setting(None, about="A certificate (PEM): with tls_key the API speaks HTTPS.")

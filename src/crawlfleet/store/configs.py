@@ -21,6 +21,7 @@ NEWEST_CONFIGS = (
 CONFIG_HISTORY = f"SELECT {', '.join(_COLUMNS)} FROM cluster_config WHERE cluster = $1 ORDER BY version DESC LIMIT $2"
 _HAS_CLUSTER = "SELECT name FROM cluster WHERE name = $1"
 _INSTALLATION = "SELECT value FROM installation WHERE key = 'id'"
+_FACT = "SELECT value FROM installation WHERE key = $1"
 
 
 class ConfigTables:
@@ -29,6 +30,17 @@ class ConfigTables:
     async def installation(self) -> str:
         rows = await self._engine.glance(lambda tx: tx.fetch(_INSTALLATION))
         return str(rows[0][0]) if rows else await self._engine.write(lock_installation)
+
+    async def fact(self, key: str) -> str | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(_FACT, key))
+        return str(rows[0][0]) if rows else None
+
+    async def keep_fact(self, key: str, value: str) -> str:
+        async def work(tx: Tx) -> str:
+            await tx.insert_new(tables.installation, ("key", "value"), [(key, value)])
+            return str((await tx.fetch(_FACT, key))[0][0])
+
+        return await self._engine.write(work)
 
     async def config(self, cluster: str) -> ClusterConfig:
         found = await self.config_history(cluster, 1)

@@ -10,10 +10,13 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.errors import ConfigError, StoreUnavailable
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 0x63726177
+_CONNECT_S = 5.0
+_MISTAKES = ("28", "3D", "42")
+"""Of SQL's classes of errors: no right to it, no such database, no such thing. Waiting does not mend them."""
 
 
 def migrate_sqlite(path: Path) -> None:
@@ -31,12 +34,16 @@ def migrate_sqlite(path: Path) -> None:
 
 async def migrate_postgres(dsn: str) -> None:
     url = dsn.replace("postgresql://", "postgresql+asyncpg://", 1).replace("postgres://", "postgresql+asyncpg://", 1)
-    engine = create_async_engine(url)
+    engine = create_async_engine(url, connect_args={"timeout": _CONNECT_S})
     try:
         async with engine.begin() as connection:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
             await connection.run_sync(_upgrade)
-    except (DBAPIError, OSError) as exc:
+    except DBAPIError as exc:
+        if str(getattr(exc.orig, "sqlstate", "")).startswith(_MISTAKES):
+            raise ConfigError(f"store: its tables cannot be made: {exc.orig}") from exc
+        raise StoreUnavailable(f"PostgreSQL: {exc.orig}") from exc
+    except OSError as exc:
         raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
     finally:
         await engine.dispose()

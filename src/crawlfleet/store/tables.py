@@ -254,7 +254,7 @@ counter_delta = Table(
     _big("n"),
 )  # fmt: skip
 
-# What there is one of in the whole installation: its id.
+# What there is one of in the whole installation: its id, where its results are.
 installation = Table("installation", metadata, Column("key", Text, primary_key=True), _text("value"))
 
 token = Table(

@@ -6,13 +6,16 @@ simulation compares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.ids import TaskId
+from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.store import codec
@@ -24,7 +27,9 @@ from crawlfleet.testing.history import (
     FinalState,
     HeldSlots,
     History,
+    LeaderElected,
     OutcomeAccepted,
+    Record,
     SubmitAnswered,
     SubmitSent,
     TaskState,
@@ -40,47 +45,77 @@ _FINAL_KINDS = {
 }
 
 
-async def judge(engine: QueryEngine, answered: Mapping[str, Sequence[TaskId]]) -> list[Violation]:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a run from outside, and when: its own times count from `since`."""
+
+    since: Instant = 0
+    until: Instant = 0
+    records: Sequence[Record] = ()
+    """Faults, and who was started and killed."""
+    sent: Mapping[str, int] = field(default_factory=dict)
+    """Tasks of each batch, whose name its tasks bear: also of those that were not answered."""
+
+
+async def judge(engine: QueryEngine, answered: Mapping[str, Sequence[TaskId]], seen: Seen = Seen()) -> list[Violation]:
     """`answered`: the tasks of each batch that a client was told of."""
     store = SqlStore(engine)
     history = History()
+    for batch, size in {**{batch: len(tasks) for batch, tasks in answered.items()}, **seen.sent}.items():
+        history.add(SubmitSent(0, batch, size))
     for batch, tasks in answered.items():
-        history.add(SubmitSent(0, batch, len(tasks)))
         history.add(SubmitAnswered(0, batch, tuple(tasks)))
-    for event in await _events(store):
-        _record(history, event)
-    return check(history, await _final_state(store, answered))
+    for record in seen.records:
+        history.add(record)
+    for event in await all_events(store):
+        _record(history, event, seen.since)
+    return check(history, await _final_state(store, answered, seen))
 
 
-async def _events(store: SqlStore) -> list[Event]:
+async def all_events(store: SqlStore) -> list[Event]:
     events: list[Event] = []
     while page := await store.events_after(events[-1].number if events else 0, _PAGE):
         events += page
     return events
 
 
-def _record(history: History, event: Event) -> None:
+def final_status(event: Event) -> TaskStatus | None:
+    """What a task became for good, by an event that says so."""
+    return _FINAL_KINDS[Kind(event.kind)] if event.kind in _FINAL_KINDS else None
+
+
+def _record(history: History, event: Event, since: Instant) -> None:
     data: Mapping[str, Any] = event.data
+    at = event.at - since
     if event.kind == Kind.TASK_ASSIGNED:
-        history.add(Assigned(event.at, data["task"], 1, data["execution"], data["node"], 0))
-    elif event.kind in _FINAL_KINDS and data.get("execution"):
-        status = _FINAL_KINDS[Kind(event.kind)]
-        history.add(OutcomeAccepted(event.at, data["task"], data.get("round", 1), data["execution"], status))
+        history.add(Assigned(at, data["task"], 1, data["execution"], data["node"], 0))
+    elif event.kind == Kind.LEADER_ELECTED:
+        # Of the name with the number of its start, the name: a master is who was told to be it.
+        history.add(LeaderElected(at, data["term"], data["master"].partition("#")[0]))
+    elif (status := final_status(event)) is not None and data.get("execution"):
+        history.add(OutcomeAccepted(at, data["task"], data.get("round", 1), data["execution"], status))
 
 
-async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]) -> FinalState:
+async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]], seen: Seen) -> FinalState:
     letters = {letter.task for letter in await store.dead_letters(1_000_000)}
     tasks: dict[TaskId, TaskState] = {}
+    named: dict[str, list[TaskId]] = defaultdict(list)
     for record in await store.list_tasks(TaskFilter(), 1_000_000):
         spec = msgspec.json.decode(record.spec) if record.spec else {}
         tasks[record.id] = TaskState(
             record.status, record.round, record.retries, record.losses, record.deaths,
             spec.get("retry", {}).get("max_retries", 3), record.id in letters, record.reason,
         )  # fmt: skip
+        named[record.name or ""].append(record.id)
     rows = await store.engine.read(lambda tx: tx.fetch(codec.all_ended_executions()))
     held = await store.held([node.id for node in await store.nodes()])
     return FinalState(
-        at=0, tasks=tasks, batches=answered, executions=[codec.execution_record(row) for row in rows],
+        at=seen.until - seen.since, tasks=tasks, batches=_only(named, seen.sent) if seen.sent else answered,
+        executions=[codec.execution_record(row) for row in rows],
         counters=await store.totals(), rows=await store.count_rows(),
         slots={node: HeldSlots(len(tasks_held), 0) for node, tasks_held in held.items()},
     )  # fmt: skip
+
+
+def _only(named: Mapping[str, Sequence[TaskId]], batches: Iterable[str]) -> dict[str, Sequence[TaskId]]:
+    return {batch: named.get(batch, ()) for batch in batches}

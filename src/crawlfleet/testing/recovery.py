@@ -59,7 +59,7 @@ def reassignments(history: History, final: FinalState, limits: Limits) -> Iterat
         by_task[assigned.task].append(assigned)
     for kill in history.of(NodeKilled):
         by = kill.at + limits.recovery_ms
-        if by > final.at or _is_disturbed(history, kill, by, limits):
+        if by > final.at or is_disturbed(history, kill, by, limits):
             continue
         if not any(_has_room(node, holds[node.node], kill, by) for node in nodes):
             continue
@@ -88,7 +88,7 @@ def elections(history: History, final: FinalState, limits: Limits) -> Iterator[V
         leader = next((one for one in reversed(elected) if one.at <= kill.at), None)
         if leader is None or leader.master != kill.master or by > final.at:
             continue
-        if _is_disturbed(history, kill, by, limits) or not _is_another_master_up(history, kill, by):
+        if is_disturbed(history, kill, by, limits) or not _is_another_master_up(history, kill, by):
             continue
         follower = next((one for one in elected if one.at >= kill.at and one.term > leader.term), None)
         if follower is None or follower.at > by:
@@ -97,7 +97,7 @@ def elections(history: History, final: FinalState, limits: Limits) -> Iterator[V
             yield Violation(Invariant.RECOVERY_BOUNDED, detail, kill.at)
 
 
-def _is_disturbed(history: History, kill: NodeKilled | MasterKilled, by: int, limits: Limits) -> bool:
+def is_disturbed(history: History, kill: NodeKilled | MasterKilled, by: int, limits: Limits) -> bool:
     """Another fault lasts into the time for recovery, or ended within that time before."""
     others = [(fault.at, fault.until) for fault in history.of(FaultInjected) if not _is_same(fault, kill)]
     others += [(other.at, other.at) for other in history.of(NodeKilled) if other is not kill]

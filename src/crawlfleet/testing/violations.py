@@ -14,6 +14,10 @@ class Invariant(StrEnum):
     ALL_GIVEN_BACK = "all given back"
     COUNTERS_TRUE = "counters true"
     RECOVERY_BOUNDED = "recovery bounded"
+    RESOURCES_FLAT = "resources flat"
+    EVENTS_WHOLE = "events whole"
+    ANSWERS_TRUE = "answers true"
+    STAYS_UP = "stays up"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ router = APIRouter(tags=["health"])
 
 class HealthView(msgspec.Struct, frozen=True):
     status: Literal["ok", "degraded", "unavailable"]
-    """Degraded: slower, and nothing wrong."""
+    """Degraded: slower, or results wait at their nodes, and nothing is wrong."""
     reasons: list[str]
 
 
@@ -41,8 +41,10 @@ async def healthz(services: TheServices) -> Response:
 @router.get("/readyz", responses=_RESPONSES)
 async def readyz(services: TheServices) -> Response:
     """Ready: alive, the store answers a query and takes what the loops write, and some master leads. A broker that is
-    away makes it slower, and is said."""
-    return _answer([*_dead_loops(services), *await _store_complaints(services)], services.broker.trouble)
+    away makes it slower, and results that cannot be kept wait at their nodes: both are said."""
+    return _answer(
+        [*_dead_loops(services), *await _store_complaints(services)], services.broker.trouble, services.chunks.trouble
+    )
 
 
 def _dead_loops(services: Services) -> list[str]:
@@ -66,7 +68,8 @@ async def _store_complaints(services: Services) -> list[str]:
     return [] if row.holder else ["no master leads yet"]
 
 
-def _answer(complaints: list[str], trouble: str | None = None) -> Response:
+def _answer(complaints: list[str], *troubles: str | None) -> Response:
     if complaints:
         return reply(HealthView("unavailable", complaints), 503, {"Retry-After": "1"})
-    return reply(HealthView("ok", []) if trouble is None else HealthView("degraded", [trouble]))
+    told = [trouble for trouble in troubles if trouble is not None]
+    return reply(HealthView("degraded" if told else "ok", told))

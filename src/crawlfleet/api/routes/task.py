@@ -37,7 +37,8 @@ async def show(request: PlainRequest) -> Response:
     if wait_s and not is_stopping(request):
         await _ended(request, services, task, wait_s)
     record, found = await asyncio.gather(known_task(services, task), services.store.executions(task))
-    return reply(task_view(record, found, progress_of(services, found).get(record.execution or 0)))
+    progress = await progress_of(services, found)
+    return reply(task_view(record, found, progress.get(record.execution or 0)))
 
 
 async def known_task(services: Services, task: TaskId) -> TaskRecord:
@@ -47,9 +48,10 @@ async def known_task(services: Services, task: TaskId) -> TaskRecord:
     return record
 
 
-def progress_of(services: Services, executions: Sequence[ExecutionRecord]) -> Mapping[ExecutionId, bytes]:
-    """As the node told this master: another one does not know it."""
-    return services.sync.progress.of(one.id for one in executions if one.status is None)
+async def progress_of(services: Services, executions: Sequence[ExecutionRecord]) -> Mapping[ExecutionId, bytes]:
+    """Of those that run, as their nodes told it last."""
+    running = [one.id for one in executions if one.status is None]
+    return await services.broker.progress.of(running) if running else {}
 
 
 def _wait_s(request: PlainRequest) -> float:

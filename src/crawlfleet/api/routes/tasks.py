@@ -78,7 +78,7 @@ async def stats(
 async def executions(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     record = await known_task(services, task)
     found = await services.store.executions(task)
-    progress = progress_of(services, found)
+    progress = await progress_of(services, found)
     return reply(ExecutionsView([execution_view(one, record.status, progress.get(one.id)) for one in found]))
 
 

@@ -7,6 +7,7 @@ import random
 from crawlfleet.broker.memory.board import MemoryLiveBoard
 from crawlfleet.broker.memory.events import MemoryEventFan
 from crawlfleet.broker.memory.freed import MemoryFreedFeed
+from crawlfleet.broker.memory.progress import MemoryProgress
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.broker.memory.signals import MemorySignals
 
@@ -23,6 +24,7 @@ class MemoryBroker:
         self.freed = MemoryFreedFeed()
         self.events = MemoryEventFan()
         self.board = MemoryLiveBoard()
+        self.progress = MemoryProgress()
         self._generation = self._new_generation()
 
     trouble = None
@@ -37,6 +39,7 @@ class MemoryBroker:
         self.freed.forget()
         self.events.forget()
         self.board.forget()
+        self.progress.forget()
         self._generation = self._new_generation()
 
     async def close(self) -> None:

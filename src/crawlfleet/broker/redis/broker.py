@@ -11,6 +11,7 @@ from crawlfleet.broker.redis.board import RedisLiveBoard
 from crawlfleet.broker.redis.events import RedisEventFan
 from crawlfleet.broker.redis.freed import RedisFreedFeed
 from crawlfleet.broker.redis.link import Away, Link, LinkState, OnChange
+from crawlfleet.broker.redis.progress import RedisProgress
 from crawlfleet.broker.redis.ready import RedisReadyIndex
 from crawlfleet.broker.redis.signals import RedisSignals
 from crawlfleet.model.instants import to_text
@@ -18,6 +19,7 @@ from crawlfleet.ports.broker import LEADER, LOOK
 
 FREED_KEPT = 100_000
 NODES_SHOWN = 50_000
+EXECUTIONS_SHOWN = 10_000
 
 
 class RedisBroker:
@@ -31,6 +33,7 @@ class RedisBroker:
         self.freed = RedisFreedFeed(link, local.freed, FREED_KEPT)
         self.events = RedisEventFan(link, local.events)
         self.board = RedisLiveBoard(link, local.board, NODES_SHOWN)
+        self.progress = RedisProgress(link, local.progress, EXECUTIONS_SHOWN)
         self._local_generation = ""
 
     @classmethod
@@ -38,7 +41,8 @@ class RedisBroker:
         cls, url: str, installation: str, *, window: int = 2_000, total: int = 200_000,
         taken_kept_s: float = TAKEN_KEPT_S, on_change: OnChange | None = None,
     ) -> Self:  # fmt: skip
-        """Raises ConfigError for a Redis of another installation. One that is away is waited for in the background."""
+        """Raises ConfigError for a Redis of another installation or a wrong password. One that is away is waited for in
+        the background."""
         broker = cls(Link(url, installation, on_change), window=window, total=total, taken_kept_s=taken_kept_s)
         await broker._link.start(broker._switch)
         return broker

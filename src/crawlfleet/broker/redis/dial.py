@@ -64,6 +64,13 @@ class Dial:
         number = int(path) + 1 if path.isdigit() else 1
         return urlsplit(self.shown)._replace(path=f"/{number}").geturl()
 
+    def mistake(self, exc: BaseException) -> ConfigError | None:
+        """What no waiting mends, when it is met at the start: somebody has to change a setting."""
+        if isinstance(exc, ConfigError):
+            return exc
+        is_number = isinstance(exc, ResponseError) and "db index" in str(exc).lower()
+        return ConfigError(f"broker: {self.reason(exc)}") if is_number or isinstance(exc, AuthenticationError) else None
+
     def reason(self, exc: BaseException) -> str:
         """One line for people: what is wrong with it."""
         match exc:
@@ -81,6 +88,8 @@ class Dial:
                 said = f"does not allow its user what is needed ({exc})"
             case ResponseError() if "unknown command" in str(exc).lower():
                 said = f"is too old or lacks a command: Redis 6.2 or later is needed ({exc})"
+            case ResponseError() if "db index" in str(exc).lower():
+                said = f"has no database of this number ({exc})"
             case ResponseError():
                 said = f"answers with an error: {exc}"
             case RedisError() | OSError() if str(exc):

@@ -83,7 +83,8 @@ class Link:
         self._handlers[channel] = handler
 
     async def start(self, switch: Switch) -> None:
-        """Returns when it was tried once. A Redis of somebody else is refused; one that is away is waited for."""
+        """Returns when it was tried once. A Redis of somebody else is refused, and so is a wrong password; one that is
+        away is waited for."""
         self._switch = switch
         self._keeper = asyncio.create_task(self._keep(), name="redis link")
         try:
@@ -211,8 +212,8 @@ class Link:
             assert self._switch is not None
             await self._switch(False)
         self._break_off()
-        if isinstance(exc, ConfigError) and not self._has_tried.is_set():
-            self._refusal = exc
+        if not self._has_tried.is_set() and (mistake := self._dial.mistake(exc)) is not None:
+            self._refusal = mistake
         elif is_news:
             is_known = isinstance(exc, RedisError | OSError | ConfigError)
             log.warning("redis_away", reason=reason, exc_info=None if is_known else exc)

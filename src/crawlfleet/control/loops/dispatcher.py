@@ -150,6 +150,7 @@ class Dispatcher(LeaderLoop):
         generation = await self._broker.generation()
         if generation != self._generation:
             self._generation = generation
+            self._ledger.is_doubted = True
             await self._broker.ready.clear()
         configure = self._configure
         await configure.refresh()

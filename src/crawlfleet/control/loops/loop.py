@@ -43,13 +43,16 @@ class Loop(ABC):
                 if await self.run_once(self._clock.now()):
                     pause_s = 0.0
             except Unavailable as exc:
-                log.warning("loop_store_away", loop=self.name, error=str(exc))
                 pause_s, trouble = self.away_pause_s, exc.told
+                if self.trouble is None:
+                    log.warning("loop_store_away", loop=self.name, error=str(exc))
             except CrawlfleetError as exc:
                 self.refused(exc)
             except Exception:
                 # A bug in one pass must not end the loop that everybody's tasks depend on: it is told, and tried again.
                 log.exception("loop_failed", loop=self.name)
+            if self.trouble is not None and trouble is None:
+                log.info("loop_store_back", loop=self.name)
             self.trouble = trouble
             self._note_pass()
             await self.wait(pause_s)

@@ -34,6 +34,8 @@ class Drift:
 class Reconciler(LeaderLoop):
     name = "reconciler"
     pause_s = 5.0
+    doubt_pause_s = 1.0
+    """While the broker is away, or when it was emptied: nobody says then which slots became free at other masters."""
 
     def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger) -> None:
         super().__init__(clock, lead)
@@ -43,7 +45,18 @@ class Reconciler(LeaderLoop):
         self.drifted = Drift()
         """The sum since this master began to lead."""
 
+    async def wait(self, pause_s: float) -> None:
+        steps = max(1, round(pause_s / self.doubt_pause_s))
+        for _ in range(steps):
+            await super().wait(pause_s / steps)
+            if self._is_in_doubt():
+                return
+
+    def _is_in_doubt(self) -> bool:
+        return self._ledger.is_doubted or self._broker.trouble is not None
+
     async def run_term(self, term: int, now: Instant) -> Drift:
+        is_in_doubt, self._ledger.is_doubted = self._is_in_doubt(), False
         before = self._ledger.pairs()
         nodes = await self._store.nodes()
         held = await self._store.held([node.id for node in nodes])
@@ -61,7 +74,8 @@ class Reconciler(LeaderLoop):
         self._ledger.release(surplus)
         drift = Drift(len(missing), len(surplus))
         self.drifted = Drift(self.drifted.missing + drift.missing, self.drifted.surplus + drift.surplus)
-        log.warning("ledger_drifted", missing=drift.missing, surplus=drift.surplus)
+        tell = log.info if is_in_doubt else log.warning
+        tell("ledger_drifted", missing=drift.missing, surplus=drift.surplus)
         if surplus:
             await self._broker.signals.wake([LEADER])
         return drift

@@ -20,9 +20,10 @@ from typing import TypeVar
 
 import zstandard
 
-from crawlfleet.errors import Unavailable
+from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.execution.results.trouble import Trouble
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.ports.artifacts import CHUNK_BYTES, ChunkKind
+from crawlfleet.ports.artifacts import CHUNK_BYTES, MARK, ChunkKind
 
 _PREFIX_DIGITS = 6
 """24 of 64 bits: a folder is four minutes of tasks."""
@@ -37,18 +38,48 @@ class FolderChunks:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._attempts = count()
+        self._trouble = Trouble()
+
+    @property
+    def trouble(self) -> str | None:
+        return self._trouble.told
 
     async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
-        await _in_thread(lambda: self._put(self._file(task, execution, kind, number), data), "write")
+        await self._in_thread(lambda: self._put(self._file(task, execution, kind, number), data), "write")
 
     async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
-        return await _in_thread(lambda: _read(self._file(task, execution, kind, number)), "read")
+        return await self._in_thread(lambda: _read(self._file(task, execution, kind, number)), "read")
 
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
-        return await _in_thread(lambda: _count(self._execution(task, execution), kind), "look at")
+        return await self._in_thread(lambda: _count(self._execution(task, execution), kind), "look at")
 
     async def drop(self, tasks: Sequence[TaskId]) -> None:
-        await _in_thread(lambda: self._drop(tasks), "drop")
+        await self._in_thread(lambda: self._drop(tasks), "drop")
+
+    async def mark(self) -> str | None:
+        try:
+            return (await asyncio.to_thread((self._path / MARK).read_text)).strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError(f"results: {self._path / MARK} cannot be read: {exc}") from exc
+
+    async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
+        try:
+            await asyncio.to_thread(self._set_mark, text, is_replacing)
+        except OSError as exc:
+            raise ConfigError(f"results: {self._path} cannot be written: {exc.strerror}") from exc
+
+    async def _in_thread(self, work: Callable[[], AnswerT], verb: str) -> AnswerT:
+        try:
+            answer = await asyncio.to_thread(work)
+        except (OSError, zstandard.ZstdError) as exc:
+            is_full = isinstance(exc, OSError) and exc.errno in _FULL
+            told = f"cannot {verb} a chunk of results" + (": their disk is full" if is_full else "")
+            self._trouble.note(told)
+            raise Unavailable(f"cannot {verb} a chunk of results: {exc}", told=told) from exc
+        self._trouble.clear()
+        return answer
 
     def _task(self, task: TaskId) -> Path:
         digits = f"{task:016x}"
@@ -81,6 +112,21 @@ class FolderChunks:
             else:
                 return
 
+    def _set_mark(self, text: str, is_replacing: bool) -> None:
+        _make_folder(self._path, self._path)
+        file = self._path / MARK
+        temporary = file.with_name(f"{MARK}.{os.getpid()}-{next(self._attempts)}.part")
+        _write(temporary, f"{text}\n".encode())
+        try:
+            if is_replacing:
+                temporary.replace(file)
+            else:
+                with suppress(FileExistsError):
+                    os.link(temporary, file)
+            _sync_folder(self._path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
     def _drop(self, tasks: Sequence[TaskId]) -> None:
         for task in tasks:
             folder = self._task(task)
@@ -89,15 +135,6 @@ class FolderChunks:
             # Fails while other tasks are in it, which is fine.
             with suppress(OSError):
                 folder.parent.rmdir()
-
-
-async def _in_thread(work: Callable[[], AnswerT], verb: str) -> AnswerT:
-    try:
-        return await asyncio.to_thread(work)
-    except (OSError, zstandard.ZstdError) as exc:
-        is_full = isinstance(exc, OSError) and exc.errno in _FULL
-        told = f"cannot {verb} a chunk of results" + (": their disk is full" if is_full else "")
-        raise Unavailable(f"cannot {verb} a chunk of results: {exc}", told=told) from exc
 
 
 def _read(file: Path) -> bytes | None:

@@ -87,10 +87,13 @@ class Chunks:
 
     async def stream(self) -> AsyncIterator[bytes]:
         """All of it, a chunk at a time, as JSON lines."""
-        number = 0
-        while number < await self.count():
+        number, known = 0, await self.count()
+        while number < known:
             yield await self._chunk(number)
             number += 1
+            if number == known:
+                # Counting may cost a question for each thousand chunks: only at the end of what is known.
+                known = await self.count()
 
     async def _chunk(self, number: int) -> bytes:
         data = await self._store.read(self._task, self._execution, self._kind, number)

@@ -32,6 +32,8 @@ T = TypeVar("T")
 IDLE_IN_TRANSACTION_MS = 2_000
 LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 30_000
+CONNECT_S = 5.0
+"""A server that takes no connection by then is away."""
 _TRIES = 5
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 # The internal error is what the driver says of a connection that died under it at the wrong moment.
@@ -55,7 +57,8 @@ class PostgresEngine:
     async def connect(cls, dsn: str, *, connections: int = 8) -> PostgresEngine:
         try:
             pool = await asyncpg.create_pool(
-                dsn, min_size=1, max_size=connections, reset=_nothing_to_reset,
+                # None is kept for its own sake: the pool would try for it, in its own words, while the server is away.
+                dsn, min_size=0, max_size=connections, reset=_nothing_to_reset, timeout=CONNECT_S,
                 command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
                 server_settings={
                     "application_name": "crawlfleet",
@@ -71,9 +74,10 @@ class PostgresEngine:
                     "jit": "off",
                 },
             )  # fmt: skip
+            async with pool.acquire():
+                return cls(pool)
         except _AWAY as exc:
             raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
-        return cls(pool)
 
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
         for tried in range(1, _TRIES + 1):

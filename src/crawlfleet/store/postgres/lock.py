@@ -23,6 +23,7 @@ log = structlog.get_logger()
 TRIES, AGAIN_S = 15, 0.1
 """A master that was just stopped may still be on its way out."""
 RETAKE_S = 1.0
+CONNECT_S = 5.0
 _KEY = 0x63726177_6D617374
 _KEEPALIVE = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
 _WRONG = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
@@ -49,7 +50,7 @@ class DatabaseLock:
             raise ConfigError(f"store: {exc}") from exc
         except _AWAY as exc:
             self.release()
-            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+            raise StoreUnavailable(f"PostgreSQL: {str(exc) or 'no answer'}") from exc
         self.release()
         whom = "one with it" if self._is_shared else "another one"
         raise ConfigError(
@@ -66,7 +67,7 @@ class DatabaseLock:
 
     async def _try(self) -> bool:
         if self._connection is None:
-            self._connection = await asyncpg.connect(self._dsn, server_settings=_KEEPALIVE)
+            self._connection = await asyncpg.connect(self._dsn, timeout=CONNECT_S, server_settings=_KEEPALIVE)
             self._connection.add_termination_listener(self._lost)
         take = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
         return bool(await self._connection.fetchval(f"SELECT {take}($1)", _KEY))
@@ -77,14 +78,17 @@ class DatabaseLock:
             self._retaking = asyncio.create_task(self._retake(), name="database-lock")
 
     async def _retake(self) -> None:
-        is_told = False
+        told: set[str] = set()
         while True:
             try:
                 if await self._try():
+                    log.info("database_lock_back")
                     return
-                if not is_told:
-                    is_told = True
+                if "second_master" not in told:
+                    told.add("second_master")
                     log.error("second_master", error="another master without a broker runs on this store")
             except _AWAY as exc:
-                log.warning("database_lock_lost", error=repr(exc))
+                if "database_lock_lost" not in told:
+                    told.add("database_lock_lost")
+                    log.warning("database_lock_lost", error=repr(exc))
             await asyncio.sleep(RETAKE_S)

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import re
 import signal
+import subprocess
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,6 +67,15 @@ class PostgresServer(Server):
         """Drop it, whoever is still connected."""
         name = urlsplit(dsn).path.lstrip("/")
         self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def dump(self, dsn: str, file: Path) -> None:
+        """The database as SQL, for whoever looks for what went wrong."""
+        with file.open("wb") as out:
+            subprocess.run([self._program.with_name("pg_dump"), dsn], stdout=out, check=True)
+
+    def program(self, name: str) -> Path:
+        """Another program of the same version, such as `pg_dump`."""
+        return self._program.with_name(name)
 
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop as `pg_ctl stop -m` would: "fast" ends sessions and writes a checkpoint, "immediate" is a crash."""

@@ -51,6 +51,10 @@ class Server(ABC):
     @abstractmethod
     def _command(self) -> Sequence[str | Path]: ...
 
+    def _user(self) -> str | None:
+        """As whom it runs; none for ourselves."""
+        return server_user()
+
     @abstractmethod
     def _answers(self) -> bool:
         """Whether this very server (not another one on the same port) takes work."""
@@ -65,7 +69,7 @@ class Server(ABC):
         """Start again, on the same port and data, after a stop or kill."""
         if self._process is not None:
             raise ServerFailed(f"{self.name} is running already")
-        process = ServerProcess(self._command(), self.directory, server_user(), self.death_signal)
+        process = ServerProcess(self._command(), self.directory, self._user(), self.death_signal)
         self._process = process
         try:
             process.wait_until(self._answers)

@@ -1,0 +1,117 @@
+"""Open the place of the results by its address, and make sure that it is this installation's.
+
+Masters with different places would each find only their part of the results. An address does not tell: one shared
+folder may have a name of its own on each machine, and one name may be a folder of each. So the place carries a mark,
+made when the installation first used it, and the store knows that mark. Results that are moved take theirs along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from crawlfleet.bootstrap.brokers import is_memory
+from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.execution.results.folder import FolderChunks
+from crawlfleet.ports.artifacts import MARK, ChunkStore, ResultsPlace
+from crawlfleet.ports.identity import ConfigStore
+from crawlfleet.settings.master import MasterSettings
+
+log = structlog.get_logger()
+
+FACT = "results"
+_S3 = "s3://"
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
+
+
+class Known(NamedTuple):
+    """What the store knows of the place: its mark, and the address it had for the master that made it."""
+
+    mark: str
+    address: str
+
+
+async def open_results(settings: MasterSettings, store: ConfigStore) -> ChunkStore:
+    """Raises ConfigError for a place that is not this installation's, or cannot be used as it was set."""
+    address, is_only_master = settings.results, is_memory(settings.broker)
+    if not is_only_master and Path(address).is_relative_to(settings.data_dir):
+        log.warning("results_in_data_dir", results=address, hint="masters on other machines need a place all share")
+    place = open_place(address)
+    mark = await _mark_when_there(place, store, address, is_only_master)
+    if mark is None:
+        return place
+    kept = _known(await store.keep_fact(FACT, f"{mark} {address}"))
+    assert kept is not None
+    if kept.mark != mark:
+        raise _elsewhere(address, kept)
+    return place
+
+
+async def _mark_when_there(place: ResultsPlace, store: ConfigStore, address: str, is_only_master: bool) -> str | None:
+    """None for a place that is away and known by this address: it is not waited for."""
+    installation = await store.installation()
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        known = _known(await store.fact(FACT))
+        try:
+            return await _marked(place, installation, known, address, is_only_master)
+        except Unavailable as exc:
+            if known is not None and known.address == address:
+                # Work that leaves no results need not wait for them; a node keeps what it cannot put.
+                log.warning("results_away", results=address, error=str(exc))
+                return None
+            log.warning("results_away", results=address, error=str(exc), again_in_s=pause_s)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def open_place(address: str) -> ResultsPlace:
+    if not address.startswith(_S3):
+        return FolderChunks(Path(address))
+    # Only whoever uses it pays for loading it.
+    from crawlfleet.execution.results.objects import ObjectChunks
+
+    return ObjectChunks(address, os.environ)
+
+
+async def _marked(
+    place: ResultsPlace, installation: str, known: Known | None, address: str, is_only_master: bool
+) -> str:
+    """The mark of the place; a new one where neither the place nor the store has any."""
+    mark = await place.mark()
+    if mark is None and known is not None:
+        if not (is_only_master and known.address == address):
+            raise _elsewhere(address, known)
+        # Nobody else can have them elsewhere: they were removed, or the master has moved.
+        log.warning("results_are_gone", results=address)
+        await place.set_mark(known.mark, is_replacing=True)
+        return known.mark
+    if mark is None:
+        await place.set_mark(f"{installation}-{secrets.token_hex(8)}")
+        mark = await place.mark()
+    owner, dash, _ = (mark or "").partition("-")
+    if not dash or " " in (mark or ""):
+        raise ConfigError(f"results: the mark {MARK} in {address} is damaged")
+    if owner != installation:
+        raise ConfigError(f"results: {address} belongs to the installation {owner}, and this one is {installation}")
+    assert mark is not None
+    return mark
+
+
+def _known(fact: str | None) -> Known | None:
+    if fact is None:
+        return None
+    mark, _, address = fact.partition(" ")
+    return Known(mark, address)
+
+
+def _elsewhere(address: str, known: Known) -> ConfigError:
+    return ConfigError(
+        f"results: {address} is not where this installation keeps its results (first used as {known.address}): "
+        f"every master needs the same shared folder or s3://BUCKET/PREFIX. Moved results need their file {MARK}"
+    )
