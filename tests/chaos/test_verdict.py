@@ -14,6 +14,7 @@ from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.chaos.faults import LeaderKill
 from crawlfleet.testing.chaos.load import Load
 from crawlfleet.testing.chaos.meetings import meetings
+from crawlfleet.testing.chaos.resources import GROWTH_BYTES, GROWTH_FILES, WARM_S, Sample, growth
 from crawlfleet.testing.chaos.summary import late_placements, recoveries
 from crawlfleet.testing.chaos.verdict import verdict
 from crawlfleet.testing.chaos.witness import MET
@@ -118,3 +119,11 @@ def test_recovery_counts_from_the_kill_to_the_first_task_of_the_next_leader() ->
     slow = [*events[:2], Event(3, 6_100, Kind.LEADER_ELECTED, {}), Event(4, 6_100, Kind.TASK_ASSIGNED, {})]
     (late,) = late_placements(recoveries([LeaderKill(1_000, "a")], slow), since=500)
     assert (late.invariant, late.at) == (Invariant.RECOVERY_BOUNDED, 500)
+
+
+def test_a_process_that_grows_after_it_is_warm_is_told() -> None:
+    cold, warm = Sample(0, 0, 0), Sample(WARM_S, 100 << 20, 50)
+    assert not list(growth("master-0", [cold, warm, warm._replace(at=100)]))
+    (memory,) = growth("master-0", [cold, warm, Sample(100, (101 << 20) + GROWTH_BYTES, 50)])
+    (files,) = growth("master-0", [cold, warm, Sample(100, 100 << 20, 51 + GROWTH_FILES)])
+    assert memory.invariant is files.invariant is Invariant.RESOURCES_FLAT

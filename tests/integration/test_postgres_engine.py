@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from crawlfleet.errors import InvariantBroken, OutcomeUnknown, StoreUnavailable
+from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, StoreUnavailable
 from crawlfleet.store import tables
 from crawlfleet.store.migrate import migrate_postgres
 from crawlfleet.store.postgres.engine import PostgresEngine
@@ -115,6 +115,24 @@ async def test_a_connection_that_dies_before_the_commit_leaves_nothing(engine: P
     assert await queues(dsn) == {"next"}
 
 
+@pytest.mark.parametrize("ending", [NotLeader(3), asyncio.CancelledError()])
+async def test_why_a_transaction_ended_is_told_though_its_connection_died(
+    engine: PostgresEngine, dsn: str, ending: BaseException
+) -> None:
+    async def work(tx: Tx) -> None:
+        ((pid,),) = await tx.fetch("SELECT pg_backend_pid()")
+        other = await asyncpg.connect(dsn)
+        await other.execute("SELECT pg_terminate_backend($1)", pid)
+        await other.close()
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)):
+            while True:
+                await tx.fetch("SELECT 1")
+        raise ending
+
+    with pytest.raises(type(ending)):
+        await engine.write(work)
+
+
 async def test_idle_connections_that_died_are_replaced(engine: PostgresEngine, dsn: str) -> None:
     for name in ("first", "second", "third"):
         await engine.write(put(name))
@@ -213,3 +231,24 @@ async def commit_cutter(dsn: str, *, is_sent: bool) -> AsyncIterator[str]:
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while chunk := await reader.read(65_536):
         writer.write(chunk)
+
+
+async def test_whoever_is_cancelled_leaves_at_once_though_the_server_hangs() -> None:
+    with PostgresServer(fsync=False) as server:
+        engine = await PostgresEngine.connect(server.create_database(), connections=2)
+        calls = [
+            asyncio.create_task(engine.read(lambda tx: tx.fetch("SELECT pg_sleep(60)"))),
+            asyncio.create_task(engine.write(lambda tx: tx.fetch("SELECT pg_sleep(60)"))),
+        ]
+        await asyncio.sleep(0.2)
+        await asyncio.to_thread(server.pause)
+        try:
+            for call in calls:
+                call.cancel()
+            _, pending = await asyncio.wait(calls, timeout=2)
+            assert not pending
+            assert all(call.cancelled() for call in calls)
+        finally:
+            await asyncio.to_thread(server.resume)
+        assert await engine.read(lambda tx: tx.fetch("SELECT 1")) == [(1,)]
+        await engine.close()

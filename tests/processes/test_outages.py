@@ -167,6 +167,25 @@ async def test_ended_connections_of_postgres_cost_nothing_but_a_503(standing: St
     await _none_was_false(running, told)
 
 
+async def test_a_postgres_that_hangs_is_said_in_time_and_goes_on(standing: Standing) -> None:
+    running, postgres = standing.running, standing.postgres
+    through = await running.submit([sleep(5)] * 4)
+    await running.until_status(through, "processing")
+    await asyncio.to_thread(postgres.pause)
+    try:
+        began = time.monotonic()
+        for place in running.masters:
+            assert await readiness(place) == "unavailable"
+            assert (await running.at(place, "GET", "/healthz")).status == 200
+        assert time.monotonic() - began < 2 * NOTICED_S
+    finally:
+        await asyncio.to_thread(postgres.resume)
+    await running.until(lambda: has_readiness(running.masters, "ok"), "not ready again", RESUMED_S)
+    await _all_completed(running, through, within_s=10)
+    for task in through:
+        assert len(await running.client.executions(task)) == 1
+
+
 async def test_after_a_long_outage_what_ended_in_time_counts_and_the_rest_runs_again(standing: Standing) -> None:
     running, postgres = standing.running, standing.postgres
     in_time, too_long = await running.submit([sleep(4)] * 4), await running.submit([sleep(9.5)] * 4)

@@ -91,7 +91,7 @@ class PostgresEngine:
     async def _transaction(self, work: Callable[[Tx], Awaitable[T]], term: int | None) -> T:
         is_committing = False
         try:
-            async with self._pool.acquire() as connection:
+            async with self._pool.acquire() as connection, _LeftAtOnce(connection):
                 try:
                     # Not by the driver's own transactions: a term is checked on the same way.
                     begun = await connection.execute(_BEGIN if term is None else _begin_as_leader(term))
@@ -100,7 +100,9 @@ class PostgresEngine:
                     tx = PostgresTx(connection)
                     outcome = await work(tx)
                     await tx.flush()
-                except BaseException:
+                except TimeoutError:
+                    raise
+                except Exception:
                     await _roll_back(connection)
                     raise
                 is_committing = True
@@ -120,7 +122,7 @@ class PostgresEngine:
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
-            async with self._pool.acquire() as connection:
+            async with self._pool.acquire() as connection, _LeftAtOnce(connection):
                 return await work(PostgresTx(connection))
         except _AWAY as exc:
             raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
@@ -149,9 +151,31 @@ def _begin_as_leader(term: int) -> str:
     return f"{_BEGIN}; {_LEADER_CHECK.replace('$1', str(int(term)))}"
 
 
+class _LeftAtOnce:
+    """Whoever is cancelled, or has waited too long, leaves at once. The driver would ask the server to cancel, and wait
+    for as long as that takes; a server that hangs takes for ever. A connection that ends is a rollback as well."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and (kind is TimeoutError or not issubclass(kind, Exception)):
+            _throw_away(self._connection)
+
+
 async def _roll_back(connection: Connection) -> None:
     """Undo; a connection that cannot even do that is thrown away, which undoes it too."""
     try:
         await connection.execute("ROLLBACK")
     except (*_AWAY, asyncpg.PostgresError):
+        _throw_away(connection)
+
+
+def _throw_away(connection: Connection) -> None:
+    try:
         connection.terminate()
+    except asyncpg.InterfaceError:
+        pass  # it died, and the pool has taken it back: what the caller is told must not be this

@@ -51,7 +51,7 @@ def witness(seconds: float, folder: Path) -> Work:
 
 def any_work(rng: Random, folder: Path) -> Work:
     chance = rng.random()
-    if chance < 0.02:
+    if chance < 0.015:
         # Also longer than a lease: only such work can still run when it has been given to another node.
         return witness(round(rng.choice((1.0, 16.0)) * rng.uniform(0.5, 1.5), 3), folder)
     if chance < 0.6:

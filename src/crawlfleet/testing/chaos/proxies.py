@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 from crawlfleet.testing.chaos.network import Direction
 
 _HOST = "127.0.0.1"
 _PIECE = 1 << 16
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
 class Line:
@@ -68,7 +70,7 @@ class Proxies:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def _serving(self, line: Line, port: int):  # type: ignore[no-untyped-def]
+    def _serving(self, line: Line, port: int) -> Serve:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None

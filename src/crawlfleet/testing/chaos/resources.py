@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import psutil
@@ -60,17 +60,21 @@ class Resources:
 
     def violations(self) -> Iterator[Violation]:
         for (name, run), samples in self._samples.items():
-            warm = [one for one in samples if one.at - samples[0].at >= WARM_S]
-            if len(warm) < 2:
-                continue
-            grown, opened = warm[-1].rss_bytes - warm[0].rss_bytes, warm[-1].files - warm[0].files
-            if grown > GROWTH_BYTES:
-                yield _grown(f"{name} (run {run}) grew by {grown >> 20} MiB to {warm[-1].rss_bytes >> 20} MiB")
-            if opened > GROWTH_FILES:
-                yield _grown(f"{name} (run {run}) opened {opened} more files and has {warm[-1].files}")
+            yield from growth(f"{name} (run {run})", samples)
         limit = CONNECTIONS_PER_MASTER * len(self._cluster.master_names)
         if self.connections is not None and self.connections > limit:
             yield _grown(f"{self.connections} connections to PostgreSQL at the end, more than {limit}")
+
+
+def growth(name: str, samples: Sequence[Sample]) -> Iterator[Violation]:
+    warm = [one for one in samples if one.at - samples[0].at >= WARM_S]
+    if len(warm) < 2:
+        return
+    grown, opened = warm[-1].rss_bytes - warm[0].rss_bytes, warm[-1].files - warm[0].files
+    if grown > GROWTH_BYTES:
+        yield _grown(f"{name} grew by {grown >> 20} MiB to {warm[-1].rss_bytes >> 20} MiB")
+    if opened > GROWTH_FILES:
+        yield _grown(f"{name} opened {opened} more files and has {warm[-1].files}")
 
 
 def _grown(detail: str) -> Violation:
