@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from crawlfleet.model.ids import TaskId, parse
+from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.testing.chaos.witness import TASK_TYPE
 
@@ -72,6 +73,7 @@ class Load:
         """Answers that no master should give."""
         self.refusals: Counter[str] = Counter()
         self.longest_wait_s = 0.0
+        self.ended_at: Instant | None = None
         self._urls = urls
         self._token = token
         self._seed = seed
@@ -84,6 +86,7 @@ class Load:
 
     def end(self) -> None:
         """No more batches; what was sent is still seen through."""
+        self.ended_at = time.time_ns() // 1_000_000
         self._is_over.set()
 
     async def run(self, rate: float) -> None:

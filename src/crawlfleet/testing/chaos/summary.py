@@ -53,7 +53,7 @@ def summary(load: Load, faults: Faults, events: Sequence[Event], resources: Reso
         f"faults       {sum(faults.counts.values())}: "
         + ", ".join(f"{count} {kind}" for kind, count in sorted(faults.counts.items())),
         _timed(faults),
-        *_pauses(events, faults),
+        *_pauses(events, faults, load.ended_at),
         f"drained      {drained_s:.1f} s after the last fault was healed",
         f"processes    largest {resources.largest_bytes >> 20} MiB, {resources.connections} connections to PostgreSQL",
     ]
@@ -80,8 +80,9 @@ def _timed(faults: Faults, limits: Limits = Limits()) -> str:
     )
 
 
-def _pauses(events: Sequence[Event], faults: Faults) -> Iterator[str]:
-    ended = sorted(event.at for event in events if final_status(event) is not None)
+def _pauses(events: Sequence[Event], faults: Faults, until: Instant | None) -> Iterator[str]:
+    """While there was new work: at the end the last long tasks come in one by one."""
+    ended = sorted(event.at for event in events if final_status(event) is not None and event.at <= (until or event.at))
     if len(ended) > 1:
         longest, at = max((after - before, before) for before, after in pairwise(ended))
         yield f"completions  longest pause {longest / 1000:.1f} s, from {(at - faults.since) / 1000:.1f} s on"
