@@ -81,8 +81,8 @@ class SimTransport:
             self._node.world.note_ignored(exc)
 
     async def _travel(self, is_cut: bool) -> None:
-        # In fair weather half of the ways take no time at all: each timer costs the simulation.
-        if self._weather.slow_s > FAIR_S or self._rng.random() < 0.5:
+        # In fair weather most ways take no time at all: each timer costs the simulation.
+        if self._weather.slow_s > FAIR_S or self._rng.random() < 0.35:
             await asyncio.sleep(self._weather.slow_s * self._rng.uniform(0.2, 1.8))
         if is_cut or self._rng.random() < self._weather.lost:
             # Nothing comes back from a lost message: the caller's own patience ends the call.

@@ -98,8 +98,8 @@ class FaultyStore:
         rng, faults = self._rng, self.faults
         # Time passes on one side of the commit or on the other, or not at all: each timer costs the simulation.
         side = rng.random()
-        if side < 0.3:
-            await asyncio.sleep(side * 0.006)
+        if side < 0.2:
+            await asyncio.sleep(side * 0.009)
         if faults.unavailable and rng.random() < faults.unavailable:
             raise StoreUnavailable("simulated: the store is away")
         if faults.crash_in is not None:
@@ -109,8 +109,8 @@ class FaultyStore:
             await self._count_down(parity=1)
         if name not in _READS and faults.unanswered and rng.random() < faults.unanswered:
             raise OutcomeUnknown("simulated: committed, not answered")
-        if side > 0.8:
-            await asyncio.sleep((side - 0.8) * 0.006)
+        if side > 0.85:
+            await asyncio.sleep((side - 0.85) * 0.009)
         return result
 
     async def _count_down(self, parity: int) -> None:

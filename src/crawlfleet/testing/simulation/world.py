@@ -31,8 +31,8 @@ from crawlfleet.wire.sync import MeasurementBody
 
 TASK_TYPE = "work"
 _PAUSES = {
-    "dispatcher": 2.0, "reaper": 1.3, "relay": 5.0, "stager": 1.7, "node_watcher": 30.0, "tallier": 20.0,
-    "reconciler": 10.0, "configuration": 10.0,
+    "dispatcher": 2.0, "reaper": 1.8, "relay": 5.0, "stager": 3.0, "node_watcher": 30.0, "tallier": 20.0,
+    "reconciler": 10.0, "doubt": 5.0, "configuration": 10.0,
 }  # fmt: skip
 """Longer than in production where that changes nothing but the time a seed takes."""
 _FINAL_KINDS = {
@@ -127,6 +127,7 @@ class SimMaster:
         for loop in master.loops:
             loop.pause_s = _PAUSES.get(loop.name, loop.pause_s)  # type: ignore[misc]
         master.configure.fresh_s = _PAUSES["configuration"]
+        master.reconciler.doubt_pause_s = _PAUSES["doubt"]
         self.master = master
         self.world.history.add(past.MasterStarted(self.world.history.now, master.name))
         await master.run()
