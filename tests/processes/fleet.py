@@ -17,6 +17,7 @@ import psutil
 from crawlfleet.client import AsyncClient
 from crawlfleet.execution.agent.identity import Identity, IdentityFile
 from crawlfleet.model.ids import parse
+from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.testing.judge import judge
 from tests.processes.calls import Answer, call
@@ -168,10 +169,13 @@ class Fleet:
     def logs(self) -> str:
         return "\n".join(f"== {log.name}\n{log.read_text()[-3_000:]}" for log in sorted(self.folder.glob("*.log")))
 
+    async def open_engine(self) -> QueryEngine:
+        return SqliteEngine(self.data_dir / "crawlfleet.db")
+
     async def verdict(self) -> list[str]:
         """Stop everything, then ask the checker."""
         await self.close()
-        engine = SqliteEngine(self.data_dir / "crawlfleet.db")
+        engine = await self.open_engine()
         try:
             return [str(violation) for violation in await judge(engine, self.answered)]
         finally:

@@ -16,7 +16,7 @@ import msgspec
 
 from crawlfleet.client import AsyncClient
 from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.testing.judge import judge
+from crawlfleet.store.query import QueryEngine
 from crawlfleet.testing.servers.server import free_port
 from tests.processes.calls import Answer, call
 from tests.processes.fleet import Fleet, Process
@@ -138,13 +138,8 @@ class ManyMasters(Fleet):
                 return found
             after = page["next_after"]
 
-    async def verdict(self) -> list[str]:
-        await self.close()
-        engine = await PostgresEngine.connect(self.store)
-        try:
-            return [str(violation) for violation in await judge(engine, self.answered)]
-        finally:
-            await engine.close()
+    async def open_engine(self) -> QueryEngine:
+        return await PostgresEngine.connect(self.store)
 
     async def close(self) -> None:
         for worker in self.workers:
