@@ -232,9 +232,9 @@ class SharedHosts:
                 starting.cancel()
         finally:
             self._hosts[place] = None
-            if not host.is_closing:
-                host.kill("the agent ends")
-                await host.until_dead()
+            # Also one that is being killed already is waited for.
+            host.kill("the agent ends")
+            await host.until_dead()
 
     async def _expect(self, host: SharedHost) -> None:
         try:
