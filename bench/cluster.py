@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from random import Random
 
@@ -33,8 +33,10 @@ class WatchedStore(SqlStore):
         self.assigned_at: dict[int, float] = {}
         self.watched: set[int] = set()
 
-    async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
-        applied = await super().assign(batch, term, now)
+    async def assign(
+        self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
+    ) -> Applied:
+        applied = await super().assign(batch, term, now, fences)
         at = time.perf_counter()
         self.assigned += [item for item in batch if item.task not in applied.refused] if applied.refused else batch
         for task in self.watched.intersection(applied.after) if self.watched else ():

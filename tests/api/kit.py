@@ -130,7 +130,7 @@ class Site:
         answer = await self.post(f"/api/v1/queues/{queue}:pause", role="operator")
 
         async def is_known() -> bool:
-            return queue in self.master.dispatcher._paused
+            return queue in self.master.dispatcher.sight.paused
 
         await self.until(is_known)
         return answer

@@ -104,7 +104,7 @@ class Installation:
 
     async def are_placed_on(self, *nodes: NodeId) -> bool:
         """Whether the leader has looked since they came."""
-        return {node.id for node in self.master.dispatcher._nodes if node.is_session_open}.issuperset(nodes)
+        return {node.id for node in self.master.dispatcher.sight.nodes if node.is_session_open}.issuperset(nodes)
 
     async def holds(self, node: NodeId) -> int:
         return len((await self.store.held([node]))[node])

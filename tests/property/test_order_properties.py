@@ -4,28 +4,60 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.ids import IdFactory, made_at
-from crawlfleet.scheduling.order import Ageing, LaneHeap, LaneView, effective_priority, lanes_in_order
+from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.scheduling.order import Ageing, LaneOrder, effective_priority
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 NOW = 1_800_000_000_000
 
-views = st.builds(
-    lambda lane, priority, age_ms, size: LaneView(lane, priority, IdFactory(lane, lambda: NOW - age_ms).one(), size),
-    st.integers(1, 1_000),
-    st.integers(1, 10),
-    st.integers(-100_000, 1_000_000),
-    st.integers(0, 3),
+puts = st.lists(
+    st.tuples(
+        st.integers(1, 12),
+        st.integers(-100_000, 1_000_000),
+        st.integers(0, 3),
+    ),
+    max_size=30,
 )
+LANES = [Lane.of(f"q{n}", f"p{n % 3}", n % 10 + 1, Requirement("echo")) for n in range(13)]
 
 
 @SETTINGS
-@given(st.lists(views, unique_by=lambda view: view.lane), st.floats(0.5, 600.0))
-def test_order_is_by_effective_priority_then_age(lanes: list[LaneView], step_s: float) -> None:
+@given(puts, st.floats(0.5, 600.0), st.lists(st.integers(-5_000, 400_000), max_size=3))
+def test_the_order_that_is_kept_is_the_order_made_anew(
+    changes: list[tuple[int, int, int]], step_s: float, looks: list[int]
+) -> None:
     ageing = Ageing(step_s)
-    ordered = lanes_in_order(lanes, NOW, ageing)
-    assert sorted(ordered) == sorted(view for view in lanes if view.size)
-    keys = [(-effective_priority(view.priority, made_at(view.head), NOW, ageing), view.head) for view in ordered]
-    assert keys == sorted(keys)
+    order = LaneOrder(ageing)
+    known: dict[int, tuple[int, int]] = {}
+    for number, (which, age_ms, size) in enumerate(changes):
+        oldest = IdFactory(number, lambda age_ms=age_ms: NOW - age_ms).one()  # type: ignore[misc]
+        order.put(LANES[which], oldest, size)
+        known[which] = (oldest, size)
+    for now in (NOW, *(NOW + later for later in looks)):
+        seen = [
+            (rank, project, ready.oldest, ready.size)
+            for rank, projects in order.ranks(now)
+            for project, row in projects.items()
+            for _, _, ready in row
+        ]
+        # Ages may be a second old: what counts is that the rank was right at some moment of it.
+        exact = {
+            oldest: {
+                effective_priority(LANES[which].priority, made_at(oldest), now - late, ageing) for late in range(1_000)
+            }
+            if step_s < 2
+            else {
+                effective_priority(LANES[which].priority, made_at(oldest), now - late, ageing) for late in (0, 999)
+            }
+            for which, (oldest, size) in known.items()
+            if size
+        }
+        assert {oldest for _, _, oldest, _ in seen} == exact.keys()
+        assert all(rank in exact[oldest] for rank, _, oldest, _ in seen)
+        assert [rank for rank, *_ in seen] == sorted((rank for rank, *_ in seen), reverse=True)
+        for rank, project in {(rank, project) for rank, project, *_ in seen}:
+            row = [oldest for other, whose, oldest, _ in seen if (other, whose) == (rank, project)]
+            assert row == sorted(row)
 
 
 @SETTINGS
@@ -42,20 +74,21 @@ def test_the_lowest_is_served_in_time_under_an_endless_stream_of_tens(
     priority: int, backlog: int, step_s: float
 ) -> None:
     """More tens come in each second than are served, and still the low one gets its turn."""
-    ageing = Ageing(step_s)
     clock = [NOW]
     ids = IdFactory(1, lambda: clock[0])
+    low_lane, high_lane = (Lane.of("q", "p", rank, Requirement("echo")) for rank in (priority, 10))
+    order = LaneOrder(Ageing(step_s))
     tens = deque(ids.take(backlog))
-    low = ids.one()
+    order.put(low_lane, ids.one(), 1)
     waited_s = 0
     while True:
-        heap = LaneHeap(clock[0], ageing, [LaneView(1, priority, low, 1), LaneView(10, 10, tens[0], len(tens))])
         for _ in range(5):
-            if heap.pop().lane == 1:
+            order.put(high_lane, tens[0] if tens else 0, len(tens))
+            (_, projects), *_ = order.ranks(clock[0])
+            if projects["p"][0][2].lane == low_lane:
                 assert waited_s <= (10 - priority) * step_s + backlog + 1
                 return
             tens.popleft()
-            heap.push(LaneView(10, 10, tens[0] if tens else 0, len(tens)))
         clock[0] += 1_000
         waited_s += 1
         tens.extend(ids.take(6))

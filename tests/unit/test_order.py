@@ -4,7 +4,8 @@ import random
 import pytest
 
 from crawlfleet.model.ids import IdFactory, made_at
-from crawlfleet.scheduling.order import Ageing, LaneHeap, LaneView, effective_priority, lanes_in_order
+from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.scheduling.order import Ageing, LaneOrder, effective_priority
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -15,8 +16,21 @@ def id_made(at: int, boot: int = 1) -> int:
     return IdFactory(boot, lambda: at).one()
 
 
-def view(lane: int, priority: int, waited_ms: int = 0, size: int = 1) -> LaneView:
-    return LaneView(lane, priority, id_made(NOW - waited_ms, boot=lane), size)
+def lane(name: str = "default", priority: int = 5, project: str = "p") -> Lane:
+    return Lane.of(name, project, priority, Requirement("echo"))
+
+
+def in_order(order: LaneOrder, now: int = NOW) -> list[Lane]:
+    """Of one project."""
+    return [ready.lane for _, projects in order.ranks(now) for row in projects.values() for _, _, ready in row]
+
+
+def ordered(*lanes: tuple[Lane, int], size: int = 1) -> LaneOrder:
+    """Lanes and how long the oldest of each has waited, in milliseconds."""
+    order = LaneOrder(AGEING)
+    for number, (one, waited_ms) in enumerate(lanes):
+        order.put(one, id_made(NOW - waited_ms, boot=number), size)
+    return order
 
 
 @pytest.mark.parametrize(
@@ -37,7 +51,7 @@ def test_each_step_waited_lifts_by_one_up_to_the_highest(priority: int, waited_m
     assert effective_priority(priority, NOW - waited_ms, NOW, AGEING) == effective
 
 
-def test_a_head_from_the_future_has_waited_no_time() -> None:
+def test_a_task_from_the_future_has_waited_no_time() -> None:
     assert effective_priority(4, NOW + 3_600_000, NOW, AGEING) == 4
 
 
@@ -57,48 +71,73 @@ def test_a_step_must_take_time(step_s: float) -> None:
 
 
 def test_a_fresh_ten_goes_before_a_fresh_nine() -> None:
-    nine, ten = view(1, 9), view(2, 10)
-    assert lanes_in_order([nine, ten], NOW, AGEING) == [ten, nine]
+    nine, ten = lane(priority=9), lane(priority=10)
+    assert in_order(ordered((nine, 0), (ten, 0))) == [ten, nine]
 
 
 def test_alike_lanes_are_first_in_first_out() -> None:
-    younger, older = view(1, 5, waited_ms=10), view(2, 5, waited_ms=20)
-    assert lanes_in_order([younger, older], NOW, AGEING) == [older, younger]
+    younger, older = lane("a"), lane("b")
+    assert in_order(ordered((younger, 10), (older, 20))) == [older, younger]
 
 
 def test_the_lowest_priority_overtakes_fresh_tens_in_the_end() -> None:
-    old_one, fresh_ten = view(1, 1, waited_ms=9 * MINUTE), view(2, 10)
-    assert lanes_in_order([fresh_ten, old_one], NOW, AGEING) == [old_one, fresh_ten]
-    waited_less = view(1, 1, waited_ms=9 * MINUTE - 1)
-    assert lanes_in_order([waited_less, fresh_ten], NOW, AGEING) == [fresh_ten, waited_less]
+    one, ten = lane(priority=1), lane(priority=10)
+    assert in_order(ordered((ten, 0), (one, 9 * MINUTE))) == [one, ten]
+    assert in_order(ordered((ten, 0), (one, 9 * MINUTE - 1))) == [ten, one]
 
 
-def test_an_empty_lane_has_no_turn() -> None:
-    deep_but_empty = LaneView(1, 10, 0, 0)
-    full = view(2, 1)
-    assert lanes_in_order([deep_but_empty, full], NOW, AGEING) == [full]
-    heap = LaneHeap(NOW, AGEING)
-    heap.push(deep_but_empty)
-    assert len(heap) == 0
-    with pytest.raises(IndexError):
-        heap.pop()
+def test_lanes_rise_while_they_wait() -> None:
+    one, ten = lane(priority=1), lane(priority=10)
+    order = ordered((one, 0))
+    assert [rank for rank, _ in order.ranks(NOW)] == [1]
+    order.put(ten, id_made(NOW + 9 * MINUTE), 1)
+    assert in_order(order, NOW + 9 * MINUTE) == [one, ten]
+    assert in_order(order, NOW) == [ten, one], "a clock that was set back takes the age away again"
 
 
-def test_a_lane_comes_back_with_its_new_head() -> None:
-    tasks = {1: [id_made(NOW - 30), id_made(NOW - 10)], 2: [id_made(NOW - 20)]}
-    heap = LaneHeap(NOW, AGEING, [LaneView(lane, 5, heads[0], len(heads)) for lane, heads in tasks.items()])
-    served = []
-    while heap:
-        lane = heap.pop().lane
-        served.append(tasks[lane].pop(0))
-        heap.push(LaneView(lane, 5, tasks[lane][0] if tasks[lane] else 0, len(tasks[lane])))
-    assert [NOW - made_at(task) for task in served] == [30, 20, 10]
+def test_a_lane_without_tasks_leaves() -> None:
+    first, second = lane("a"), lane("b")
+    order = ordered((first, 10), (second, 0))
+    order.put(first, 0, 0)
+    order.put(lane("never seen"), 0, 0)
+    order.remove(second.id)
+    order.remove(second.id)
+    assert in_order(order) == []
+    assert (len(order), list(order), order.classes) == (0, [], {})
+
+
+def test_a_lane_stands_where_its_oldest_task_puts_it() -> None:
+    first, second = lane("a"), lane("b")
+    order = ordered((first, 30), (second, 20), size=2)
+    order.put(first, id_made(NOW - 10), 1)
+    assert in_order(order) == [second, first]
+    order.put(second, id_made(NOW - 20, boot=1), 7)
+    assert {ready.lane.queue: ready.size for ready in order} == {"a": 1, "b": 7}
+
+
+def test_projects_of_a_rank_stand_beside_each_other() -> None:
+    order = ordered((lane(project="p"), 0), (lane(project="q"), 5), (lane(project="q", priority=9), 0))
+    assert [(rank, sorted(projects)) for rank, projects in order.ranks(NOW)] == [(9, ["q"]), (5, ["p", "q"])]
+
+
+def test_the_classes_that_wait_are_counted() -> None:
+    order = ordered((lane("a"), 0), (lane("b"), 0))
+    assert list(order.classes.values()) == [2]
+    order.remove(lane("a").id)
+    assert list(order.classes.values()) == [1]
+    order.clear()
+    assert not order.classes
+    assert not len(order)
 
 
 def test_order_does_not_depend_on_how_the_lanes_came_in() -> None:
-    views = [view(lane, lane % 10 + 1, waited_ms=lane * 7_919 % 600_000) for lane in range(1, 40)]
-    expected = lanes_in_order(views, NOW, AGEING)
-    shuffled = random.Random(7).sample(views, len(views))
-    assert lanes_in_order(shuffled, NOW, AGEING) == expected
-    keys = [(-effective_priority(v.priority, made_at(v.head), NOW, AGEING), v.head) for v in expected]
+    lanes = [(lane(f"q{n}", n % 10 + 1), n * 7_919 % 600_000) for n in range(1, 40)]
+    expected = in_order(ordered(*lanes))
+    ages = {one.id: waited for one, waited in lanes}
+    keys = [(-effective_priority(one.priority, NOW - ages[one.id], NOW, AGEING), -ages[one.id]) for one in expected]
     assert keys == sorted(keys)
+    assert in_order(ordered(*random.Random(7).sample(lanes, len(lanes)))) == expected
+
+
+def test_ids_carry_their_time() -> None:
+    assert made_at(id_made(NOW)) == NOW

@@ -16,11 +16,10 @@ from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId, TaskId
-from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, Applied, Assignment
+from crawlfleet.ports.task_store import Accepted, Applied
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import NodeConfigBody, OpenUp, OutcomeBody, SyncDown, SyncUp
@@ -68,10 +67,10 @@ class Held:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
+    async def assign(self, *args: Any) -> Applied:
         self.is_asked.set()
         await self.let_go.wait()
-        return await self._store.assign(batch, term, now)
+        return await self._store.assign(*args)
 
 
 class Installation:
@@ -330,24 +329,24 @@ async def test_the_strategy_of_a_cluster_and_of_the_default(kit: Kit) -> None:
     await one.submit(10)
     await one.dispatch()
     assert placed == {"eu": "largest", None: None}
-    assert one.master.dispatcher._strategy == "least_tasks"
+    assert one.master.dispatcher.sight.strategy == "least_tasks"
     await one.configure("default", strategy="round_robin")
     one.clock.advance(1)
     await one.dispatch()
-    assert one.master.dispatcher._strategy == "round_robin"
+    assert one.master.dispatcher.sight.strategy == "round_robin"
 
 
 def _strategies(one: Installation) -> dict[str | None, str | None]:
     """What is asked of the placer, by cluster."""
     seen: dict[str | None, str | None] = {}
-    asked = one.master.dispatcher._asked
+    asked = one.master.dispatcher.sight.asked
 
     def noted(requirement: Any) -> Any:
         wanted = asked(requirement)
         seen[wanted.cluster] = wanted.strategy
         return wanted
 
-    one.master.dispatcher._asked = noted  # type: ignore[method-assign]
+    one.master.dispatcher.sight.asked = noted  # type: ignore[method-assign]
     return seen
 
 

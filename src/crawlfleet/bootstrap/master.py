@@ -33,9 +33,11 @@ from crawlfleet.control.loops.stager import Stager
 from crawlfleet.control.loops.tallier import Tallier
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.pause import Pause
+from crawlfleet.control.ready_order import OrderedBroker, QueueOrders
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
+from crawlfleet.control.sight import Sight
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
 from crawlfleet.control.task_types import KnownTypes, TaskTypes
@@ -49,6 +51,7 @@ from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
+from crawlfleet.scheduling.order import Ageing
 
 RESIGN_S = 2.0
 
@@ -90,6 +93,8 @@ class Master:
         if chunks is not None:
             self.chunks = chunks
         placing = asyncio.Lock()
+        orders = QueueOrders(store, clock)
+        broker = OrderedBroker(broker, orders)
         terms = terms or Terms()
         self.tokens = Tokens(store=store, clock=clock, make_secret=make_secret)
         self.audit = Audit(store=store, clock=clock)
@@ -123,9 +128,13 @@ class Master:
         self.unregister = Unregister(store=store, broker=broker, clock=clock)
 
         self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
+        sight = Sight(
+            store=store, broker=broker, clock=clock, ledger=ledger, rng=rng, configure=self.configure, orders=orders,
+            ageing=Ageing(), window=window,
+        )  # fmt: skip
         self.dispatcher = Dispatcher(
-            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng,
-            configure=self.configure, placing=placing, window=window,
+            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, sight=sight,
+            placing=placing,
         )  # fmt: skip
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)

@@ -1,4 +1,4 @@
-"""The leader's memory of what each node holds: slots, reservations, and since when by its own clock.
+"""The leader's memory of what each node and each project holds: slots, reservations, and since when by its own clock.
 
 A cache of the store. It errs only towards fuller: a task is entered when its assignment is committed and leaves with a
 hint, and a hint that is lost is found by the reconciler.
@@ -10,55 +10,91 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.project import Use
 from crawlfleet.model.requirement import Requirement
+
+_NOTHING = Use()
 
 
 class Hold(NamedTuple):
     requirement: Requirement
     since: float
     """Monotonic seconds of the leader."""
+    project: str = ""
 
 
 class Ledger:
     def __init__(self) -> None:
         self._held: dict[NodeId, dict[TaskId, Hold]] = {}
         self._reserved: dict[NodeId, dict[str, float]] = {}
+        self._use: dict[str, Use] = {}
+        self._changed: set[NodeId] = set()
         self.is_doubted = False
         """Hints are known to be lost: the reconciler should not take its time."""
 
-    def hold(self, node: NodeId, task: TaskId, requirement: Requirement, at: float) -> None:
-        self.hold_all([(node, task)], requirement, at)
+    def hold(self, node: NodeId, task: TaskId, requirement: Requirement, at: float, project: str = "") -> None:
+        self.hold_all([(node, task)], requirement, at, project)
 
-    def hold_all(self, pairs: Iterable[tuple[NodeId, TaskId]], requirement: Requirement, at: float) -> None:
-        """Tasks of one class, assigned at one time."""
-        hold, held = Hold(requirement, at), self._held
+    def hold_all(
+        self, pairs: Iterable[tuple[NodeId, TaskId]], requirement: Requirement, at: float, project: str = "",
+        *, is_news: bool = True,
+    ) -> None:  # fmt: skip
+        """Tasks of one class and project, assigned at one time. No news is what the placer has counted already."""
+        hold, held, count = Hold(requirement, at, project), self._held, 0
         for node, task in pairs:
             tasks = held.get(node)
             if tasks is None:
                 tasks = held[node] = {}
             if task not in tasks:
                 tasks[task] = hold
+                count += 1
+                if is_news:
+                    self._changed.add(node)
                 if requirement.resources:
                     self._reserve(node, requirement, 1)
+        if count:
+            use = self._use.get(project)
+            if use is None:
+                use = self._use[project] = Use()
+            use.add(requirement, count)
 
     def release(self, freed: Iterable[tuple[NodeId, TaskId]]) -> None:
-        held = self._held
+        held, changed = self._held, self._changed
         for node, task in freed:
             tasks = held.get(node)
             hold = tasks.pop(task, None) if tasks is not None else None
             if hold is not None:
+                changed.add(node)
                 if hold.requirement.resources:
                     self._reserve(node, hold.requirement, -1)
                 if not tasks:
                     # Sums of fractions leave crumbs: an empty node starts from nothing again.
                     del held[node]
                     self._reserved.pop(node, None)
+                use = self._use[hold.project]
+                if use.running == 1:
+                    del self._use[hold.project]
+                else:
+                    use.add(hold.requirement, -1)
 
     def held(self, node: NodeId) -> Mapping[TaskId, Hold]:
         return self._held.get(node, {})
 
     def reserved(self, node: NodeId) -> dict[str, float]:
         return dict(self._reserved.get(node, ()))
+
+    def use(self, project: str) -> Use:
+        """What the project's tasks hold on all nodes. To be looked at only."""
+        return self._use.get(project, _NOTHING)
+
+    def take_changed(self) -> set[NodeId]:
+        """The nodes that hold something else than when this was asked last."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def doubt(self, nodes: Iterable[NodeId]) -> None:
+        """Somebody counted on other things than what is held: let them look again."""
+        self._changed.update(nodes)
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -72,10 +108,14 @@ class Ledger:
         return at - hold.since if hold else 0.0
 
     def clear(self) -> None:
+        self._changed.update(self._held)
         self._held.clear()
         self._reserved.clear()
+        self._use.clear()
 
     def _reserve(self, node: NodeId, requirement: Requirement, sign: int) -> None:
-        reserved = self._reserved.setdefault(node, {})
+        reserved = self._reserved.get(node)
+        if reserved is None:
+            reserved = self._reserved[node] = {}
         for name, amount in requirement.resources:
             reserved[name] = max(0.0, reserved.get(name, 0.0) + sign * amount)

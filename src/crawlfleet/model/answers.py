@@ -27,6 +27,7 @@ class Code(StrEnum):
     NODE_NOT_READY = "node_not_ready"
     DOES_NOT_FIT = "does_not_fit"
     OVER_LIMIT = "over_limit"
+    OVER_QUOTA = "over_quota"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ class Kind(StrEnum):
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
+    QUEUE_CHANGED = "queue.changed"
+    PROJECT_CHANGED = "project.changed"
     BROKER_LOST = "broker.lost"
     BROKER_BACK = "broker.back"
 

@@ -31,10 +31,15 @@ class Requirement:
     require_region: bool = False
     capabilities: tuple[tuple[str, Capability], ...] = ()
     resources: tuple[tuple[str, float], ...] = ()
+    categories: tuple[str, ...] = ()
 
     @property
     def id(self) -> RequirementId:
-        return _name_of(asdict(self))
+        said = asdict(self)
+        if not self.categories:
+            # Not asked for, it is not part of the name: lanes of earlier versions keep theirs.
+            del said["categories"]
+        return _name_of(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,10 @@ class Window(NamedTuple):
 
 
 class ReadyIndex(Protocol):
-    """Bounded windows over the lanes of ready tasks, oldest first. Masters offer, the leader takes."""
+    """Bounded windows over the lanes of ready tasks, oldest first. Masters offer, the leader takes.
+
+    To the index an id is a number, and the smallest is the oldest: negated ids stand in it newest first.
+    """
 
     async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
         """Newly ready tasks. A full window keeps its oldest, drops the rest and becomes deep."""
@@ -43,6 +46,11 @@ class ReadyIndex(Protocol):
 
     async def windows(self) -> list[Window]:
         """Windows that hold something, or that are deep and should be refilled (head 0)."""
+        ...
+
+    async def changed(self) -> list[Window]:
+        """Those that are not as they were when this was asked last; one that is gone is empty and not deep. For the
+        leader alone. A hint like everything here: what was missed, `windows` shows."""
         ...
 
     async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
@@ -55,6 +63,10 @@ class ReadyIndex(Protocol):
 
     async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
         """No longer ready."""
+        ...
+
+    async def drop(self, lanes: Sequence[LaneId]) -> None:
+        """Forget their windows."""
         ...
 
     async def clear(self) -> None: ...

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Node, NodeDescription
+from crawlfleet.model.project import Project
+from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.model.step import Decide
@@ -51,9 +53,16 @@ class Renewed(NamedTuple):
 class PlacementView(NamedTuple):
     nodes: Sequence[Node]
     clusters: Sequence[Cluster]
-    paused_queues: set[str]
+    queues: Sequence[Queue]
+    projects: Sequence[Project]
     ready_heads: Mapping[LaneId, TaskId]
     """The oldest pending task of every lane that has one."""
+    ready_ends: Mapping[LaneId, TaskId]
+    """The newest one, of lanes whose queue is last in first out."""
+
+    @property
+    def paused_queues(self) -> set[str]:
+        return {queue.name for queue in self.queues if queue.is_paused}
 
 
 class LeaseRow(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import Lane, LaneId
 
 
@@ -36,3 +37,15 @@ class ReadyTasks(Protocol):
         ...
 
     async def paused_queues(self) -> set[str]: ...
+
+    async def ready_ends(self, lane: LaneId, limit: int) -> list[TaskId]:
+        """The newest pending tasks of a lane, newest first."""
+        ...
+
+    async def set_queue_order(self, queue: str, is_lifo: bool, now: Instant) -> bool:
+        """True when that changed something."""
+        ...
+
+    async def queues(self) -> list[Queue]:
+        """Those that somebody paused, resumed or ordered, by name."""
+        ...

@@ -15,6 +15,7 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
@@ -23,7 +24,7 @@ from crawlfleet.ports.upkeep import Upkeep
 
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, Protocol,
+    ConfigStore, ProjectStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -38,6 +38,8 @@ class Submission(NamedTuple):
     items: Sequence[NewTask | Refusal]
     is_atomic: bool = False
     claim: Claim | None = None
+    limited: Collection[str] = ()
+    """Projects among those of its tasks that have quotas on what waits: above one, none of its tasks is taken."""
 
 
 class Accepted(NamedTuple):
@@ -51,6 +53,8 @@ class Accepted(NamedTuple):
 class SubmissionAnswer:
     items: Sequence[Accepted | Refusal]
     is_replay: bool = False
+    over_quota: str | None = None
+    """Which quota has no room for them: none was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,14 @@ class TaskStore(Protocol):
         """What `add` would say again to so many items under this key; None when the key is not known."""
         ...
 
-    async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
-        """pending -> assigned, for tasks still pending and nodes whose session is open and takes work."""
+    async def assign(
+        self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
+    ) -> Applied:
+        """pending -> assigned, for tasks still pending and nodes whose session is open and takes work.
+
+        With the `fences` of their projects (0: nobody described it), tasks of a project that has another one by now
+        are refused with OVER_QUOTA: what was counted on is not so any more.
+        """
         ...
 
     async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:

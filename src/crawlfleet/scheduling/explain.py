@@ -33,6 +33,7 @@ _PHRASES = {
     "wrong_node_type": "wrong node type",
     "lacks": "no {}",
     "too_little": "too little {}",
+    "wrong_category": "for other categories",
     "too_small": "too small ({})",
     "wrong_region": "in another region",
     "cluster_inactive": "in an inactive cluster",

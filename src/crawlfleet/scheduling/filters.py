@@ -15,6 +15,7 @@ from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.requirement import Capability, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 
+CATEGORIES = "categories"
 MEMORY_EXHAUSTED = 0.95
 """Share of a node's memory in use at which it takes nothing more, whatever was reserved."""
 
@@ -37,6 +38,8 @@ class NodeState:
     """The newest one; without it the one in the node's record is taken."""
     slots: int = field(init=False)
     declared: dict[str, float] = field(init=False)
+    stamp: int = field(init=False, default=0)
+    """The placer's: another one whenever its price may have changed."""
 
     def __post_init__(self) -> None:
         self.slots = self.node.slots
@@ -98,6 +101,14 @@ def _missing(name: str, wanted: Capability, offered: Capability | None) -> str |
     return None if offered >= wanted else f"too_little:{name}"
 
 
+def is_other_category(state: NodeState, ask: Ask) -> str | None:
+    """A node that names categories is there for tasks of these, and for no others."""
+    for name, served in state.node.description.capabilities:
+        if name == CATEGORIES and isinstance(served, tuple):
+            return None if any(category in served for category in ask.requirement.categories) else "wrong_category"
+    return None
+
+
 def is_too_small(state: NodeState, ask: Ask) -> str | None:
     """Even empty, the node could not hold one such task."""
     for name, amount in ask.requirement.resources:
@@ -154,9 +165,11 @@ CLASS_FILTERS: tuple[Filter, ...] = (
     is_reserved,
     is_other_node_type,
     lacks_capability,
+    is_other_category,
     is_too_small,
     is_other_region,
 )
+"""Each looks at what alike nodes have in common (see `alike` in placement.py), never at the one node."""
 NODE_FILTERS: tuple[Filter, ...] = (is_cluster_inactive, is_not_online, has_no_session, is_unhealthy, is_pull_only)
 FULL_FILTERS: tuple[Filter, ...] = (has_no_slot, has_no_room, is_memory_exhausted)
 

@@ -1,20 +1,25 @@
-"""The order in which lanes are served: priority, raised by age, then first in first out.
+"""The order in which lanes are served: priority, raised by age, then fair shares between projects, then the oldest.
 
-Every `step_s` a lane's head has waited lifts it by one, up to the highest priority. There the older head wins, so
-that nothing waits for ever behind fresh work, while a fresh 10 still goes before a fresh 9.
+Every `step_s` a lane's oldest task has waited lifts it by one rank, up to the highest priority. There the older one
+wins, so that nothing waits for ever behind fresh work, while a fresh 10 still goes before a fresh 9.
+
+The order is kept from pass to pass: a pass costs what it looks at, not what there is.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from crawlfleet.model.ids import TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MAX
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.requirement import Lane, LaneId, RequirementId
+
+RANKED_FOR_MS = 1_000
+"""How old the age of a lane may be when its rank is taken from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,50 +33,101 @@ class Ageing:
             raise ValueError("step_s must be above 0")
 
 
-class LaneView(NamedTuple):
-    lane: LaneId
-    priority: int
-    head: TaskId
-    size: int
-    turns: int = 0
-    """Quanta it has had in this pass: lanes of one rank take turns, whatever their heads."""
-
-
-def effective_priority(priority: int, head_made_at: Instant, now: Instant, ageing: Ageing) -> int:
-    lifted = priority + int((now - head_made_at) / 1000 / ageing.step_s)
-    # Never lowered: a head from the future (another master's clock, or ours set back) has waited no time.
+def effective_priority(priority: int, oldest_made_at: Instant, now: Instant, ageing: Ageing) -> int:
+    lifted = priority + int((now - oldest_made_at) / 1000 / ageing.step_s)
+    # Never lowered: a task from the future (another master's clock, or ours set back) has waited no time.
     return max(priority, min(ageing.highest, lifted))
 
 
-class LaneHeap:
-    """Lanes of one pass, best first. Pop a lane, take its quantum, push it again with its new head."""
+class ReadyLane:
+    """A lane that has tasks to place."""
 
-    __slots__ = ("_ageing", "_heap", "_now")
+    __slots__ = ("lane", "oldest", "rank", "size")
 
-    def __init__(self, now: Instant, ageing: Ageing, views: Iterable[LaneView] = ()) -> None:
-        self._now = now
+    def __init__(self, lane: Lane, oldest: TaskId, size: int, rank: int) -> None:
+        self.lane = lane
+        self.oldest = oldest
+        self.size = size
+        self.rank = rank
+
+
+Row = Sequence[tuple[TaskId, LaneId, ReadyLane]]
+"""The lanes of one project at one rank, the longest waiting first."""
+
+
+class LaneOrder:
+    """All lanes that have tasks to place, by rank and project."""
+
+    def __init__(self, ageing: Ageing) -> None:
+        self.classes: Counter[RequirementId] = Counter()
+        """How many lanes ask for each class."""
         self._ageing = ageing
-        self._heap = [self._entry(view) for view in views if view.size > 0]
-        heapq.heapify(self._heap)
+        self._now: Instant = 0
+        self._lanes: dict[LaneId, ReadyLane] = {}
+        self._ranks: dict[int, dict[str, list[tuple[TaskId, LaneId, ReadyLane]]]] = {}
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._lanes)
 
-    def push(self, view: LaneView) -> None:
-        """An empty lane has no turn and is left out."""
-        if view.size > 0:
-            heapq.heappush(self._heap, self._entry(view))
+    def __iter__(self) -> Iterator[ReadyLane]:
+        return iter(self._lanes.values())
 
-    def pop(self) -> LaneView:
-        """Raises IndexError when no lane is left."""
-        return heapq.heappop(self._heap)[3]
+    def put(self, lane: Lane, oldest: TaskId, size: int) -> None:
+        """What a lane has now; with nothing it leaves."""
+        known = self._lanes.get(lane.id)
+        if known is not None:
+            if known.oldest == oldest and size > 0:
+                known.size = size
+                return
+            self._take_out(known)
+        if size > 0:
+            self._put_in(ReadyLane(lane, oldest, size, self._rank(lane, oldest)))
 
-    def _entry(self, view: LaneView) -> tuple[int, int, TaskId, LaneView]:
-        rank = effective_priority(view.priority, made_at(view.head), self._now, self._ageing)
-        return -rank, view.turns, view.head, view
+    def remove(self, lane: LaneId) -> None:
+        known = self._lanes.get(lane)
+        if known is not None:
+            self._take_out(known)
 
+    def clear(self) -> None:
+        self._lanes.clear()
+        self._ranks.clear()
+        self.classes.clear()
 
-def lanes_in_order(views: Iterable[LaneView], now: Instant, ageing: Ageing) -> list[LaneView]:
-    """Best first, without empty lanes."""
-    heap = LaneHeap(now, ageing, views)
-    return [heap.pop() for _ in range(len(heap))]
+    def ranks(self, now: Instant) -> Iterator[tuple[int, Mapping[str, Row]]]:
+        """Best first: the lanes of each project at each rank. Not to be changed while somebody walks it."""
+        if not 0 <= now - self._now < RANKED_FOR_MS:
+            self._age(now)
+        for rank in sorted(self._ranks, reverse=True):
+            yield rank, self._ranks[rank]
+
+    def _age(self, now: Instant) -> None:
+        self._now = now
+        risen = [known for known in self._lanes.values() if self._rank(known.lane, known.oldest) != known.rank]
+        for known in risen:
+            self._take_out(known)
+            self._put_in(ReadyLane(known.lane, known.oldest, known.size, self._rank(known.lane, known.oldest)))
+
+    def _rank(self, lane: Lane, oldest: TaskId) -> int:
+        return effective_priority(lane.priority, made_at(oldest), self._now, self._ageing)
+
+    def _put_in(self, ready: ReadyLane) -> None:
+        lane = ready.lane
+        self._lanes[lane.id] = ready
+        self.classes[lane.requirement_id] += 1
+        row = self._ranks.setdefault(ready.rank, {}).setdefault(lane.project, [])
+        insort(row, (ready.oldest, lane.id, ready))
+
+    def _take_out(self, ready: ReadyLane) -> None:
+        lane = ready.lane
+        del self._lanes[lane.id]
+        self.classes[lane.requirement_id] -= 1
+        if not self.classes[lane.requirement_id]:
+            del self.classes[lane.requirement_id]
+        projects = self._ranks[ready.rank]
+        row = projects[lane.project]
+        # By the first two of each: the pair is found just before its own entry.
+        del row[bisect_left(row, (ready.oldest, lane.id))]
+        if not row:
+            del projects[lane.project]
+            if not projects:
+                del self._ranks[ready.rank]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, repeat
 from operator import itemgetter
 
@@ -11,14 +11,16 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.requirement import LaneId, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
+from crawlfleet.scheduling.quota import Door
 from crawlfleet.store import codec, tables
 from crawlfleet.store.claims import EXPIRED_KEYS, KNOWN_KEYS, name_of
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.projects import open_doors
 from crawlfleet.store.transitions import parent_ended
 from crawlfleet.store.tx import Engine, Row, Tx
 
@@ -66,8 +68,9 @@ class _Adding:
         items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
         await self._lanes.load(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
+        doors = await open_doors(self._tx, self._lanes, {name for at in fresh for name in submissions[at].limited})
         for position in fresh:
-            answers[position] = self._answer(submissions[position])
+            answers[position] = self._turned_away(submissions[position], doors) or self._answer(submissions[position])
         await self._write()
         await self._keep_answers(submissions, fresh, answers)
         settled = self._settle_twins(submissions, answers)
@@ -170,6 +173,20 @@ class _Adding:
             refusal or self._accept(item)  # type: ignore[arg-type]
             for refusal, item in zip(refused, submission.items, strict=True)
         ])  # fmt: skip
+
+    def _turned_away(self, submission: Submission, doors: Mapping[str, Door]) -> SubmissionAnswer | None:
+        """None when every project with quotas has room for its tasks; they count from then on."""
+        wanted = {project: list[Requirement]() for project in submission.limited if project in doors}
+        for item in submission.items if wanted else ():
+            if isinstance(item, NewTask) and item.project in wanted:
+                wanted[item.project].append(self._lanes[item.lane].requirement)
+        for project, asked in wanted.items():
+            if full := doors[project].full(asked):
+                refusal = Refusal(Code.OVER_QUOTA, full)
+                return SubmissionAnswer([refusal] * len(submission.items), over_quota=full)
+        for project, asked in wanted.items():
+            doors[project].enter(asked)
+        return None
 
     def _accept_plain(self, items: Sequence[NewTask | Refusal]) -> SubmissionAnswer | None:
         """The short way of nearly all batches, all of whose tasks are good and wait for nothing; None for others.

@@ -24,7 +24,8 @@ from crawlfleet.ports.task_store import Applied
 from crawlfleet.store import codec, tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.ready import PAUSED_QUEUES, READY_LANE_HEADS
+from crawlfleet.store.projects import PROJECTS, described
+from crawlfleet.store.ready import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
 from crawlfleet.store.registering import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, announced, registered
 from crawlfleet.store.tasks import HELD_BY
 from crawlfleet.store.transitions import Transition
@@ -194,9 +195,12 @@ class NodeTables:
         async def work(tx: Tx) -> PlacementView:
             nodes = [_node(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
             clusters = [_cluster(row) for row in await tx.fetch(_SELECT_CLUSTER)]
-            paused = {row[0] for row in await tx.fetch(PAUSED_QUEUES)}
+            queues = [queue_of(row) for row in await tx.fetch(QUEUES)]
+            projects = [described(row) for row in await tx.fetch(PROJECTS)]
             heads = {row[0]: row[1] for row in await tx.fetch(READY_LANE_HEADS)}
-            return PlacementView(nodes, clusters, paused, heads)
+            lifo = [queue.name for queue in queues if queue.is_lifo]
+            ends = {row[0]: row[1] for row in await tx.fetch(READY_LANE_ENDS, lifo) if row[1]} if lifo else {}
+            return PlacementView(nodes, clusters, queues, projects, heads, ends)
 
         return await self._engine.read(work)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.store import tables
 from crawlfleet.store.journal import write_events
-from crawlfleet.store.tx import Engine, Tx
+from crawlfleet.store.tx import Engine, Row, Tx
 
 # Hops from lane to lane over the index: the cost is a few lookups per lane, whatever the number of tasks.
 _HOPS = (
@@ -22,8 +23,13 @@ READY_LANE_HEADS = (
     f"{_HOPS}SELECT lane, (SELECT MIN(id) FROM live WHERE status = 0 AND live.lane = hop.lane) FROM hop "
     "WHERE lane IS NOT NULL"
 )
-PAUSED_QUEUES = "SELECT name FROM queue WHERE is_paused = 1"
+# Of the lanes of queues that are served newest first.
+READY_LANE_ENDS = (
+    "SELECT n.id, (SELECT MAX(id) FROM live WHERE status = 0 AND live.lane = n.id) FROM lane n WHERE n.queue AMONG($1)"
+)
+QUEUES = "SELECT name, is_paused, is_lifo FROM queue ORDER BY name"
 READY_HEADS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id LIMIT $2"
+READY_ENDS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id DESC LIMIT $2"
 DUE = "SELECT id FROM live WHERE due_at IS NOT NULL AND waits = 0 AND due_at <= $1 ORDER BY due_at LIMIT $2"
 OVERDUE = "SELECT id FROM live WHERE node <> 0 AND deadline_at <= $1 AND recall = 0 LIMIT $2"
 
@@ -43,21 +49,38 @@ class ReadyTables:
     async def overdue(self, now: Instant, limit: int) -> list[TaskId]:
         return await self._ids(OVERDUE, now, limit)
 
+    async def ready_ends(self, lane: LaneId, limit: int) -> list[TaskId]:
+        return await self._ids(READY_ENDS, lane, limit)
+
     async def set_queue_paused(self, queue: str, is_paused: bool, now: Instant) -> bool:
+        kind = Kind.QUEUE_PAUSED if is_paused else Kind.QUEUE_RESUMED
+        return await self._set_queue(queue, "is_paused", is_paused, EventBatch(kind, shared={"queue": queue}), now)
+
+    async def set_queue_order(self, queue: str, is_lifo: bool, now: Instant) -> bool:
+        shared = {"queue": queue, "order": "lifo" if is_lifo else "fifo"}
+        return await self._set_queue(queue, "is_lifo", is_lifo, EventBatch(Kind.QUEUE_CHANGED, shared=shared), now)
+
+    async def paused_queues(self) -> set[str]:
+        return {queue.name for queue in await self.queues() if queue.is_paused}
+
+    async def queues(self) -> list[Queue]:
+        return [queue_of(row) for row in await self._engine.glance(lambda tx: tx.fetch(QUEUES))]
+
+    async def _set_queue(self, queue: str, column: str, is_so: bool, event: EventBatch, now: Instant) -> bool:
         async def work(tx: Tx) -> bool:
-            columns = ("name", "is_paused", "changed_at")
-            await tx.insert_new(tables.queue, columns, [(queue, 0, now)])
-            sql = "UPDATE queue SET is_paused = $2, changed_at = $3 WHERE name = $1 AND is_paused <> $2"
-            if await tx.execute(sql, queue, int(is_paused), now) == 0:
+            await tx.insert_new(tables.queue, ("name", "is_paused", "changed_at", "is_lifo"), [(queue, 0, now, 0)])
+            sql = f"UPDATE queue SET {column} = $2, changed_at = $3 WHERE name = $1 AND {column} <> $2"
+            if await tx.execute(sql, queue, int(is_so), now) == 0:
                 return False
-            kind = Kind.QUEUE_PAUSED if is_paused else Kind.QUEUE_RESUMED
-            await write_events(tx, [EventBatch(kind, shared={"queue": queue})], now)
+            await write_events(tx, [event], now)
             return True
 
         return await self._engine.write(work)
 
-    async def paused_queues(self) -> set[str]:
-        return {row[0] for row in await self._engine.read(lambda tx: tx.fetch(PAUSED_QUEUES))}
-
     async def _ids(self, sql: str, *args: int) -> list[int]:
         return [row[0] for row in await self._engine.read(lambda tx: tx.fetch(sql, *args))]
+
+
+def queue_of(row: Row) -> Queue:
+    name, is_paused, is_lifo = row
+    return Queue(name, bool(is_paused), bool(is_lifo))

@@ -9,6 +9,7 @@ from crawlfleet.store.events import EventTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
+from crawlfleet.store.projects import ProjectTables
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.reads import ReadTables
 from crawlfleet.store.ready import ReadyTables
@@ -20,7 +21,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
-    TokenTables, AuditTables, TypeTables, ConfigTables,
+    TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -11,7 +11,19 @@ what the loops ask for: ready by lane, held by node, due by time.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
@@ -166,7 +178,25 @@ lane = Table(
     Column("requirement", LargeBinary, nullable=False),
 )  # fmt: skip
 
-queue = Table("queue", metadata, Column("name", Text, primary_key=True), _small("is_paused"), _big("changed_at"))
+queue = Table(
+    "queue", metadata,
+    Column("name", Text, primary_key=True),
+    _small("is_paused"),
+    _big("changed_at"),
+    _small("is_lifo", server_default=text("0")),
+)  # fmt: skip
+
+# Those that somebody described. A fence is another one after every change of quotas and every assignment by hand.
+project = Table(
+    "project", metadata,
+    Column("name", Text, primary_key=True),
+    Column("weight", Double, nullable=False),
+    _small("on_full"),
+    Column("quotas", LargeBinary, nullable=False),
+    Column("version", Integer, nullable=False),
+    _big("fence"),
+    _big("changed_at"),
+)  # fmt: skip
 
 cluster = Table(
     "cluster", metadata,
@@ -308,5 +338,5 @@ cluster_config = Table(
 __all__ = [
     "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
     "execution", "heartbeat", "idempotency", "installation", "lane", "leader", "lease", "live", "master", "metadata",
-    "node", "outbox", "queue", "task", "task_type", "token",
+    "node", "outbox", "project", "queue", "task", "task_type", "token",
 ]  # fmt: skip

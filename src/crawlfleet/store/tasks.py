@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from crawlfleet.model.answers import Code, Refusal
@@ -11,21 +11,18 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Outcome
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.status import NodeStatus, TaskStatus
+from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import codec, tables
+from crawlfleet.store.assigning import assign
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.projects import behind_fences
 from crawlfleet.store.transitions import LIVE_LIST, UNKNOWN_TASK, Transition
 from crawlfleet.store.tx import Engine, Row, Tx
 
-OPEN_SESSIONS = (
-    "SELECT l.node, l.session FROM lease l JOIN node n ON n.id = l.node "
-    f"WHERE l.node AMONG($1) AND l.is_open = 1 AND n.status = {int(NodeStatus.ONLINE)} "
-    "ORDER BY l.node SHARE_ROWS(l)"
-)
 LIVE_AMONG = f"SELECT {LIVE_LIST} FROM live l WHERE l.id AMONG($1)"
 HELD_BY = f"SELECT {LIVE_LIST} FROM live l WHERE l.node AMONG($1) AND l.node <> 0"
 DELIVERIES = (
@@ -38,9 +35,7 @@ DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
 KEEP_EXECUTIONS = f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) {codec.kept_in_done('id AMONG($1)')}"
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 _TOLD = itemgetter(*map(Outcome._fields.index, ("task", "execution", "node", "started_at", "result", "metrics")))
-_NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")
-_NOT_READY = Refusal(Code.NOT_READY, "is no longer pending")
-_ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
+_PENDING, _COMPLETED = TaskStatus.PENDING, TaskStatus.COMPLETED
 
 
 class TaskTables:
@@ -55,9 +50,11 @@ class TaskTables:
 
         return await self._engine.write(work, term) if tasks else Applied()
 
-    async def assign(self, batch: Sequence[Assignment], term: int | None, now: Instant) -> Applied:
+    async def assign(
+        self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
+    ) -> Applied:
         async def work(tx: Tx) -> Applied:
-            return await _assign(tx, self._lanes, batch, now)
+            return await assign(tx, self._lanes, batch, now, await behind_fences(tx, fences) if fences else ())
 
         return await self._engine.write(work, term) if batch else Applied()
 
@@ -93,42 +90,6 @@ class TaskTables:
     async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
         rows = await self._engine.glance(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
         return {row[0]: Delivery(row[0], row[1], bytes(row[2])) for row in rows}
-
-
-async def _assign(tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Instant) -> Applied:
-    applied = Applied()
-    tasks, _, _, nodes, sessions = zip(*batch, strict=True)
-    is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, sorted(set(nodes)))}
-    rows: Sequence[Row] = batch
-    if len(set(tasks)) != len(batch) or not is_open.issuperset(zip(nodes, sessions, strict=True)):
-        rows = _assignable(batch, is_open, applied)
-    moved = await tx.assign(rows, now) if rows else []
-    if len(moved) != len(rows):
-        kept = set(moved)
-        applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in kept)
-        rows = [row for row in rows if row[0] in kept]
-    if not rows:
-        return applied
-    tasks, in_lanes, executions, nodes, _ = zip(*rows, strict=True)
-    await lanes.load(tx, set(in_lanes))
-    journal = Journal()
-    for lane, count in Counter(in_lanes).items():
-        journal.moved(lanes[lane].project, _PENDING, _ASSIGNED, count)
-    journal.tell(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": nodes}))
-    await journal.write(tx, now)
-    applied.after = dict.fromkeys(tasks, _ASSIGNED)
-    applied.told = set(nodes)
-    return applied
-
-
-def _assignable(batch: Sequence[Assignment], is_open: set[Row], applied: Applied) -> list[Row]:
-    """Of a task named twice only the first that has a node counts: it can have but one live execution."""
-    wanted: dict[TaskId, Row] = {}
-    for item in batch:
-        if (item.node, item.session) in is_open:
-            wanted.setdefault(item.task, item)
-    applied.refused.update((item.task, _NODE_NOT_READY) for item in batch if item.task not in wanted)
-    return list(wanted.values())
 
 
 async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:

@@ -34,6 +34,7 @@ class MemoryReadyIndex:
         self._total = total
         self._size = 0
         self._lanes: dict[LaneId, _Lane] = {}
+        self._changed: set[LaneId] = set()
         self._taken = _Taken(time or _loop_time)
 
     async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
@@ -48,10 +49,11 @@ class MemoryReadyIndex:
         self._shrink()
 
     async def windows(self) -> list[Window]:
-        return [
-            Window(lane_id, lane.window[0] if lane.window else 0, len(lane.window), lane.is_deep)
-            for lane_id, lane in self._lanes.items()
-        ]
+        return [_shown(lane_id, lane) for lane_id, lane in self._lanes.items()]
+
+    async def changed(self) -> list[Window]:
+        changed, self._changed = self._changed, set()
+        return [_shown(lane_id, self._lanes.get(lane_id)) for lane_id in changed]
 
     async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
         taken: dict[LaneId, list[TaskId]] = {}
@@ -63,6 +65,7 @@ class MemoryReadyIndex:
             del lane.window[:want]
             self._size -= len(oldest)
             self._taken.note(oldest)
+            self._changed.add(lane_id)
             taken[lane_id] = oldest
             self._drop_if_idle(lane_id, lane)
         return taken
@@ -81,17 +84,28 @@ class MemoryReadyIndex:
             if lane is None:
                 continue
             self._size -= lane.discard(task)
+            self._changed.add(lane_id)
             self._drop_if_idle(lane_id, lane)
+
+    async def drop(self, lanes: Sequence[LaneId]) -> None:
+        for lane_id in lanes:
+            lane = self._lanes.pop(lane_id, None)
+            if lane is not None:
+                self._size -= len(lane.window)
+                self._changed.add(lane_id)
 
     async def clear(self) -> None:
         self.forget()
 
     def forget(self) -> None:
+        self._changed.update(self._lanes)
         self._lanes.clear()
         self._taken.clear()
         self._size = 0
 
     def _lane(self, lane_id: LaneId) -> _Lane:
+        """To be changed."""
+        self._changed.add(lane_id)
         lane = self._lanes.get(lane_id)
         if lane is None:
             lane = self._lanes[lane_id] = _Lane()
@@ -108,11 +122,12 @@ class MemoryReadyIndex:
             return
         sizes = sorted((len(lane.window) for lane in self._lanes.values()), reverse=True)
         level, spare = _water_level(sizes, excess)
-        fullest = [lane for lane in self._lanes.values() if len(lane.window) > level]
-        for position, lane in enumerate(fullest):
+        fullest = [(lane_id, lane) for lane_id, lane in self._lanes.items() if len(lane.window) > level]
+        for position, (lane_id, lane) in enumerate(fullest):
             keep = level + (position >= len(fullest) - spare)
             if len(lane.window) > keep:
                 self._size -= len(lane.window) - keep
+                self._changed.add(lane_id)
                 lane.cut(keep, self._window)
 
 
@@ -219,6 +234,12 @@ class _Taken:
             return
         self._old = self._young if age < 2 * TAKEN_KEPT_S else set()
         self._young, self._turned_at = set(), now
+
+
+def _shown(lane_id: LaneId, lane: _Lane | None) -> Window:
+    if lane is None:
+        return Window(lane_id, 0, 0, is_deep=False)
+    return Window(lane_id, lane.window[0] if lane.window else 0, len(lane.window), lane.is_deep)
 
 
 def _water_level(sizes: Sequence[int], excess: int) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Ids on their way to and from Redis: sixteen hex digits each, as people see them, in one string for the whole batch.
 
 One long argument costs both sides a fraction of thousands of short ones, and hex digits of one width sort like ids.
+Negated ids stand for lanes that are last in first out; among themselves they sort the same way.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ DIGITS = 16
 
 
 def pack(ids: Sequence[int]) -> str:
-    return struct.pack(f">{len(ids)}Q", *ids).hex()
+    return struct.pack(f">{len(ids)}q", *ids).hex()
 
 
 def unpack(packed: bytes) -> tuple[int, ...]:
-    return struct.unpack(f">{len(packed) // DIGITS}Q", bytes.fromhex(packed.decode("ascii")))
+    return struct.unpack(f">{len(packed) // DIGITS}q", bytes.fromhex(packed.decode("ascii")))
+
+
+def unhex(digits: bytes) -> int:
+    """One id."""
+    return int.from_bytes(bytes.fromhex(digits.decode("ascii")), "big", signed=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from crawlfleet.broker.memory.ready import TAKEN_KEPT_S, MemoryReadyIndex
 from crawlfleet.broker.redis import scripts
 from crawlfleet.broker.redis.link import KEPT_S, Away, Link
-from crawlfleet.broker.redis.packing import pack, unpack
+from crawlfleet.broker.redis.packing import pack, unhex, unpack
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.ports.broker import Window
@@ -40,14 +40,15 @@ class RedisReadyIndex:
 
     async def windows(self) -> list[Window]:
         try:
-            rows = (await self._link.run(scripts.WINDOWS, self._key)).split()
+            return _windows(await self._link.run(scripts.WINDOWS, self._key))
         except Away:
             return await self._local.windows()
-        lanes, deeps, heads, _, sizes = (rows[word::_ROW] for word in range(_ROW))
-        return [
-            Window(int(lane), int(head, 16), int(size), deep == b"1")
-            for lane, deep, head, size in zip(lanes, deeps, heads, sizes, strict=True)
-        ]
+
+    async def changed(self) -> list[Window]:
+        try:
+            return _windows(await self._link.run(scripts.CHANGED, self._key))
+        except Away:
+            return await self._local.changed()
 
     async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
         if not wants:
@@ -78,8 +79,25 @@ class RedisReadyIndex:
         except Away:
             await self._local.discard(tasks)
 
+    async def drop(self, lanes: Sequence[LaneId]) -> None:
+        if not lanes:
+            return
+        try:
+            await self._link.run(scripts.DROP, self._key, *self._bounds, *lanes)
+        except Away:
+            await self._local.drop(lanes)
+
     async def clear(self) -> None:
         try:
             await self._link.run(scripts.CLEAR, self._key, *self._bounds)
         except Away:
             await self._local.clear()
+
+
+def _windows(said: bytes) -> list[Window]:
+    rows = said.split()
+    lanes, deeps, heads, _, sizes = (rows[word::_ROW] for word in range(_ROW))
+    return [
+        Window(int(lane), unhex(head), int(size), deep == b"1")
+        for lane, deep, head, size in zip(lanes, deeps, heads, sizes, strict=True)
+    ]

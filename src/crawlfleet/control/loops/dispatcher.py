@@ -1,51 +1,50 @@
 """Places ready tasks on nodes, whole batches at a time.
 
-A pass: take what became free, look at the windows of the ready lanes in order, place class by class, commit the batch
+A pass: take what became free, choose by what the leader sees (order, shares, quotas, placement), commit the batch
 `pending -> assigned` under the term, and tell the nodes of what the store confirmed. Nothing is delivered before that.
 
-What it knows (the ledger, the node list, the windows) is a cache. A lost hint costs at most the second until the next
-look at the store; when queues or nodes change, LOOK asks for one before the next choice. Whoever has to be sure that
-nothing chosen before is still on its way waits for `placing`.
+What it knows (the ledger, and what `Sight` sees) is a cache. A lost hint costs at most the second until the next look
+at the store; when queues, projects or nodes change, LOOK asks for one before the next choice. Whoever has to be sure
+that nothing chosen before is still on its way waits for `placing`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, repeat
 from operator import attrgetter
-from random import Random
 from typing import Protocol
 
-from crawlfleet.control.configure import Configure
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
-from crawlfleet.control.node_states import node_state
+from crawlfleet.control.sight import Sight
 from crawlfleet.errors import NotLeader, OutcomeUnknown, Unavailable
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import IdFactory, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
-from crawlfleet.model.requirement import Lane, LaneId, Requirement
+from crawlfleet.model.requirement import LaneId, Requirement
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.broker import LEADER, LOOK, Broker, Window, node_topic
+from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
+from crawlfleet.scheduling.choosing import Pace
 from crawlfleet.scheduling.explain import explain_placement
 from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.order import Ageing, LaneHeap, LaneView
-from crawlfleet.scheduling.placement import Cursors, Placer
 
 BATCH = 500
 """One commit's worth: larger ones win little, and whoever comes meanwhile with a higher priority waits for them."""
 QUANTUM = 128
 """How many of one lane go before the next lane of the same rank has its turn."""
+OLDEST_EVERY = 8
+"""Of so many tasks placed from a lane that is last in first out, one is its oldest."""
 REFILL_BELOW = 500
 LOOK_S = 1.0
 """How old the view of nodes, queues and lanes may be."""
@@ -73,27 +72,21 @@ class Dispatcher(LeaderLoop):
 
     def __init__(
         self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, id_factory: IdFactory,
-        rng: Random, configure: Configure, placing: asyncio.Lock, ageing: Ageing | None = None, window: int = 2_000,
+        sight: Sight, placing: asyncio.Lock,
     ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
         self._broker = broker
         self._ledger = ledger
         self._ids = id_factory
-        self._rng = rng
-        self._ageing = ageing or Ageing()
-        self._configure = configure
         self._placing = placing
-        self._window = window
-        self._strategy = ""
-        self._cursors: Cursors = {}
+        self.sight = sight
         self._term: int | None = None
         self._generation = ""
-        self._nodes: Sequence[Node] = ()
-        self._clusters: Mapping[str, Cluster] = {}
-        self._paused: set[str] = set()
         self._looked_at = float("-inf")
         self._blocked: set[Requirement] = set()
+        self._since_oldest: Counter[LaneId] = Counter()
+        """Of lanes that are last in first out: tasks placed since their oldest had a turn."""
 
     async def wait(self, pause_s: float) -> None:
         if pause_s > 0 and self.lead.term is not None:
@@ -114,25 +107,24 @@ class Dispatcher(LeaderLoop):
         is_looking = self._clock.monotonic() - self._looked_at >= LOOK_S
         if is_looking:
             await self._look()
-        windows = await self._broker.ready.windows()
-        lanes = {lane.id: lane for lane in await self._store.lanes([window.lane for window in windows])}
-        states = [node_state(node, self._clusters, self._ledger) for node in self._nodes]
-        placer = Placer(states, rng=self._rng, default_strategy=self._strategy, cursors=self._cursors)
-        chosen, is_full = self._choose(windows, lanes, placer, now)
-        report = await self._commit(chosen, lanes, term, now)
-        is_refilled = await self._refill(windows, chosen)
+        await self.sight.follow()
+        choice = self.sight.choose(Pace(BATCH, QUANTUM), now)
+        for name in self.sight.placer.unknown_strategies:
+            log.warning("unknown_strategy", strategy=name, used=self.sight.strategy)
+        report = await self._commit(choice.nodes, term, now)
+        is_refilled = await self._refill(choice.nodes)
         if is_looking:
-            waiting = [lanes[window.lane] for window in windows if window.size and window.lane not in chosen]
-            await self._tell_blocked(waiting, states, term, now)
+            await self._tell_blocked(choice.nodes, term, now)
         if report.placed:
             log.debug("tasks_placed", count=report.placed, refused=report.refused)
         # What was not pending any more only took the place of tasks behind it.
-        has_more = report.stale > 0 or (report.placed > 0 and (is_full or is_refilled))
+        has_more = report.stale > 0 or (report.placed > 0 and (choice.is_full or is_refilled)) or self.sight.has_more
         return replace(report, has_more=has_more)
 
     async def _take_over(self, term: int) -> None:
         """Everything remembered is of another term: begin from the store."""
         self._ledger.clear()
+        self.sight.forget()
         await self._broker.freed.take_all()
         nodes = await self._store.nodes()
         held = await self._store.held([node.id for node in nodes])
@@ -140,92 +132,70 @@ class Dispatcher(LeaderLoop):
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
         at = self._clock.monotonic()
         for row in rows:
-            self._ledger.hold(row.node, row.id, lanes[row.lane].requirement, at)
+            lane = lanes[row.lane]
+            self._ledger.hold(row.node, row.id, lane.requirement, at, lane.project)
         await self._broker.ready.clear()
         await self._look()
         self._term = term
 
     async def _look(self) -> None:
-        """What hints may have missed: nodes, paused queues, lanes that have work and no window, configuration."""
+        """What hints may have missed."""
         generation = await self._broker.generation()
         if generation != self._generation:
             self._generation = generation
             self._ledger.is_doubted = True
             await self._broker.ready.clear()
-        configure = self._configure
-        await configure.refresh()
-        self._strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
-        view = await self._store.placement_view()
-        self._nodes = [configure.sized(node) for node in view.nodes]
-        self._paused = view.paused_queues
-        self._clusters = {cluster.name: cluster for cluster in view.clusters}
-        shown = {window.lane: window.head for window in await self._broker.ready.windows()}
-        for lane, oldest in view.ready_heads.items():
-            # A head older than the window's was committed and never offered: in a busy lane its turn would never come.
-            if not shown.get(lane) or oldest < shown[lane]:
-                await self._refill_lane(lane)
+        await self.sight.look()
         self._looked_at = self._clock.monotonic()
 
-    def _asked(self, requirement: Requirement) -> Requirement:
-        """With the strategy of the cluster it names; the default's is the placer's own."""
-        if requirement.strategy is not None or requirement.cluster is None:
-            return requirement
-        strategy = self._configure.known(requirement.cluster).values["strategy"]
-        return requirement if strategy == self._strategy else replace(requirement, strategy=strategy)
-
-    def _choose(
-        self, windows: Sequence[Window], lanes: Mapping[LaneId, Lane], placer: Placer, now: Instant
-    ) -> tuple[dict[LaneId, list[NodeState]], bool]:
-        """A node for each task to come from each lane, in the order of the lanes; whether the batch was full."""
-        heap = LaneHeap(now, self._ageing, (
-            LaneView(window.lane, lanes[window.lane].priority, window.head, window.size)
-            for window in windows
-            if window.size and lanes[window.lane].queue not in self._paused
-        ))  # fmt: skip
-        chosen: dict[LaneId, list[NodeState]] = {}
-        room = BATCH
-        while len(heap) and room:
-            view = heap.pop()
-            lane = lanes[view.lane]
-            nodes = placer.place(self._asked(lane.requirement), lane.project, min(QUANTUM, view.size, room))
-            if nodes:
-                chosen.setdefault(view.lane, []).extend(nodes)
-                room -= len(nodes)
-                heap.push(view._replace(size=view.size - len(nodes), turns=view.turns + 1))
-        for name in placer.unknown_strategies:
-            log.warning("unknown_strategy", strategy=name, used=self._strategy)
-        return chosen, room == 0
-
-    async def _commit(
-        self, chosen: Mapping[LaneId, list[NodeState]], lanes: Mapping[LaneId, Lane], term: int, now: Instant
-    ) -> DispatchReport:
+    async def _commit(self, chosen: Mapping[LaneId, list[NodeState]], term: int, now: Instant) -> DispatchReport:
         if not chosen:
             return DispatchReport()
-        taken = await self._broker.ready.take({lane: len(nodes) for lane, nodes in chosen.items()})
-        batch: list[Assignment] = []
-        for lane, tasks in taken.items():
-            nodes = [state.node for state in chosen[lane][: len(tasks)]]
-            targets = ([node.id for node in nodes], [node.session for node in nodes])
-            batch += map(Assignment, tasks, repeat(lane), self._ids.take(len(tasks)), *targets)
+        batch = await self._batch(chosen)
         try:
             applied = await self._assigned(batch, term, now)
         except (Unavailable, NotLeader):
+            self._ledger.doubt([item.node for item in batch])
             await self._broker.ready.offer(_by_lane(batch))
             raise
         at = self._clock.monotonic()
         assigned = [item for item in batch if item.task not in applied.refused] if applied.refused else batch
-        for lane, items in _lanes_of(assigned).items():
-            self._ledger.hold_all([(item.node, item.task) for item in items], lanes[lane].requirement, at)
+        for lane_id, items in _lanes_of(assigned).items():
+            lane = self.sight.lane(lane_id)
+            pairs = [(item.node, item.task) for item in items]
+            self._ledger.hold_all(pairs, lane.requirement, at, lane.project, is_news=False)
         await self._broker.signals.wake([node_topic(node) for node in applied.told])
         if not applied.refused:
             return DispatchReport(len(batch))
         await self._give_back(batch, applied)
-        stale = sum(refusal.code is Code.NOT_READY for refusal in applied.refused.values())
+        stale = sum(refusal.code is not Code.NODE_NOT_READY for refusal in applied.refused.values())
         return DispatchReport(len(assigned), len(applied.refused), stale)
+
+    async def _batch(self, chosen: Mapping[LaneId, list[NodeState]]) -> list[Assignment]:
+        """The tasks for these nodes, lane by lane."""
+        lifo = [lane for lane in chosen if self.sight.is_lifo(lane)]
+        oldest = {lane: await self._oldest(lane, len(chosen[lane])) for lane in lifo}
+        wants = {lane: len(nodes) - len(oldest.get(lane, ())) for lane, nodes in chosen.items()}
+        taken = await self._broker.ready.take({lane: want for lane, want in wants.items() if want})
+        if oldest:
+            await self._broker.ready.discard([(lane, task) for lane, tasks in oldest.items() for task in tasks])
+        batch: list[Assignment] = []
+        for lane, nodes in chosen.items():
+            tasks = list(dict.fromkeys([*oldest.get(lane, ()), *taken.get(lane, ())]))
+            targets = [state.node for state in nodes[: len(tasks)]]
+            where = ([node.id for node in targets], [node.session for node in targets])
+            batch += map(Assignment, tasks, repeat(lane), self._ids.take(len(tasks)), *where)
+            self._ledger.doubt([state.node.id for state in nodes[len(tasks) :]])
+        return batch
+
+    async def _oldest(self, lane: LaneId, count: int) -> list[TaskId]:
+        """Of a lane that is last in first out, the oldest tasks whose turn comes with the next `count`."""
+        due, self._since_oldest[lane] = divmod(self._since_oldest[lane] + count, OLDEST_EVERY)
+        return await self._store.ready_heads(lane, min(due, count)) if due else []
 
     async def _assigned(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
         try:
-            return await self._store.assign(batch, term, now)
+            return await self._store.assign(batch, term, now, self.sight.fences({item.lane for item in batch}))
         except OutcomeUnknown:
             # It may have been committed: what carries our execution was, the rest was not.
             live = await self._store.live([item.task for item in batch])
@@ -243,49 +213,52 @@ class Dispatcher(LeaderLoop):
             return applied
 
     async def _give_back(self, batch: Sequence[Assignment], applied: Applied) -> None:
-        """Tasks whose node went away are ready for another; tasks that changed are somebody else's business."""
-        unready = [
-            item for item in batch
-            if (refusal := applied.refused.get(item.task)) is not None and refusal.code is Code.NODE_NOT_READY
-        ]  # fmt: skip
+        """Tasks that only cannot go there now are ready for another place; those that changed are somebody else's
+        business."""
+        refused = [item for item in batch if item.task in applied.refused]
+        self._ledger.doubt([item.node for item in refused])
+        unready = [item for item in refused if applied.refused[item.task].code in _STILL_READY]
         if unready:
             self._looked_at = float("-inf")
             await self._broker.ready.offer(_by_lane(unready))
 
-    async def _refill(self, windows: Sequence[Window], taken: Mapping[LaneId, Sequence[NodeState]]) -> bool:
+    async def _refill(self, taken: Mapping[LaneId, Sequence[NodeState]]) -> bool:
         """Whether a window that this pass left low shows more of its lane now."""
-        low = [
-            window.lane for window in windows
-            if window.is_deep and window.size - len(taken.get(window.lane, ())) < REFILL_BELOW
-        ]  # fmt: skip
+        deep = self.sight.deep
+        low = [lane for lane, nodes in taken.items() if lane in deep and deep[lane] - len(nodes) < REFILL_BELOW]
+        low += [lane for lane, size in deep.items() if not size]
         for lane in low:
-            await self._refill_lane(lane)
+            await self.sight.show(lane)
         return bool(low)
 
-    async def _refill_lane(self, lane: LaneId) -> None:
-        heads = await self._store.ready_heads(lane, self._window)
-        await self._broker.ready.refill(lane, heads, is_deep=len(heads) == self._window)
-
-    async def _tell_blocked(
-        self, waiting: Sequence[Lane], states: Sequence[NodeState], term: int, now: Instant
-    ) -> None:
+    async def _tell_blocked(self, served: Container[LaneId], term: int, now: Instant) -> None:
         """One event when a class of tasks finds no node that could ever take it, not one per task or pass."""
+        placer = self.sight.placer
+        waiting = {
+            (
+                ready.lane.requirement_id,
+                ready.lane.project if ready.lane.project in placer.reserved_for else "",
+            ): ready.lane
+            for ready in self.sight.order
+            if ready.lane.id not in served
+        }
         blocked: set[Requirement] = set()
         told = []
-        for lane in waiting:
-            if lane.requirement in blocked:
+        for lane in waiting.values():
+            requirement = lane.requirement
+            if requirement in blocked or not placer.is_hopeless(self.sight.asked(requirement), lane.project):
                 continue
-            found = explain_placement(lane.requirement, lane.project, states)
-            if not found.able and not found.full:
-                blocked.add(lane.requirement)
-                if lane.requirement not in self._blocked:
-                    shared = {"task_type": lane.requirement.task_type, "project": lane.project, "why": found.sentence}
-                    told.append(EventBatch(Kind.NODE_UNAVAILABLE, shared=shared))
+            blocked.add(requirement)
+            if requirement not in self._blocked:
+                found = explain_placement(requirement, lane.project, placer.states)
+                shared = {"task_type": requirement.task_type, "project": lane.project, "why": found.sentence}
+                told.append(EventBatch(Kind.NODE_UNAVAILABLE, shared=shared))
         self._blocked = blocked
         if told:
             await self._store.record(told, now, term)
 
 
+_STILL_READY = (Code.NODE_NOT_READY, Code.OVER_QUOTA)
 _NOT_TAKEN = Refusal(Code.NODE_NOT_READY, "its node did not take it")
 _NOT_PENDING = Refusal(Code.NOT_READY, "is no longer pending")
 

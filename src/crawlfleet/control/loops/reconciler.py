@@ -69,8 +69,8 @@ class Reconciler(LeaderLoop):
             return Drift()
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({rows[pair].lane for pair in missing}))}
         for node, task in missing:
-            requirement = lanes[rows[node, task].lane].requirement
-            self._ledger.hold(node, task, requirement, self._clock.monotonic())
+            lane = lanes[rows[node, task].lane]
+            self._ledger.hold(node, task, lane.requirement, self._clock.monotonic(), lane.project)
         self._ledger.release(surplus)
         drift = Drift(len(missing), len(surplus))
         self.drifted = Drift(self.drifted.missing + drift.missing, self.drifted.surplus + drift.surplus)

@@ -4,6 +4,7 @@
 -- KEYS[1]            hash: lane -> "deep head reach size"; total -> the sum of the sizes; newest -> of all ids taken
 -- KEYS[1]:<lane>     sorted set of equal scores: the window and, after it, what was dropped since the last refill
 -- KEYS[1]:taken:<n>  set: what was taken in the n-th span of time
+-- KEYS[1]:changed    set: the lanes that are not as the leader saw them last
 --
 -- All that was dropped is later than all that is in the window. So one set holds both, and `size` says where the window
 -- ends. Any of the keys may be gone (expired, evicted): a window is then shorter than its row says, until it is touched.
@@ -73,7 +74,13 @@ local function opened(id)
   return lane
 end
 
+local function note_changed(id)
+  call('SADD', ready .. ':changed', id)
+  call('EXPIRE', ready .. ':changed', ttl)
+end
+
 local function close(lane)
+  note_changed(lane.id)
   local count = call('ZCARD', lane.known)
   lane.size = math.min(lane.size, count)
   if count > lane.size + window then

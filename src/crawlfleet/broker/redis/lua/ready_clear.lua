@@ -2,4 +2,4 @@
 for _, lane in ipairs(call('HKEYS', ready)) do
   call('UNLINK', ready .. ':' .. lane)
 end
-call('UNLINK', ready, unpack(taken_keys()))
+call('UNLINK', ready, ready .. ':changed', unpack(taken_keys()))

@@ -1,0 +1,260 @@
+"""How fast the leader decides: order, fair shares, quotas, filters and `least_loaded`, without I/O.
+
+A fleet of 10 to 10,000 nodes, nearly full, and 1,000,000 waiting tasks of 50 requirement classes and 100 projects.
+Each pass hears of tasks that ended, and places others in their stead. Beside it the naive loop: each task over all
+nodes, with the same filters and the same price.
+
+    python -m bench.scheduler [--nodes 10,100,1000,10000] [--seconds 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import random
+import resource
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bench.table import Row, print_table, say
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.model.ids import EPOCH_MS, NodeId, TaskId
+from crawlfleet.model.node import Measurement, Node, NodeDescription
+from crawlfleet.model.project import Project, Quotas
+from crawlfleet.model.requirement import Lane, LaneId, Requirement
+from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.scheduling.choosing import Choice, Chooser, Pace, Terms
+from crawlfleet.scheduling.filters import Ask, NodeState, first_refusal
+from crawlfleet.scheduling.order import Ageing, LaneOrder
+from crawlfleet.scheduling.placement import Placer
+from crawlfleet.scheduling.shares import SharesByRank
+from crawlfleet.scheduling.strategies import Candidates, LeastLoaded
+
+TASKS, CLASSES, PROJECTS = 1_000_000, 50, 100
+SIZES = (10, 100, 1_000, 10_000)
+SECONDS = 5.0
+SLOTS = 16
+BATCH = 500
+FULL = 0.9
+NAIVE_S = 3.0
+NOW = EPOCH_MS + 400 * 86_400_000
+TARGETS = {1_000: 100_000, 10_000: 50_000}
+GROWTH_MOST, NAIVE_LEAST = 2.0, 100.0
+_TIME_SHIFT = 22
+
+Held = tuple[NodeId, TaskId]
+
+
+def fleet(count: int, rng: random.Random) -> list[NodeState]:
+    """Nodes of four regions, two sizes, half of them with a browser: sixteen sorts in all."""
+    states = []
+    for number in range(1, count + 1):
+        size = 1 + number % 2
+        description = NodeDescription(
+            f"n{number}",
+            region=("eu-1", "eu-2", "us-1", "ap-1")[number // 2 % 4],
+            slots=SLOTS,
+            task_types=("web_crawl", "shop", "echo"),
+            capabilities=(("browser", 1.0),) if number // 8 % 2 else (),
+            resources=(("cpu", 8.0 * size), ("memory_mb", 16_384.0 * size)),
+        )
+        measured = Measurement(cpu=rng.random(), memory=rng.random() * 0.8)
+        node = Node(number, description, NodeStatus.ONLINE, Health.HEALTHY, session=1, is_session_open=True)
+        states.append(NodeState(node, measurement=measured))
+    return states
+
+
+def classes() -> list[Requirement]:
+    asked = [(), (("cpu", 0.25),), (("cpu", 0.5), ("memory_mb", 512.0)), (("memory_mb", 1024.0),), (("cpu", 1.0),)]
+    return [
+        Requirement(
+            ("web_crawl", "shop", "echo")[number % 3],
+            target_region="eu-1" if number % 7 == 0 else None,
+            require_region=number % 7 == 0,
+            capabilities=(("browser", 1.0),) if number % 5 == 0 else (),
+            resources=asked[number % len(asked)],
+            node_type="standard" if number % 2 else None,
+            categories=(f"c{number}",),
+        )
+        for number in range(CLASSES)
+    ]
+
+
+class Backlog:
+    """The lanes, each with a row of ids that begins where it was left."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.order = LaneOrder(Ageing())
+        self.lanes: dict[LaneId, Lane] = {}
+        self._heads: dict[LaneId, int] = {}
+        self._sizes: dict[LaneId, int] = {}
+        wanted = [(project, one) for project in range(PROJECTS) for one in classes()]
+        for project, requirement in wanted:
+            lane = Lane.of("default", f"p{project}", rng.randint(1, 10), requirement)
+            self.lanes[lane.id] = lane
+            waited_ms = rng.randrange(600_000)
+            self._heads[lane.id] = (NOW - waited_ms - EPOCH_MS) << _TIME_SHIFT
+            self._sizes[lane.id] = TASKS // len(wanted)
+            self.order.put(lane, self._heads[lane.id], self._sizes[lane.id])
+
+    def take(self, choice: Choice) -> None:
+        for lane, nodes in choice.nodes.items():
+            self._heads[lane] += len(nodes)
+            self._sizes[lane] -= len(nodes)
+            self.order.put(self.lanes[lane], self._heads[lane], self._sizes[lane])
+
+
+class Leader:
+    """What the dispatcher does between its reads and its commit."""
+
+    def __init__(self, states: Sequence[NodeState], rng: random.Random) -> None:
+        self._rng = rng
+        self.states = states
+        self.backlog = Backlog(rng)
+        self._placer = Placer(states, rng=rng)
+        self._ledger = Ledger()
+        self._shares = SharesByRank()
+        everyone = (Project(f"p{number}", 1.0 + number % 4) for number in range(PROJECTS))
+        limits = Quotas(running=len(states), cpu=float(2 * len(states)))
+        self._projects = {
+            project.name: replace(project, quotas=limits) if number % 5 == 0 else project
+            for number, project in enumerate(everyone)
+        }
+        self._tasks = itertools.count(1)
+        self.running: list[Held] = []
+
+    def fill(self, most: int) -> None:
+        while len(self.running) < most and self.run_pass((), min(BATCH, most - len(self.running))):
+            pass
+
+    def run_pass(self, ended: Sequence[Held], batch: int) -> int:
+        """Hear of what ended, place others, and write them down as if they were committed."""
+        ledger, placer = self._ledger, self._placer
+        ledger.release(ended)
+        for node in ledger.take_changed():
+            placer.update(node, len(ledger.held(node)), ledger.reserved(node))
+        terms = Terms(self._projects, ledger.use)
+        chooser = Chooser(placer, self._shares, terms, Pace(batch), lambda asked: asked)
+        choice = chooser.choose(self.backlog.order, NOW)
+        for lane_id, nodes in choice.nodes.items():
+            lane = self.backlog.lanes[lane_id]
+            held = [(state.node.id, task) for state, task in zip(nodes, self._tasks, strict=False)]
+            ledger.hold_all(held, lane.requirement, 0.0, lane.project, is_news=False)
+            self.running += held
+        self.backlog.take(choice)
+        return choice.placed
+
+    def end(self, count: int) -> list[Held]:
+        """Any of those that run."""
+        running, ended = self.running, []
+        for _ in range(min(count, len(running))):
+            at = self._rng.randrange(len(running))
+            running[at], running[-1] = running[-1], running[at]
+            ended.append(running.pop())
+        return ended
+
+
+@dataclass(frozen=True)
+class Measured:
+    nodes: int
+    rate: float
+    pass_ms: float
+    slowest_ms: float
+    naive: float
+    memory_mb: float
+    build_ms: float
+
+
+def measure(count: int, seconds: float) -> Measured:
+    rng = random.Random(count)
+    before = _memory_mb()
+    states = fleet(count, rng)
+    started = time.process_time()
+    leader = Leader(states, rng)
+    leader.run_pass((), 1)
+    build_ms = 1_000 * (time.process_time() - started)
+    leader.fill(int(count * SLOTS * FULL))
+    batch = min(BATCH, len(leader.running) // 2)
+    spans, placed = [], 0
+    gc.collect()
+    while sum(spans) < seconds and placed < TASKS // 3:
+        ended = leader.end(batch)
+        begun = time.process_time()
+        placed += leader.run_pass(ended, batch)
+        spans.append(time.process_time() - begun)
+    memory = _memory_mb() - before
+    return Measured(
+        count, placed / sum(spans), 1_000 * statistics.median(spans), 1_000 * max(spans), naive_rate(leader, rng),
+        memory, build_ms,
+    )  # fmt: skip
+
+
+def naive_rate(leader: Leader, rng: random.Random) -> float:
+    """Each task over all nodes; without order, shares, quotas or a ledger."""
+    lanes, states = list(leader.backlog.lanes.values()), leader.states
+    prices = LeastLoaded(Candidates(Requirement(""), states, rng, 0))
+    placed, begun = 0, time.process_time()
+    while time.process_time() - begun < NAIVE_S:
+        lane = rng.choice(lanes)
+        ask = Ask(lane.requirement, lane.project)
+        able = [state for state in states if first_refusal(state, ask) is None]
+        if able:
+            best = min(able, key=lambda state: prices.cost(state, 0))
+            best.held += 1
+            for name, amount in lane.requirement.resources:
+                best.reserved[name] = best.reserved.get(name, 0.0) + amount
+        if not able or placed % 2:
+            leader.states[rng.randrange(len(states))].held -= 1
+        placed += 1
+    return placed / (time.process_time() - begun)
+
+
+def _memory_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", default=",".join(map(str, SIZES)), help="how many, after each other")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number of nodes")
+    said = parser.parse_args()
+    found: dict[int, Measured] = {}
+    for count in map(int, said.nodes.split(",")):
+        found[count] = one = measure(count, said.seconds)
+        say(
+            f"{one.nodes:>6} nodes: {one.rate:>9,.0f} placements/s, a pass {one.pass_ms:.2f} ms "
+            f"(longest {one.slowest_ms:.1f}), naive {one.naive:,.0f}/s, built in {one.build_ms:.0f} ms"
+        )
+    print_table(rows(found))
+
+
+def rows(found: dict[int, Measured]) -> list[Row]:
+    lines = []
+    for count, one in found.items():
+        target = TARGETS.get(count)
+        lines.append(Row(
+            f"placements/s at {count:,} nodes", f"{one.rate:,.0f}", f">= {target:,}" if target else "",
+            one.rate >= target if target else None,
+        ))  # fmt: skip
+    for count, one in found.items():
+        lines.append(Row(f"a pass of {BATCH} at {count:,} nodes", f"{one.pass_ms:.2f} ms", "", None))
+    if {100, 10_000} <= found.keys():
+        growth = found[100].rate / found[10_000].rate
+        lines.append(Row("cost per placement, 100 to 10,000 nodes", f"{growth:.2f}x", "< 2x", growth < GROWTH_MOST))
+    for count, one in found.items():
+        ratio = one.rate / one.naive
+        is_asked = count == 1_000
+        what = f"beside the naive loop ({one.naive:,.0f}/s) at {count:,} nodes"
+        lines.append(
+            Row(what, f"{ratio:,.0f}x", ">= 100x" if is_asked else "", ratio >= NAIVE_LEAST if is_asked else None)
+        )
+    last = max(found)
+    lines.append(Row(f"memory, {TASKS:,} tasks and {last:,} nodes", f"{found[last].memory_mb:.0f} MB", "", None))
+    return lines
+
+
+if __name__ == "__main__":
+    main()

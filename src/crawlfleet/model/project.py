@@ -1,0 +1,70 @@
+"""Projects: the share of the fleet each has, and how much of it at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import Requirement
+
+WEIGHT_MIN, WEIGHT_MAX = 0.01, 1_000.0
+WEIGHT_DEFAULT = 1.0
+
+
+class OnFull(IntEnum):
+    """What becomes of a new task that its project's running quotas have no room for."""
+
+    WAIT = 0
+    REFUSE = 1
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """None: no limit. They hold for what is to come: lowering one stops nothing that runs."""
+
+    waiting: int | None = None
+    running: int | None = None
+    cpu: float | None = None
+    memory_mb: float | None = None
+
+    @property
+    def limits_running(self) -> bool:
+        return self.running is not None or self.cpu is not None or self.memory_mb is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project that nobody described has the defaults, and version 0."""
+
+    name: str
+    weight: float = WEIGHT_DEFAULT
+    quotas: Quotas = Quotas()
+    on_full: OnFull = OnFull.WAIT
+    version: int = 0
+    fence: int = 0
+    """Another one whenever the leader must look again before it places more: new quotas, an assignment by hand."""
+    changed_at: Instant | None = None
+
+    @property
+    def limits_submits(self) -> bool:
+        """A submit may be refused for its quotas."""
+        return self.quotas.waiting is not None or (self.on_full is OnFull.REFUSE and self.quotas.limits_running)
+
+
+@dataclass(slots=True)
+class Use:
+    """What the tasks of a project hold on nodes."""
+
+    running: int = 0
+    reserved: dict[str, float] = field(default_factory=dict)
+
+    def add(self, requirement: Requirement, count: int = 1) -> None:
+        self.running += count
+        reserved = self.reserved
+        for name, amount in requirement.resources:
+            reserved[name] = reserved.get(name, 0.0) + count * amount

@@ -1,0 +1,57 @@
+"""Weighted fair shares between projects: stride scheduling, by start-time tags.
+
+Each project has a tag: how much it has been served, in tasks over weight. The smallest tag goes first, and the virtual
+time is the tag of whoever went last. Nobody's tag is behind the virtual time: a project that comes, or comes back
+after it had nothing that could be placed, begins at the present one. So it neither makes up for its absence at the
+others' cost nor waits for its old turns to be forgotten.
+
+The bound: over any span in which two projects both have work of one rank that could be placed, the numbers of their
+placed tasks over their weights differ by at most one turn over its weight each (`placed_a / w_a` and `placed_b / w_b`
+by no more than `turn / w_a + turn / w_b`).
+
+A rank (an effective priority) has its own virtual time: what somebody was given for being more urgent is not held
+against them among equals.
+"""
+
+from __future__ import annotations
+
+_PROJECTS_KEPT = 1_000
+
+
+class Shares:
+    """Of one rank."""
+
+    __slots__ = ("_ahead", "_now")
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._ahead: dict[str, float] = {}
+        """Tags ahead of the virtual time; whoever is not here stands at it."""
+
+    def tag(self, project: str) -> float:
+        tag = self._ahead.get(project, self._now)
+        return tag if tag > self._now else self._now
+
+    def serve(self, project: str, count: int, weight: float) -> float:
+        """The tag it has after so many tasks."""
+        self._now = self.tag(project)
+        after = self._ahead[project] = self._now + count / weight
+        if len(self._ahead) > _PROJECTS_KEPT:
+            self._forget()
+        return after
+
+    def _forget(self) -> None:
+        self._ahead = {project: tag for project, tag in self._ahead.items() if tag > self._now}
+
+
+class SharesByRank:
+    """The leader's memory of who was served; a new leader begins with an empty one."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, Shares] = {}
+
+    def __getitem__(self, rank: int) -> Shares:
+        shares = self._ranks.get(rank)
+        if shares is None:
+            shares = self._ranks[rank] = Shares()
+        return shares
