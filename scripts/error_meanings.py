@@ -83,8 +83,13 @@ MEANINGS: dict[str, Meaning] = {
         "An atomic batch had a bad task: nothing of it was stored.", "Mend the task that `field` names; send it again."
     ),
     "over_limit": Meaning(
-        "Too many tasks wait already (`max_waiting`); none of these was stored.",
+        "Too many tasks wait already: in the installation (`max_waiting`), or in a project by its quotas, as `detail` "
+        "says; none of these was stored.",
         "Come again after `Retry-After`, or raise the limit.",
+    ),
+    "over_quota": Meaning(
+        "A quota of the task's project has no room for it; `detail` says which one and how much of it is in use.",
+        "Wait until something of the project has ended, or raise the quota: `crawlfleet project set`.",
     ),
     "too_many_attempts": Meaning(
         "Too many wrong tokens from this address. Tokens that were right there before still work.",

@@ -208,6 +208,40 @@ async def what_was_dropped_and_then_discarded_does_not_come_back(broker: Broker,
     assert await broker.ready.take({LANE: 9}) == {LANE: [made[-2]]}
 
 
+async def negated_ids_come_out_newest_first(broker: Broker, ids: Ids) -> None:
+    made = ids(WINDOW + 3)
+    await broker.ready.offer({LANE: [-task for task in made]})
+    assert await broker.ready.windows() == [Window(LANE, -made[-1], WINDOW, is_deep=True)]
+    assert await broker.ready.take({LANE: 2}) == {LANE: [-made[-1], -made[-2]]}
+    (late,) = ids(1)
+    await broker.ready.offer({LANE: [-late]})
+    await broker.ready.discard([(LANE, -made[-3])])
+    assert await broker.ready.take({LANE: 2}) == {LANE: [-late, -made[-4]]}
+    await broker.ready.refill(LANE, [-task for task in reversed(made)], is_deep=False)
+    rest = [task for task in reversed(made) if task not in (made[-1], made[-2], made[-4])]
+    assert await broker.ready.take({LANE: 99}) == {LANE: [-task for task in rest]}
+
+
+async def what_changed_is_told_once(broker: Broker, ids: Ids) -> None:
+    one, two, three = ids(3)
+    await broker.ready.offer({LANE: [one, two], OTHER: [three]})
+    assert sorted(await broker.ready.changed()) == [Window(LANE, one, 2, False), Window(OTHER, three, 1, False)]
+    assert await broker.ready.changed() == []
+    await broker.ready.take({LANE: 1})
+    assert await broker.ready.changed() == [Window(LANE, two, 1, False)]
+    await broker.ready.discard([(OTHER, three)])
+    assert await broker.ready.changed() == [Window(OTHER, 0, 0, False)]
+
+
+async def dropped_lanes_are_forgotten_and_the_others_stay(broker: Broker, ids: Ids) -> None:
+    made, other = ids(WINDOW + 2), ids(2)
+    await broker.ready.offer({LANE: made, OTHER: other})
+    await broker.ready.drop([LANE, THIRD])
+    assert await broker.ready.windows() == [Window(OTHER, other[0], 2, is_deep=False)]
+    await broker.ready.refill(LANE, made[:3], is_deep=False)
+    assert await broker.ready.take({LANE: 99, OTHER: 99}) == {LANE: made[:3], OTHER: other}
+
+
 async def clear_forgets_everything_ready(broker: Broker, ids: Ids) -> None:
     made = ids(WINDOW + 1)
     await broker.ready.offer({LANE: made})

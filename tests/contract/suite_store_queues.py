@@ -1,6 +1,9 @@
 """The durable side of the ready index, what is due and overdue, and paused queues."""
 
+from dataclasses import replace
+
 from crawlfleet.model.execution import End
+from crawlfleet.model.queue import Queue
 from crawlfleet.model.status import Recall
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.store import Store
@@ -37,11 +40,38 @@ async def what_placement_needs_is_seen_in_one_look(store: Store, kit: Kit) -> No
     tasks, hot = await kit.submit(3), await kit.submit(2, lane=urgent)
     await kit.assign(tasks[:1], node)
     await store.set_queue_paused("night", True, kit.now)
+    await store.set_queue_order("news", True, kit.now)
+    news = await kit.known_lane(queue="news")
+    fresh = await kit.submit(2, lane=news)
+    await store.change_project("shop", lambda have: replace(have, weight=2.0), 7, kit.now)
     view = await kit.second.placement_view()
     assert [found.id for found in view.nodes] == [node.id]
     assert [cluster.name for cluster in view.clusters] == ["default"]
     assert view.paused_queues == {"night"}
-    assert view.ready_heads == {kit.lane.id: tasks[1], urgent.id: hot[0]}
+    assert view.queues == [Queue("news", is_lifo=True), Queue("night", is_paused=True)]
+    assert view.ready_heads == {kit.lane.id: tasks[1], urgent.id: hot[0], news.id: fresh[0]}
+    assert view.ready_ends == {news.id: fresh[1]}
+    assert [(project.name, project.weight, project.fence) for project in view.projects] == [("shop", 2.0, 7)]
+
+
+async def the_end_of_a_lane_is_its_newest_pending_task(store: Store, kit: Kit) -> None:
+    tasks = await kit.submit(5)
+    await kit.submit(1, lane=await kit.known_lane(priority=9))
+    await kit.assign(tasks[-1:], await kit.node())
+    assert await kit.second.ready_ends(kit.lane.id, 3) == [tasks[3], tasks[2], tasks[1]]
+    assert await kit.second.ready_ends(12_345, 3) == []
+
+
+async def a_queue_has_the_order_it_was_given(store: Store, kit: Kit) -> None:
+    assert await store.set_queue_order("news", True, kit.now)
+    async with kit.unchanged():
+        assert not await store.set_queue_order("news", True, kit.later())
+    await store.set_queue_paused("news", True, kit.now)
+    assert await kit.second.queues() == [Queue("news", is_paused=True, is_lifo=True)]
+    assert await store.set_queue_order("news", False, kit.now)
+    assert not await store.set_queue_order("default", False, kit.now)
+    orders = [event.data for event in await kit.events() if event.kind == "queue.changed"]
+    assert orders == [{"queue": "news", "order": "lifo"}, {"queue": "news", "order": "fifo"}]
 
 
 async def a_task_that_comes_back_stands_at_its_old_place(store: Store, kit: Kit) -> None:

@@ -46,9 +46,7 @@ def test_the_order_that_is_kept_is_the_order_made_anew(
                 effective_priority(LANES[which].priority, made_at(oldest), now - late, ageing) for late in range(1_000)
             }
             if step_s < 2
-            else {
-                effective_priority(LANES[which].priority, made_at(oldest), now - late, ageing) for late in (0, 999)
-            }
+            else {effective_priority(LANES[which].priority, made_at(oldest), now - late, ageing) for late in (0, 999)}
             for which, (oldest, size) in known.items()
             if size
         }

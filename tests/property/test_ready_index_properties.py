@@ -117,6 +117,7 @@ class LikeTheNaiveOne(RuleBasedStateMachine):
         super().__init__()
         self.index = MemoryReadyIndex(WINDOW, TOTAL, time=lambda: 0.0)
         self.naive = NaiveIndex()
+        self.followed: dict[int, Window] = {}
 
     def now(self, answer: Coroutine[Any, Any, T]) -> T:
         return now(answer)
@@ -143,9 +144,22 @@ class LikeTheNaiveOne(RuleBasedStateMachine):
         self.now(self.index.discard([(lane, task)]))
         self.naive.discard(lane, task)
 
+    @rule(dropped=st.lists(lanes, max_size=2))
+    def drop(self, dropped: list[int]) -> None:
+        self.now(self.index.drop(dropped))
+        for lane in dropped:
+            self.naive.lanes.pop(lane, None)
+
     @invariant()
     def windows_are_the_same(self) -> None:
         assert self.now(self.index.windows()) == self.naive.windows()
+
+    @invariant()
+    def who_follows_the_changes_sees_all_windows(self) -> None:
+        for window in self.now(self.index.changed()):
+            self.followed[window.lane] = window
+        seen = [window for window in self.followed.values() if window.size or window.is_deep]
+        assert sorted(seen) == sorted(self.now(self.index.windows()))
 
 
 class NothingIsMissed(RuleBasedStateMachine):

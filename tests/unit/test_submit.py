@@ -11,6 +11,7 @@ import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.configure import Configure
+from crawlfleet.control.projects import Projects
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.task_types import KnownTypes, TaskTypes
 from crawlfleet.control.waiting import Waiting, WaitingLimit
@@ -19,6 +20,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, task_text
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.project import Project
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import ClusterConfig, TypeRecord
@@ -42,6 +44,7 @@ class NotingStore:
         self.type_looks = 0
         self.configured: list[ClusterConfig] = []
         self.config_looks = 0
+        self.described: list[Project] = []
         self.looks: list[str | None] = []
         self.waiting: dict[str | None, int] = {}
         """How many wait, in all and by project, as the counters say."""
@@ -55,6 +58,9 @@ class NotingStore:
         self.config_looks += 1
         await asyncio.sleep(0)
         return self.configured
+
+    async def projects(self) -> list[Project]:
+        return self.described
 
     async def totals(self, project: str | None = None) -> dict[TaskStatus, int]:
         self.looks.append(project)
@@ -113,6 +119,7 @@ class Desk:
             known_types=KnownTypes(types, store=store, clock=self.clock),
             waiting=Waiting(store=store, clock=self.clock, limit=limit),
             configure=Configure(store=store, clock=self.clock, defaults={"task_timeout_s": 500}),
+            projects=Projects(store=store, broker=self.broker, clock=self.clock, id_factory=IdFactory(1, lambda: 0)),
         )  # fmt: skip
 
     async def submit(self, *bodies: TaskBody | Refusal, **how: Any) -> SubmissionAnswer:
@@ -223,7 +230,8 @@ async def test_equal_asks_share_a_lane_that_is_made_known_once(desk: Desk) -> No
         ({"capabilities": {"a": 1, "b": ["x", "y"]}}, {"capabilities": {"b": ["y", "x", "x"], "a": True}}),
         ({"capabilities": {"browser": "chrome"}}, {"capabilities": {"browser": ["chrome"]}}),
         ({"project_id": ""}, {}),
-        ({"name": "a", "workflow_id": "b", "timeout_s": 5}, {"categories": ["c"]}),
+        ({"name": "a", "workflow_id": "b", "timeout_s": 5}, {"categories": []}),
+        ({"categories": ["b", "a"]}, {"categories": ["a", "b", "a"]}),
     ],
 )
 async def test_different_words_for_the_same_ask_are_one_lane(

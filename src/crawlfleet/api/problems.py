@@ -46,6 +46,7 @@ STATUS_OF_CODE: Mapping[Code, int] = {
     Code.NODE_NOT_READY: 409,
     Code.DOES_NOT_FIT: 409,
     Code.OVER_LIMIT: 429,
+    Code.OVER_QUOTA: 409,
 }
 
 _HINTS = {

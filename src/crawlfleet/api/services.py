@@ -19,6 +19,7 @@ from crawlfleet.control.heartbeat import Heartbeat
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.pause import Pause
+from crawlfleet.control.projects import Projects
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
@@ -85,6 +86,8 @@ class Services(Protocol):
     def audit(self) -> Audit: ...
     @property
     def configure(self) -> Configure: ...
+    @property
+    def projects(self) -> Projects: ...
     @property
     def chunks(self) -> ChunkStore: ...
 

@@ -33,6 +33,7 @@ from crawlfleet.control.loops.stager import Stager
 from crawlfleet.control.loops.tallier import Tallier
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.pause import Pause
+from crawlfleet.control.projects import Projects
 from crawlfleet.control.ready_order import OrderedBroker, QueueOrders
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
@@ -101,10 +102,11 @@ class Master:
         self.configure = Configure(
             store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters}
         )
+        self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids)
         self.submit = Submit(
             store=store, broker=broker, id_factory=ids, clock=clock, known_types=self.known_types,
             waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
-            configure=self.configure,
+            configure=self.configure, projects=self.projects,
         )  # fmt: skip
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)

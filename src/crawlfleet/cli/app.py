@@ -19,6 +19,7 @@ from crawlfleet.cli import (
     init,
     master,
     node,
+    project,
     queue,
     standalone,
     status,
@@ -45,12 +46,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
-for single in (demo, standalone, master, worker, distribute, init, status, submit_task):
+for single in (demo, standalone, master, worker, distribute, init, status, submit_task, project):
     single.add_to(app)
 app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
 app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, remove.")
 app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
-app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume.")
+app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume, set their order.")
+app.add_typer(project.app, name="project", help="Projects: weights and quotas, and what is used of them.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
 app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
 

@@ -1,4 +1,4 @@
-"""`crawlfleet queue`: paused and resumed."""
+"""`crawlfleet queue`: paused and resumed, and their order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crawlfleet.cli.command import Call, api_command
+from crawlfleet.cli.exits import usage_error
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import QueueState
@@ -18,11 +19,11 @@ QueueName = Annotated[str, typer.Argument(help="The queue's name.")]
 
 @api_command(app, "list", "crawlfleet queue list")
 def list_queues(call: Call) -> None:
-    """List the queues that have pending tasks or are paused."""
+    """List the queues that have pending tasks, are paused or have an order of their own."""
     call.out.listing(
         "queues", call.client.queues(),
-        ("QUEUE", "STATE", "PENDING TASKS"),
-        lambda queue: (queue.name, "paused" if queue.is_paused else "open", queue.has_pending),
+        ("QUEUE", "STATE", "ORDER", "PENDING TASKS"),
+        lambda queue: (queue.name, "paused" if queue.is_paused else "open", queue.order, queue.has_pending),
     )  # fmt: skip
 
 
@@ -36,6 +37,18 @@ def pause(call: Call, name: QueueName) -> None:
 def resume(call: Call, name: QueueName) -> None:
     """Resume a paused queue."""
     _tell(call, call.client.resume(name))
+
+
+@api_command(app, "set", "crawlfleet queue set news --order lifo", "crawlfleet queue set news --order fifo")
+def set_order(
+    call: Call, name: QueueName, order: Annotated[str, typer.Option("--order", help="fifo, or lifo: the last first.")]
+) -> None:
+    """Set the order in which a queue's tasks are placed."""
+    if order not in ("fifo", "lifo"):
+        usage_error(f"--order is fifo or lifo, not {order!r}", "crawlfleet queue set --help")
+    done = call.client.set_order(name, "lifo" if order == "lifo" else "fifo")
+    already = "" if done.has_changed else " already"
+    call.out.answer(done, f"{done.name}:{already} {done.order}")
 
 
 def _tell(call: Call, state: QueueState) -> None:

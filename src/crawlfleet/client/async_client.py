@@ -10,6 +10,7 @@ from crawlfleet.client.dead_letters import DeadLetterCalls
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
 from crawlfleet.client.nodes import NodeCalls
+from crawlfleet.client.projects import ProjectCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
 from crawlfleet.client.retrying import RetryPolicy
@@ -19,7 +20,7 @@ from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls, EventCalls
+    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, ProjectCalls, TokenCalls, EventCalls
 ):  # fmt: skip
     """Call an installation:
 

@@ -33,6 +33,8 @@ from crawlfleet.client.models import (
     FullConfigView,
     IssuedTokenView,
     NodeView,
+    ProjectView,
+    QueueOrder,
     QueueState,
     QueueView,
     ResultPage,
@@ -286,6 +288,25 @@ class Client(Background):
 
     def resume(self, queue: str) -> QueueState:
         return self._done(self._client.resume(queue))
+
+    def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
+        """Which of its tasks are placed first: those that came first, or those that came last."""
+        return self._done(self._client.set_order(queue, order))
+
+    def projects(self) -> Sequence[ProjectView]:
+        """Those that somebody described, and those that have open tasks; by name."""
+        return self._done(self._client.projects())
+
+    def project(self, name: str) -> ProjectView:
+        return self._done(self._client.project(name))
+
+    def put_project(self, name: str, **fields: Any) -> ProjectView:
+        """Set its weight, max_waiting, max_running, cpu, memory_mb or on_full; None takes a limit away."""
+        return self._done(self._client.put_project(name, **fields))
+
+    def reset_project(self, name: str) -> None:
+        """It has the defaults again; its tasks stay."""
+        return self._done(self._client.reset_project(name))
 
     def create_token(
         self, role: Role, *, name: str | None = None, uses: int | None = None, expires_in: str | None = None

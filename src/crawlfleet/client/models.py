@@ -202,6 +202,12 @@ class ProjectUse(Struct, frozen=True, kw_only=True):
     reserved: dict[str, float]
 
 
+class QueueOrder(Struct, frozen=True, kw_only=True):
+    name: str
+    order: str
+    has_changed: bool
+
+
 class QueueState(Struct, frozen=True, kw_only=True):
     name: str
     is_paused: bool
@@ -212,10 +218,24 @@ class QueueView(Struct, frozen=True, kw_only=True):
     name: str
     is_paused: bool
     has_pending: bool
+    order: str
 
 
 class QueuesView(Struct, frozen=True, kw_only=True):
     queues: list[QueueView]
+
+
+class QuotaView(Struct, frozen=True, kw_only=True):
+    limit: float | None
+    used: float
+    left: float | None
+
+
+class QuotasView(Struct, frozen=True, kw_only=True):
+    waiting: QuotaView
+    running: QuotaView
+    cpu: QuotaView
+    memory_mb: QuotaView
 
 
 class RefusalView(Struct, frozen=True, kw_only=True):
@@ -416,6 +436,15 @@ class NodeUse(Struct, frozen=True, kw_only=True):
     measured: MeasurementView | None
 
 
+class ProjectView(Struct, frozen=True, kw_only=True):
+    name: str
+    weight: float
+    on_full: str
+    quotas: QuotasView
+    version: int
+    changed_at: datetime | None
+
+
 class TaskPageView(Struct, frozen=True, kw_only=True):
     tasks: list[TaskView]
     next_cursor: str | None
@@ -454,4 +483,9 @@ class DeadLetterDetail(Struct, frozen=True, kw_only=True):
 
 class DeadLetterPageView(Struct, frozen=True, kw_only=True):
     dead_letters: list[DeadLetterView]
+    next_cursor: str | None
+
+
+class ProjectPage(Struct, frozen=True, kw_only=True):
+    projects: list[ProjectView]
     next_cursor: str | None

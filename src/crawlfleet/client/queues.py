@@ -1,11 +1,12 @@
-"""Queues: paused and resumed."""
+"""Queues: paused and resumed, and their order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from crawlfleet.client.calls import Calls, part
-from crawlfleet.client.models import QueueState, QueuesView, QueueView
+from crawlfleet.client.models import QueueOrder, QueueState, QueuesView, QueueView
 
 
 class QueueCalls(Calls):
@@ -18,3 +19,8 @@ class QueueCalls(Calls):
 
     async def resume(self, queue: str) -> QueueState:
         return await self._transport.change(QueueState, "POST", f"/queues/{part(queue)}:resume", is_repeatable=True)
+
+    async def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
+        """Which of its tasks are placed first: those that came first, or those that came last."""
+        body = {"order": order}
+        return await self._transport.change(QueueOrder, "PUT", f"/queues/{part(queue)}", body, is_repeatable=True)

@@ -1,7 +1,8 @@
-"""Assign a pending task to a node by hand: the filters still hold, only the choice is a person's."""
+"""Assign a pending task to a node by hand: filters and quotas still hold, only the choice is a person's."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 from crawlfleet.control.configure import Configure
@@ -10,17 +11,21 @@ from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
+from crawlfleet.model.project import Project, Use
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Assignment, TaskStore
 from crawlfleet.scheduling.explain import phrase
 from crawlfleet.scheduling.filters import Ask, first_refusal
+from crawlfleet.scheduling.quota import Allowance
 
 
-class _Tasks(TaskStore, ReadyTasks, NodeStore, Protocol):
+class _Tasks(TaskStore, ReadyTasks, NodeStore, ProjectStore, Protocol):
     pass
 
 
@@ -45,9 +50,15 @@ class AssignByHand:
         (lane,) = await self._store.lanes([row.lane])
         if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project)):
             return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
-        batch = [Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)]
-        applied = await self._store.assign(batch, None, self._clock.now())
+        item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
+        refuses = partial(_over_quota, lane.requirement)
+        applied = await self._store.assign_by_hand(item, lane.project, refuses, self._clock.now())
         if not applied.refused:
             await self._broker.ready.discard([(row.lane, task)])
         await tell(self._broker, applied)
         return applied.refused.get(task)
+
+
+def _over_quota(requirement: Requirement, project: Project, use: Use) -> Refusal | None:
+    full = Allowance(project, use).full(requirement)
+    return Refusal(Code.OVER_QUOTA, full.sentence) if full else None

@@ -1,4 +1,4 @@
-"""Pause and resume a queue: what is paused is accepted and kept, but not placed.
+"""Pause and resume a queue, or set its order: what is paused is accepted and kept, but not placed.
 
 When a pause is answered, the leader on this master assigns nothing of the queue any more: it looks at the queues
 again before its next choice, and what it had chosen before is assigned by then. A leader elsewhere hears of it by the
@@ -34,9 +34,20 @@ class Pause:
     async def resume(self, queue: str) -> bool:
         return await self._set(queue, is_paused=False)
 
+    async def set_order(self, queue: str, *, is_lifo: bool) -> bool:
+        """Of those that wait in it, the last or the first goes first. True when that changed something."""
+        _check(queue)
+        has_changed = await self._store.set_queue_order(queue, is_lifo, self._clock.now())
+        await self._broker.signals.wake([LOOK, LEADER])
+        return has_changed
+
     async def _set(self, queue: str, *, is_paused: bool) -> bool:
-        if not 0 < len(queue) <= limits.LABEL_CHARS or unstorable(queue):
-            raise InvalidInput(f"a queue's name has 1 to {limits.LABEL_CHARS} characters", field="queue")
+        _check(queue)
         has_changed = await self._store.set_queue_paused(queue, is_paused, self._clock.now())
         await self._broker.signals.wake([LOOK, LEADER])
         return has_changed
+
+
+def _check(queue: str) -> None:
+    if not 0 < len(queue) <= limits.LABEL_CHARS or unstorable(queue):
+        raise InvalidInput(f"a queue's name has 1 to {limits.LABEL_CHARS} characters", field="queue")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -11,8 +11,9 @@ import msgspec
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
+from crawlfleet.control.projects import Projects
 from crawlfleet.control.task_types import KnownTypes, shortened
-from crawlfleet.control.waiting import Waiting
+from crawlfleet.control.waiting import RETRY_AFTER_S, Waiting
 from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
 from crawlfleet.model.answers import Code, Refusal
@@ -56,7 +57,7 @@ class _Usual(NamedTuple):
 class Submit:
     def __init__(
         self, *, store: TaskStore, broker: Broker, id_factory: IdFactory, clock: Clock, known_types: KnownTypes,
-        waiting: Waiting, configure: Configure,
+        waiting: Waiting, configure: Configure, projects: Projects,
     ) -> None:  # fmt: skip
         self._store = store
         self._broker = broker
@@ -66,6 +67,7 @@ class Submit:
         self._types = known_types.types
         self._waiting = waiting
         self._configure = configure
+        self._projects = projects
         self._usual: dict[str | None, _Usual] = {}
         self._usual_of = -1
         """Of which reading of the configuration."""
@@ -81,7 +83,8 @@ class Submit:
     ) -> SubmissionAnswer:
         """One answer per body, in order. With a `key`, doing it again gives the first answer again.
 
-        Raises OverLimit when too many tasks wait already: then none of these is stored.
+        Raises OverLimit when too many tasks wait already, in the installation or in a project by its quotas: then none
+        of these is stored.
         """
         if not 0 < len(bodies) <= limits.BATCH_TASKS:
             raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
@@ -103,11 +106,18 @@ class Submit:
         try:
             if self._new_lanes:
                 await self._ensure_lanes()
-            (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim)])
+            (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim, await self._limited(items))])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
-            return answer
         finally:
             self._waiting.settle(room, is_stored=is_stored)
+        if answer.over_quota is not None:
+            raise OverLimit(answer.over_quota, retry_after_s=RETRY_AFTER_S)
+        return answer
+
+    async def _limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
+        """Projects of these tasks that may refuse them: the store counts what waits when it adds them."""
+        limited = await self._projects.limited()
+        return limited and limited.intersection(item.project for item in items if isinstance(item, NewTask))
 
     async def _new_tasks(self, bodies: Sequence[TaskBody | Refusal], now: Instant) -> list[NewTask | Refusal]:
         if not self._known_types.is_fresh(_TYPES_FRESH_S):
@@ -152,7 +162,7 @@ class Submit:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
         asks = bool(
             body.min_resources or body.capabilities or body.cluster or body.node_type or body.schedule_strategy
-            or body.target_region or body.require_region
+            or body.target_region or body.require_region or body.categories
         )  # fmt: skip
         lane = self._lane(body, asks)
         usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
@@ -176,14 +186,14 @@ class Submit:
         if asks:
             key = (
                 key, body.cluster, body.node_type, body.schedule_strategy, body.target_region, body.require_region,
-                _frozen(body.min_resources), _frozen(body.capabilities),
+                _frozen(body.min_resources), _frozen(body.capabilities), tuple(body.categories),
             )  # fmt: skip
         lane = self._lanes.get(key)
         if lane is None:
             requirement = Requirement(
                 body.task_type, body.cluster, body.node_type, body.schedule_strategy, body.target_region,
                 body.require_region, canonical_capabilities(body.capabilities),
-                bucketed(canonical_resources(body.min_resources)),
+                bucketed(canonical_resources(body.min_resources)), tuple(sorted(set(body.categories))),
             )  # fmt: skip
             lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
             if len(self._lanes) >= _LANES_KEPT:
@@ -217,7 +227,7 @@ def _retry(said: RetryWanted, usual: _Usual) -> RetryBody:
 
 
 def _spec(body: TaskBody, asks: bool, retry: RetryBody) -> bytes | None:
-    says_more = body.depends_on or body.content_features or body.categories or retry != _KEPT_RETRY
+    says_more = body.depends_on or body.content_features or retry != _KEPT_RETRY
     if not asks and not says_more:
         return None
     return _encode(SpecBody(**{field: getattr(body, field) for field in _SPEC_FIELDS}, retry=retry))

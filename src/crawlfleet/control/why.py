@@ -9,16 +9,19 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import explain
+from crawlfleet.scheduling.quota import Allowance, QuotaFull
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, ProjectStore, Protocol):
     pass
 
 
@@ -42,7 +45,15 @@ class Why:
             parents=await self._store.parents(task),
             nodes=await node_states(self._store, self._configure),
             now=self._clock.now(),
+            quota=await self._full_quota(lane) if record.status is TaskStatus.PENDING else None,
         )
+
+    async def _full_quota(self, lane: Lane) -> QuotaFull | None:
+        project = await self._store.project(lane.project)
+        if not project.quotas.limits_running:
+            return None
+        uses = await self._store.project_uses([lane.project])
+        return Allowance(project, uses[lane.project].held).full(lane.requirement)
 
     async def _last_failure(self, task: TaskId) -> str | None:
         failures = [one.failure.message for one in await self._store.executions(task) if one.failure is not None]

@@ -23,6 +23,7 @@ from crawlfleet.scheduling.filters import (
     is_too_small,
     lacks_capability,
 )
+from crawlfleet.scheduling.quota import QuotaFull
 
 _NAMED_PARENTS = 3
 
@@ -147,8 +148,10 @@ def why(
     nodes: Sequence[NodeState],
     now: Instant,
     overcommit: float = 1.0,
+    quota: QuotaFull | None = None,
 ) -> Why:
-    """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known."""
+    """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is the
+    one of its project that has no room for it."""
     match task.status:
         case TaskStatus.WAITING:
             return _why_waiting(task, parents, now)
@@ -158,6 +161,8 @@ def why(
             return _why(task, "retry", sentence, retry_at=_text(task.due_at), failures=failures, reason=task.reason)
         case TaskStatus.PENDING if is_queue_paused:
             return _why(task, "queue_paused", f"the queue {lane.queue} is paused", queue=lane.queue)
+        case TaskStatus.PENDING if quota is not None:
+            return _why(task, "quota", quota.sentence, **quota._asdict())
         case TaskStatus.PENDING:
             found = explain_placement(lane.requirement, task.project, nodes, overcommit)
             return _why(task, "turn" if found.able else "no_node", found.sentence, placement=found.as_data())

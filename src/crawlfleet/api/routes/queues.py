@@ -1,20 +1,21 @@
-"""Queues: which there are, paused and resumed."""
+"""Queues: which there are, their order, paused and resumed."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import Text
+from crawlfleet.api.fields import Body, Text
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import TheServices
 from crawlfleet.model import limits
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.queue import Queue
 
 router = APIRouter(prefix=PREFIX, tags=["queues"])
 
@@ -27,6 +28,8 @@ class QueueView(msgspec.Struct, frozen=True):
     is_paused: bool
     has_pending: bool
     """Tasks stand in it, ready to be placed."""
+    order: str
+    """fifo, or lifo: which of two tasks alike is placed first."""
 
 
 class QueuesView(msgspec.Struct, frozen=True):
@@ -39,16 +42,44 @@ class QueueState(msgspec.Struct, frozen=True):
     has_changed: bool
 
 
-structs = (QueuesView, QueueState)
+class QueueOrder(msgspec.Struct, frozen=True):
+    name: str
+    order: str
+    has_changed: bool
 
 
-@router.get("/queues", responses={200: shows(QueuesView, "Those with pending tasks, the paused ones, and `default`.")})
+class QueueBody(Body):
+    order: Literal["fifo", "lifo"]
+    """`lifo`: what came last is placed first; of every eight tasks of a lane one is its oldest all the same."""
+
+
+structs = (QueuesView, QueueState, QueueOrder)
+
+
+@router.get("/queues", responses={200: shows(QueuesView, "Those with pending tasks or settings, and `default`.")})
 async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    paused = await services.store.paused_queues()
+    touched = {queue.name: queue for queue in await services.store.queues()}
+    set_up = {name for name, queue in touched.items() if queue.is_paused or queue.is_lifo}
     lanes = await services.store.lanes(await services.store.ready_lanes())
     pending = {lane.queue for lane in lanes}
-    names = sorted(paused | pending | {DEFAULT_QUEUE})
-    return reply(QueuesView([QueueView(name, name in paused, name in pending) for name in names]))
+    found = [touched.get(name) or Queue(name) for name in sorted(set_up | pending | {DEFAULT_QUEUE})]
+    return reply(
+        QueuesView([QueueView(queue.name, queue.is_paused, queue.name in pending, queue.order) for queue in found])
+    )
+
+
+@router.put("/queues/{name:path}", responses={200: shows(QueueOrder)})
+async def put(
+    name: QueueName,
+    body: QueueBody,
+    request: Request,
+    services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:
+    """Set the order in which its tasks are placed; those that wait already are ordered anew."""
+    has_changed = await services.pause.set_order(name, is_lifo=body.order == "lifo")
+    await audited(request, principal, "queue.put", name, {"order": body.order})
+    return reply(QueueOrder(name, body.order, has_changed))
 
 
 @router.post("/queues/{name:path}:pause", responses={200: shows(QueueState)})

@@ -1,0 +1,152 @@
+"""Projects: their weight and quotas, what of these is used, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Path
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import PAGE_USUAL, Body, Cursor, Limit, Text
+from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services import TheServices
+from crawlfleet.api.views import Time
+from crawlfleet.control.projects import ProjectReport
+from crawlfleet.model import limits
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.project import WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN, OnFull, Project
+from crawlfleet.scheduling.quota import LIMITED
+
+router = APIRouter(prefix=PREFIX, tags=["projects"])
+
+ProjectName = Annotated[
+    Text, Path(min_length=1, max_length=limits.LABEL_CHARS, description="What tasks say as `project_id`.")
+]
+Tasks = Annotated[int, Field(ge=0, le=10**12)]
+Amount = Annotated[float, Field(ge=0, le=10**12, allow_inf_nan=False)]
+_COUNTED = {"max_waiting": "waiting", "max_running": "running", "cpu": "cpu", "memory_mb": "memory_mb"}
+
+
+class ProjectBody(Body):
+    """What is left out stays as it is; null is the default again, and for a quota no limit."""
+
+    weight: Annotated[float, Field(ge=WEIGHT_MIN, le=WEIGHT_MAX, allow_inf_nan=False)] | None = None
+    """Its share of the fleet beside other projects that have work of the same priority; 1 when nobody says."""
+    max_waiting: Tasks | None = None
+    """Tasks that wait: a submit that would bring it above is refused."""
+    max_running: Tasks | None = None
+    """Tasks on nodes at one time; 0 stops the project from starting any."""
+    cpu: Amount | None = None
+    """Cores reserved by its tasks at one time."""
+    memory_mb: Amount | None = None
+    on_full: Literal["wait", "refuse"] | None = None
+    """What becomes of a new task that `max_running`, `cpu` or `memory_mb` has no room for."""
+    expected_version: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
+    """Refuse the change when another one came before it."""
+
+
+class QuotaView(msgspec.Struct, frozen=True):
+    limit: float | None
+    """null: none."""
+    used: float
+    left: float | None
+
+
+class QuotasView(msgspec.Struct, frozen=True):
+    waiting: QuotaView
+    running: QuotaView
+    cpu: QuotaView
+    memory_mb: QuotaView
+
+
+class ProjectView(msgspec.Struct, frozen=True):
+    name: str
+    weight: float
+    on_full: str
+    """wait, or refuse: what becomes of a task that the quotas on running tasks have no room for."""
+    quotas: QuotasView
+    version: int
+    """0: nobody described it, and it has the defaults."""
+    changed_at: Time | None
+
+
+class ProjectPage(msgspec.Struct, frozen=True):
+    projects: list[ProjectView]
+    next_cursor: str | None
+
+
+structs = (QuotaView, QuotasView, ProjectView, ProjectPage)
+
+
+@router.get("/projects", responses={200: shows(ProjectPage, "Those that are described or have open tasks, by name.")})
+async def list_projects(
+    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    found = [one for one in await services.projects.reports() if cursor is None or one.project.name > cursor]
+    page = [_view(one) for one in found[:limit]]
+    return reply(ProjectPage(page, page[-1].name if len(found) > limit else None))
+
+
+@router.get("/projects/{name:path}", responses={200: shows(ProjectView)})
+async def show(name: ProjectName, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """404 for a project that nobody described and that has no open tasks."""
+    return reply(_view(await services.projects.report(name)))
+
+
+@router.put("/projects/{name:path}", responses={200: shows(ProjectView)})
+async def put(
+    request: Request,
+    name: ProjectName,
+    body: ProjectBody,
+    services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:
+    """Describe a project, or change it. A quota below what is running stops nothing; nothing new starts."""
+    changes = body.model_dump(exclude_unset=True)
+    expected = changes.pop("expected_version", None)
+    await services.projects.change(name, lambda have: _changed(have, changes), expected)
+    await audited(request, principal, "project.put", name, changes)
+    return reply(_view(await services.projects.report(name)))
+
+
+@router.delete("/projects/{name:path}", status_code=204)
+async def drop(
+    request: Request, name: ProjectName, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """It has the defaults again: weight 1, no quotas. Its tasks stay."""
+    await services.projects.drop(name)
+    await audited(request, principal, "project.delete", name)
+    return nothing()
+
+
+def _changed(have: Project, changes: dict[str, Any]) -> Project:
+    quotas = {quota: changes[field] for field, quota in _COUNTED.items() if field in changes}
+    weight, on_full = changes.get("weight", have.weight), changes.get("on_full", have.on_full.word)
+    return replace(
+        have,
+        weight=WEIGHT_DEFAULT if weight is None else weight,
+        on_full=OnFull[(on_full or OnFull.WAIT.word).upper()],
+        quotas=replace(have.quotas, **quotas),
+    )
+
+
+def _view(report: ProjectReport) -> ProjectView:
+    project, use = report
+    used: dict[str, float] = {"waiting": use.waiting, "running": use.held.running}
+    used |= {resource: use.held.reserved.get(resource, 0.0) for resource in LIMITED}
+    quotas = {name: _quota(getattr(project.quotas, name), amount) for name, amount in used.items()}
+    at = None if project.changed_at is None else to_text(project.changed_at)
+    return ProjectView(
+        project.name, project.weight, project.on_full.word, QuotasView(**quotas), project.version, at
+    )  # fmt: skip
+
+
+def _quota(limit: float | None, used: float) -> QuotaView:
+    return QuotaView(limit, used, None if limit is None else max(0, limit - used))
