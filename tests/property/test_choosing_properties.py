@@ -80,10 +80,9 @@ def test_what_is_placed_is_shared_over_many_small_passes(
         choice = Chooser(placer, shares, Terms(described), Pace(batch, quantum), lambda asked: asked).choose(order, NOW)
         for lane_id, nodes in choice.nodes.items():
             placed[lanes[lane_id].project] += len(nodes)
-        for one in weighted:
-            for other in weighted:
-                bound = quantum / weighted[one] + quantum / weighted[other]
-                assert abs(placed[one] / weighted[one] - placed[other] / weighted[other]) <= bound + EPS
+        gained = [(placed[name] / weight, quantum / weight) for name, weight in weighted.items()]
+        for one, turn in gained:
+            assert all(abs(one - other) <= turn + their_turn + EPS for other, their_turn in gained)
 
 
 CLASSES = (

@@ -245,7 +245,7 @@ async def test_different_words_for_the_same_ask_are_one_lane(
     [
         {"queue": "other"}, {"project_id": "p"}, {"priority": 6}, {"cluster": "c"}, {"node_type": "n"},
         {"schedule_strategy": "spread"}, {"target_region": "eu"}, {"require_region": True},
-        {"capabilities": {"gpu": True}}, {"min_resources": {"cpu": 1}},
+        {"capabilities": {"gpu": True}}, {"min_resources": {"cpu": 1}}, {"categories": ["news"]},
     ],
     ids=lambda fields: next(iter(fields)),
 )  # fmt: skip
