@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: $(STAMP) ## Build .venv with everything for work on the code (PYTHON=python3.12 chooses another Python)
@@ -79,6 +79,10 @@ bench: setup ## Measure on this machine: the store beside its raw limit, the que
 bench-cluster: setup ## Measure many masters on PostgreSQL and Redis, beside one (about ten minutes)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m bench.masters
+
+.PHONY: bench-scheduler
+bench-scheduler: setup ## Measure how fast the leader decides, 10 to 10,000 nodes, beside the naive loop
+	$(BIN)/python -m bench.scheduler
 
 .PHONY: generate
 generate: setup ## Write what is generated from the code: the client's models, the references in docs/

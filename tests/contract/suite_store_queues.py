@@ -62,6 +62,14 @@ async def the_end_of_a_lane_is_its_newest_pending_task(store: Store, kit: Kit) -
     assert await kit.second.ready_ends(12_345, 3) == []
 
 
+async def parts_of_many_lanes_are_read_at_once(store: Store, kit: Kit) -> None:
+    other = await kit.known_lane(priority=9)
+    tasks, others = await kit.submit(4), await kit.submit(4, lane=other)
+    found = await kit.second.ready_parts([kit.lane.id, 12_345], [other.id], 2)
+    assert found == {kit.lane.id: tasks[:2], other.id: [others[3], others[2]], 12_345: []}
+    assert await kit.second.ready_parts([], [], 2) == {}
+
+
 async def a_queue_has_the_order_it_was_given(store: Store, kit: Kit) -> None:
     assert await store.set_queue_order("news", True, kit.now)
     async with kit.unchanged():

@@ -41,6 +41,7 @@ class Ledger:
     ) -> None:  # fmt: skip
         """Tasks of one class and project, assigned at one time. No news is what the placer has counted already."""
         hold, held, count = Hold(requirement, at, project), self._held, 0
+        resources = requirement.resources
         for node, task in pairs:
             tasks = held.get(node)
             if tasks is None:
@@ -50,8 +51,12 @@ class Ledger:
                 count += 1
                 if is_news:
                     self._changed.add(node)
-                if requirement.resources:
-                    self._reserve(node, requirement, 1)
+                if resources:
+                    reserved = self._reserved.get(node)
+                    if reserved is None:
+                        reserved = self._reserved[node] = {}
+                    for name, amount in resources:
+                        reserved[name] = reserved.get(name, 0.0) + amount
         if count:
             use = self._use.get(project)
             if use is None:
@@ -65,12 +70,14 @@ class Ledger:
             hold = tasks.pop(task, None) if tasks is not None else None
             if hold is not None:
                 changed.add(node)
-                if hold.requirement.resources:
-                    self._reserve(node, hold.requirement, -1)
                 if not tasks:
                     # Sums of fractions leave crumbs: an empty node starts from nothing again.
                     del held[node]
                     self._reserved.pop(node, None)
+                elif hold.requirement.resources:
+                    reserved = self._reserved[node]
+                    for name, amount in hold.requirement.resources:
+                        reserved[name] = max(0.0, reserved[name] - amount)
                 use = self._use[hold.project]
                 if use.running == 1:
                     del self._use[hold.project]
@@ -112,10 +119,3 @@ class Ledger:
         self._held.clear()
         self._reserved.clear()
         self._use.clear()
-
-    def _reserve(self, node: NodeId, requirement: Requirement, sign: int) -> None:
-        reserved = self._reserved.get(node)
-        if reserved is None:
-            reserved = self._reserved[node] = {}
-        for name, amount in requirement.resources:
-            reserved[name] = max(0.0, reserved.get(name, 0.0) + sign * amount)

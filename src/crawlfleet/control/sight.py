@@ -7,7 +7,6 @@ that hold something else than before. So a pass costs what has happened, not wha
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
@@ -73,7 +72,7 @@ class Sight:
         self._cursors: Cursors = {}
         self._lanes: dict[LaneId, Lane] = {}
         self._oldest: Mapping[LaneId, TaskId] = {}
-        self._unshown: deque[LaneId] = deque()
+        self._unshown: list[LaneId] = []
         self._asked: dict[Requirement, Requirement] = {}
 
     @property
@@ -109,7 +108,7 @@ class Sight:
         shown = {window.lane: window.head for window in await self._broker.ready.windows()}
         await self._know(view.ready_heads)
         behind = [lane for lane in view.ready_heads if _is_behind(shown.get(lane, 0), lane, view)]
-        self._unshown = deque(sorted(behind, key=lambda lane: (-self._lanes[lane].priority, view.ready_heads[lane])))
+        self._unshown = sorted(behind, key=lambda lane: (-self._lanes[lane].priority, view.ready_heads[lane]))
         await self._show_some()
         windows = await self._broker.ready.windows()
         for gone in {ready.lane.id for ready in self.order} - {window.lane for window in windows}:
@@ -167,16 +166,17 @@ class Sight:
         self.placer = Placer(states, rng=self._rng, default_strategy=self.strategy, cursors=self._cursors)
 
     async def _show_some(self) -> None:
-        for _ in range(min(LANES_AT_ONCE, len(self._unshown))):
-            await self.show(self._unshown[0])
-            self._unshown.popleft()
+        if self._unshown:
+            await self.show(self._unshown[:LANES_AT_ONCE])
+            del self._unshown[:LANES_AT_ONCE]
 
-    async def show(self, lane: LaneId) -> None:
-        """A window over the lane, as the store has it now."""
+    async def show(self, lanes: Sequence[LaneId]) -> None:
+        """Windows over the lanes, as the store has them now."""
         most = min(self._window, max(SHOWN_LEAST, SHOWN // max(1, len(self.order))))
-        read = self._store.ready_ends if self.is_lifo(lane) else self._store.ready_heads
-        tasks = await read(lane, most)
-        await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == most)
+        newest = [lane for lane in lanes if self.is_lifo(lane)]
+        oldest = [lane for lane in lanes if lane not in newest] if newest else lanes
+        for lane, tasks in (await self._store.ready_parts(oldest, newest, most)).items():
+            await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == most)
 
     async def _see_windows(self, windows: Sequence[Window]) -> None:
         await self._know(window.lane for window in windows)

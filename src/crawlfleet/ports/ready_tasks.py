@@ -42,6 +42,12 @@ class ReadyTasks(Protocol):
         """The newest pending tasks of a lane, newest first."""
         ...
 
+    async def ready_parts(
+        self, oldest: Sequence[LaneId], newest: Sequence[LaneId], limit: int
+    ) -> dict[LaneId, list[TaskId]]:
+        """The heads of some lanes and the ends of others, read on one way to the store."""
+        ...
+
     async def set_queue_order(self, queue: str, is_lifo: bool, now: Instant) -> bool:
         """True when that changed something."""
         ...

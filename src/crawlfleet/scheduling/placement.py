@@ -167,18 +167,19 @@ class Placer:
     # -- by groups of nodes
 
     def _place_alike(self, plan: _Plan, count: int) -> list[NodeState]:
-        strategy, ask, groups = plan.strategy, plan.ask, plan.groups
+        ask, groups, strategy = plan.ask, plan.groups, plan.strategy
         resources, cost = ask.requirement.resources, self._prices[strategy].cost
-        is_only = len(self._prices) == 1
+        heaps = [group.heaps[strategy] for group in groups]
         firsts = self._firsts(plan)
         passed: list[tuple[list[_Entry], _Entry]] = []
         chosen: list[NodeState] = []
         while firsts and len(chosen) < count:
-            entry, position = firsts[0]
-            heap, state = groups[position].heaps[strategy], entry[3]
+            position = firsts[0][2]
+            heap = heaps[position]
+            entry = heap[0]
+            state = entry[3]
             if resources and has_no_room(state, ask):
-                heappop(heap)
-                passed.append((heap, entry))
+                passed.append((heap, heappop(heap)))
             else:
                 chosen.append(state)
                 state.held = held = state.held + 1
@@ -191,31 +192,40 @@ class Placer:
                     heapreplace(heap, (cost(state, 0), entry[1], stamp, state))
                 else:
                     heappop(heap)
-                if not is_only:
-                    groups[position].changed.append(state)
-            if first := _first(heap):
-                heapreplace(firsts, (first, position))
+            first = _first(heap)
+            if first is not None:
+                heapreplace(firsts, (first[0], first[1], position))
             else:
                 heappop(firsts)
                 plan.has_none[position] = groups[position].freed
         for heap, entry in passed:
             heappush(heap, entry)
+        if len(self._prices) > 1:
+            self._tell_other_heaps(chosen)
         return chosen
 
-    def _firsts(self, plan: _Plan) -> list[tuple[_Entry, int]]:
-        """The cheapest node of each group that may have room."""
+    def _firsts(self, plan: _Plan) -> list[tuple[float, float, int]]:
+        """The cheapest node of each group that may have room: its price, its chance, the position of the group."""
         firsts = []
         for position, group in enumerate(plan.groups):
             if plan.has_none[position] == group.freed:
                 continue
             if group.changed:
                 self._enter_changed(group)
-            if first := _first(group.heaps[plan.strategy]):
-                firsts.append((first, position))
+            first = _first(group.heaps[plan.strategy])
+            if first is not None:
+                firsts.append((first[0], first[1], position))
             else:
                 plan.has_none[position] = group.freed
         heapify(firsts)
         return firsts
+
+    def _tell_other_heaps(self, chosen: Sequence[NodeState]) -> None:
+        """Their entries there are old now."""
+        for state in chosen:
+            group = self._places[state.node.id][1]
+            assert group is not None
+            group.changed.append(state)
 
     def _has_changed(self, state: NodeState, group: _Group | None) -> None:
         if group is not None:
@@ -288,15 +298,13 @@ class Placer:
                 if resources:
                     _reserve(state, resources, 1)
                 state.stamp = self._stamp = self._stamp + 1
-                group = self._places[node][1]
-                assert group is not None
-                group.changed.append(state)
             else:
                 held = state.held
             if held < state.slots and not (resources and has_no_room(state, ask)):
                 heapreplace(heap, (cost(state, given), chance, node, held, given, state))
             else:
                 heappop(heap)
+        self._tell_other_heaps(chosen)
         return chosen
 
     def _price_for_class(self, plan: _Plan) -> None:

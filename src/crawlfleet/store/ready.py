@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
@@ -51,6 +53,15 @@ class ReadyTables:
 
     async def ready_ends(self, lane: LaneId, limit: int) -> list[TaskId]:
         return await self._ids(READY_ENDS, lane, limit)
+
+    async def ready_parts(
+        self, oldest: Sequence[LaneId], newest: Sequence[LaneId], limit: int
+    ) -> dict[LaneId, list[TaskId]]:
+        async def work(tx: Tx) -> dict[LaneId, list[TaskId]]:
+            asked = [*((lane, READY_HEADS) for lane in oldest), *((lane, READY_ENDS) for lane in newest)]
+            return {lane: [row[0] for row in await tx.fetch(sql, lane, limit)] for lane, sql in asked}
+
+        return await self._engine.read(work) if oldest or newest else {}
 
     async def set_queue_paused(self, queue: str, is_paused: bool, now: Instant) -> bool:
         kind = Kind.QUEUE_PAUSED if is_paused else Kind.QUEUE_RESUMED
