@@ -188,6 +188,25 @@ def test_a_task_that_no_node_can_run_says_why(client: Client) -> None:
     client.cancel(task.id)
 
 
+def test_projects_and_orders_are_set_and_shown(client: Client, data_dir: Path) -> None:
+    done = client.put_project("tight", weight=2, max_running=0, max_waiting=1)
+    assert (done.weight, done.quotas.running.limit, done.quotas.running.left) == (2, 0, 0)
+    task = client.submit("echo", project_id="tight")
+    assert client.why(task.id).sentence == "quota 'running' of project tight: 0 of 0 in use"
+    listed = run(data_dir, "project", "list").stdout
+    assert "tight" in listed
+    assert "0 of 0" in listed
+    assert "waiting" in run(data_dir, "quota", "tight").stdout
+    assert json.loads(run(data_dir, "project", "show", "tight", "--json").stdout)["version"] == 1
+    assert "version 2" in run(data_dir, "project", "set", "tight", "--max-running", "none", "--on-full", "wait").stdout
+    (ended,) = client.wait([task.id])
+    assert ended.status == "completed"
+    run(data_dir, "project", "reset", "tight")
+    assert "tight" not in {project.name for project in client.projects()}
+    assert "news: lifo" in run(data_dir, "queue", "set", "news", "--order", "lifo").stdout
+    assert client.set_order("news", "fifo").has_changed
+
+
 def test_a_paused_queue_holds_its_tasks(client: Client) -> None:
     assert client.pause("slow").is_paused
     assert "slow" in {queue.name for queue in client.queues() if queue.is_paused}

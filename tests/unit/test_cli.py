@@ -53,7 +53,9 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("task", name) for name in task),
         *(("node", name) for name in ["list", "show", "drain", "ready", "remove"]),
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
-        *(("queue", name) for name in ["list", "pause", "resume"]),
+        *(("queue", name) for name in ["list", "pause", "resume", "set"]),
+        *(("project", name) for name in ["list", "show", "set", "reset"]),
+        ("quota",),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
     }
@@ -237,3 +239,17 @@ def test_help_is_quick() -> None:
 def test_figures_of_an_executor_stand_in_one_line_and_draw_nothing() -> None:
     assert figures({"pages": 12, "note": "[/x]", "deep": {"a": 1}}) == "pages 12, note \\[/x]"
     assert (figures(None), len(figures({"note": "x" * 500}))) == ("", 100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["project", "set", "shop"], "name what to set"),
+        (["project", "set", "shop", "--max-running", "many"], "--max-running: a number or none"),
+        (["queue", "set", "news", "--order", "random"], "--order is fifo or lifo"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_told_before_anybody_is_called(arguments: list[str], told: str) -> None:
+    found = runner.invoke(app, arguments)
+    assert found.exit_code == 2
+    assert told in found.stderr
