@@ -149,7 +149,7 @@ async def test_a_paused_queue_keeps_its_tasks_until_it_is_resumed(site: Site, wo
     assert (await site.post("/api/v1/queues/slow:pause")).json["has_changed"] is False
     task = await site.submit(queue="slow")
     queues = {one["name"]: one for one in (await site.get("/api/v1/queues", role="viewer")).json["queues"]}
-    assert queues["slow"] == {"name": "slow", "is_paused": True, "has_pending": True}
+    assert queues["slow"] == {"name": "slow", "is_paused": True, "has_pending": True, "order": "fifo"}
     assert queues["default"]["is_paused"] is False
     assert (await site.get(f"/api/v1/tasks/{task}/why")).json["cause"] == "queue_paused"
     await site.post("/api/v1/queues/slow:resume", role="operator")

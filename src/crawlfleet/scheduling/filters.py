@@ -169,7 +169,7 @@ CLASS_FILTERS: tuple[Filter, ...] = (
     is_too_small,
     is_other_region,
 )
-"""Each looks at what alike nodes have in common (see `alike` in placement.py), never at the one node."""
+"""Each looks at what alike nodes have in common (see `alike` in node_groups.py), never at the one node."""
 NODE_FILTERS: tuple[Filter, ...] = (is_cluster_inactive, is_not_online, has_no_session, is_unhealthy, is_pull_only)
 FULL_FILTERS: tuple[Filter, ...] = (has_no_slot, has_no_room, is_memory_exhausted)
 
