@@ -20,7 +20,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, task_text
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.project import Project
+from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import ClusterConfig, TypeRecord
@@ -119,7 +119,10 @@ class Desk:
             known_types=KnownTypes(types, store=store, clock=self.clock),
             waiting=Waiting(store=store, clock=self.clock, limit=limit),
             configure=Configure(store=store, clock=self.clock, defaults={"task_timeout_s": 500}),
-            projects=Projects(store=store, broker=self.broker, clock=self.clock, id_factory=IdFactory(1, lambda: 0)),
+            projects=Projects(
+                store=store, broker=self.broker, clock=self.clock, id_factory=IdFactory(1, lambda: 0),
+                placing=asyncio.Lock(),
+            ),
         )  # fmt: skip
 
     async def submit(self, *bodies: TaskBody | Refusal, **how: Any) -> SubmissionAnswer:
@@ -494,3 +497,14 @@ async def test_a_transaction_has_a_bound_in_tasks_however_many_callers_come_with
     sizes = [len(NotingStore.tasks_of(batch)) for batch in desk.store.batches]
     assert sum(sizes) == 18_001
     assert max(sizes) <= 4_000
+
+
+# -- quotas of projects
+
+
+async def test_only_tasks_of_limited_projects_are_counted_by_the_store(desk: Desk) -> None:
+    desk.store.described = [Project("tight", quotas=Quotas(waiting=1)), Project("heavy", weight=3.0)]
+    await desk.submit(echo(project_id="tight"), echo(project_id="heavy"), echo(project_id="free"), echo())
+    await desk.submit(echo(project_id="heavy"))
+    (first,), (second,) = desk.store.batches
+    assert (set(first.limited), set(second.limited)) == ({"tight"}, set())

@@ -102,7 +102,7 @@ class Master:
         self.configure = Configure(
             store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters}
         )
-        self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids)
+        self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids, placing=placing)
         self.submit = Submit(
             store=store, broker=broker, id_factory=ids, clock=clock, known_types=self.known_types,
             waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),

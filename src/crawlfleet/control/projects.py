@@ -1,7 +1,13 @@
-"""Projects: described, changed, forgotten, and shown with what they use. What is known here is a second old at most."""
+"""Projects: described, changed, forgotten, and shown with what they use. What is known here is a second old at most.
+
+When a change is answered, the leader on this master places nothing more by what was before it. A leader elsewhere is
+kept from it by the fence; or, if this is the first project that anybody described, hears of it by a signal, or within a
+second.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -24,8 +30,12 @@ class ProjectReport(NamedTuple):
 
 
 class Projects:
-    def __init__(self, *, store: ProjectStore, broker: Broker, clock: Clock, id_factory: IdFactory) -> None:
+    def __init__(
+        self, *, store: ProjectStore, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
+    ) -> None:
+        """`placing` is held by the dispatcher of this master from its look to its commit."""
         self._store = store
+        self._placing = placing
         self._broker = broker
         self._clock = clock
         self._ids = id_factory
@@ -85,3 +95,5 @@ class Projects:
         self._changes += 1
         self._read_at = None
         await self._broker.signals.wake([LOOK, LEADER])
+        async with self._placing:
+            pass

@@ -87,7 +87,10 @@ class Sight:
         return self._orders.is_lifo(self._lanes[lane])
 
     def fences(self, lanes: Iterable[LaneId]) -> dict[str, int]:
-        """What this leader's count of each project is good for."""
+        """What this leader's count of each project is good for. Nothing where nobody described any project: then there
+        is nothing to be behind of, and the store is spared the look."""
+        if not self._projects:
+            return {}
         projects = {self._lanes[lane].project for lane in lanes}
         return {name: self._projects[name].fence if name in self._projects else 0 for name in projects}
 
