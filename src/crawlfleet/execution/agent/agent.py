@@ -49,8 +49,9 @@ class AgentSettings:
     prefetch: int = 0
     """Assignments accepted beyond the slots, to wait for one."""
     lease_margin_s: float = MARGIN_S
-    leave_patience_s: float = 10.0
-    """How long after the deadline of leaving masters are still tried."""
+    leave_patience_s: float = 8.0
+    """How long masters are still tried when nothing runs any more, or the deadline of leaving has passed. Less than the
+    ten seconds that those who stop processes usually give them."""
     is_outbox_synced: bool = True
 
 
@@ -97,6 +98,7 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 self._runner.attach(group)
                 alarms = [group.create_task(part.alarm.run()) for part in (self._guard, self._drain)]
+                alarms.append(group.create_task(self._hurry_when_idle()))
                 try:
                     departure = await self._live()
                     await self._slots.emptied()
@@ -114,15 +116,24 @@ class Agent:
     def request_leave(self, within_s: float = DRAIN_S) -> None:
         """Take no new work, let what runs end within this span, hand back the rest, and go. For signal handlers."""
         self._drain.leave(within_s)
-        leave_at = self._clock.monotonic() + within_s + self._settings.leave_patience_s
-        self._leave_at = leave_at if self._leave_at is None else min(self._leave_at, leave_at)
-        if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(self._leave_at)
+        self._leave_within(within_s + self._settings.leave_patience_s)
 
     async def drain(self, deadline_s: float = DRAIN_S) -> None:
         """`request_leave`, and wait until the agent has left."""
         self.request_leave(deadline_s)
         await self._left.wait()
+
+    async def _hurry_when_idle(self) -> None:
+        """The time to drain is for what runs: once nothing does, only the goodbye is left to say."""
+        await self._drain.leaving.wait()
+        await self._slots.emptied()
+        self._leave_within(self._settings.leave_patience_s)
+
+    def _leave_within(self, seconds: float) -> None:
+        leave_at = self._clock.monotonic() + seconds
+        self._leave_at = leave_at if self._leave_at is None else min(self._leave_at, leave_at)
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(self._leave_at)
 
     async def _live(self) -> Departure:
         # The loop's time is the monotonic clock's, in production as in simulated time.
