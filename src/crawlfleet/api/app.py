@@ -22,6 +22,8 @@ from crawlfleet.api.routes import (
     dead_letters,
     events,
     executions,
+    group_results,
+    groups,
     health,
     nodes,
     queues,
@@ -37,8 +39,8 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, results, dead_letters, queues, nodes, clusters, task_types, events,
-    tokens, audit, health,
+    sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes, clusters,
+    task_types, events, tokens, audit, health,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

@@ -50,9 +50,13 @@ task = Table(
     _big("created_at"),
     Column("parameters", LargeBinary, nullable=False),
     Column("spec", LargeBinary, nullable=True),
+    _big("group_id", nullable=True),
     Index(None, "project", "id"),
     Index("ix_task_workflow", "workflow", "id", sqlite_where=text("workflow IS NOT NULL"),
           postgresql_where=text("workflow IS NOT NULL")),
+    # In order of id, which is the order of a group's members.
+    Index("ix_task_group", "group_id", "id", sqlite_where=text("group_id IS NOT NULL"),
+          postgresql_where=text("group_id IS NOT NULL")),
 )  # fmt: skip
 
 live = Table(
@@ -74,6 +78,7 @@ live = Table(
     _at("assigned_at"),
     _at("started_at"),
     _at("deadline_at"),
+    _big("group_id", nullable=True),
     Index("ix_live_ready", "lane", "id", sqlite_where=text("status = 0"), postgresql_where=text("status = 0")),
     Index("ix_live_held", "node", "id", sqlite_where=text("node <> 0"), postgresql_where=text("node <> 0")),
     Index("ix_live_due", "due_at", sqlite_where=text("due_at IS NOT NULL AND waits = 0"),
@@ -101,8 +106,12 @@ done = Table(
     _big("session", nullable=True),
     Column("result", LargeBinary, nullable=True),
     Column("metrics", LargeBinary, nullable=True),
+    _big("group_id", nullable=True),
     # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
     Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
+    # What a group's progress shows first and its retry opens again.
+    Index("ix_done_group", "group_id", "status", "id", sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
+          postgresql_where=text("group_id IS NOT NULL AND status <> 10")),
 )  # fmt: skip
 
 execution = Table(
@@ -144,6 +153,37 @@ dead_letter = Table(
     _small("is_permanent"),
     _big("buried_at"),
     Index(None, "cause", "task"),
+)  # fmt: skip
+
+task_group = Table(
+    "task_group", metadata,
+    _id(),
+    _text("project"),
+    _text("name", nullable=True),
+    _small("kind"),
+    _big("created_at"),
+    _small("is_closed"),
+    _at("finished_at"),
+    Column("finishes", Integer, nullable=False),
+    Column("spec", LargeBinary, nullable=True),
+    Index(None, "project", "id"),
+)  # fmt: skip
+
+# Under the status with which members ended, or 0 for those that have not.
+group_counter = Table(
+    "group_counter", metadata,
+    Column("group_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("status", SmallInteger, primary_key=True, autoincrement=False),
+    _big("n"),
+)  # fmt: skip
+
+group_delta = Table(
+    "group_delta", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _big("group_id"),
+    _small("status"),
+    _big("n"),
+    Index(None, "group_id"),
 )  # fmt: skip
 
 idempotency = Table(
@@ -307,6 +347,6 @@ cluster_config = Table(
 
 __all__ = [
     "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
-    "execution", "heartbeat", "idempotency", "installation", "lane", "leader", "lease", "live", "master", "metadata",
-    "node", "outbox", "queue", "task", "task_type", "token",
+    "execution", "group_counter", "group_delta", "heartbeat", "idempotency", "installation", "lane", "leader", "lease",
+    "live", "master", "metadata", "node", "outbox", "queue", "task", "task_group", "task_type", "token",
 ]  # fmt: skip

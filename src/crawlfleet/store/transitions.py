@@ -126,6 +126,8 @@ class Transition:
         self.applied.after[task.id] = after.status
         project = self._lanes[task.lane].project
         self.journal.moved(project, task.status, after.status)
+        if task.group is not None:
+            self.journal.member_moved(task.group, task.status, after.status)
         if step.ended is not None:
             self._executions.append(_execution_row(task, step, self._now))
         if after.status.is_final:
@@ -223,7 +225,7 @@ def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
 def _final_row(after: LiveTask, reason: str | None, now: Instant) -> FinalTask:
     return FinalTask(
         after.id, after.status, after.lane, after.round, after.retries, after.losses, after.deaths, after.timeout_s,
-        after.node, after.execution, after.assigned_at, after.started_at, now, reason,
+        after.node, after.execution, after.assigned_at, after.started_at, now, reason, after.group,
     )  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import TASK_COLUMNS
@@ -35,16 +37,16 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
     for n in range(count):
         at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
         task, failed, execution = ids.take(3)
-        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
         done.append((
             task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None,
-            1, b"{}", None,
+            None, 1, b"{}", None,
         ))  # fmt: skip
         executions.append(_failed(failed, task, at))
         events.append((n + 1, 1, at, codec.encode([("task.completed", {"task": [task]}, {})])))
     live: list[Row] = []
     for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
-        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
         live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
 
     async def work(tx: Tx) -> None:
@@ -58,12 +60,12 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
 
 
 def _pending(task: int, lane: Lane) -> Row:
-    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None)
+    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None, None)
 
 
 def _held(task: int, lane: Lane, execution: int, node: int) -> Row:
     status = int(TaskStatus.ASSIGNED)
-    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS)
+    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS, None)
 
 
 def _failed(execution: int, task: int, at: int) -> Row:
@@ -107,6 +109,11 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.events_after(10, 100)
     await known.fold_counters(term)
     await known.totals()
+    group = NewGroup(kit.ids.one(), kit.lane.project)
+    await known.add([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
+    await known.settle_groups(term, kit.now)
+    await known.group_counts([group.id])
+    await known.groups([group.id])
     await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
     await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
     await known.secret_hash(node.id)

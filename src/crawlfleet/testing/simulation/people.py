@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
+
+from crawlfleet.control.groups import Wanted
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.answers import Code
 from crawlfleet.model.ids import TaskId, task_text
@@ -54,10 +57,17 @@ class People:
         await asyncio.sleep(at)
         history = self._world.history
         bodies = [self._body(batch, rng) for _ in range(size)]
+        # Some batches are groups; chosen apart, so that the rest of a run is as it was without.
+        project = Random(batch).choice(("a", "b", None, None, None))
+        if project is not None:
+            bodies = [msgspec.structs.replace(body, project_id=project) for body in bodies]
 
         async def send(master: SimMaster) -> Any:
             history.add(past.SubmitSent(history.now, batch, size))
             assert master.master is not None
+            if project is not None:
+                wanted = Wanted(project, batch)
+                return await master.master.groups.create(wanted, bodies, scope="people", key=batch)
             return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
 
         answer = await self._ask(send, rng)

@@ -18,6 +18,7 @@ from crawlfleet.store import codec
 from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
+from crawlfleet.testing.judge import group_states
 from crawlfleet.testing.simulation.faults import Faults
 from crawlfleet.testing.simulation.people import People
 from crawlfleet.testing.simulation.world import World
@@ -110,6 +111,7 @@ async def _final_state(world: World) -> FinalState:
     return FinalState(
         at=world.history.now, tasks=tasks, batches=batches, executions=await _executions(world),
         counters=await world.store.totals(), rows=await world.store.count_rows(), slots=slots,
+        groups=await group_states(world.store),
     )  # fmt: skip
 
 
