@@ -36,6 +36,7 @@ class Kind(StrEnum):
     NODE_TIMEOUT = "node.timeout"
     NODE_HEALTH_CHANGED = "node.health_changed"
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
+    STRATEGY_FAILED = "scheduler.strategy_failed"
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
