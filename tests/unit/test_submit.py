@@ -34,6 +34,7 @@ class NotingStore:
     def __init__(self) -> None:
         self.lanes: dict[LaneId, Lane] = {}
         self.lane_calls = 0
+        self.evidence_calls = 0
         self.batches: list[Sequence[Submission]] = []
         self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
         self.may_answer.set()
@@ -73,6 +74,10 @@ class NotingStore:
         if self.is_away:
             raise StoreUnavailable("away")
         self.lanes |= {lane.id: lane for lane in lanes}
+
+    async def want_evidence(self) -> None:
+        assert not self.batches, "a task ran ahead of the wish to learn from it"
+        self.evidence_calls += 1
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
         self.batches.append(submissions)

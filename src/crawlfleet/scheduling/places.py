@@ -35,7 +35,8 @@ berlin de 52.5 13.4|bogota co 4.7 -74.1|boston us 42.4 -71.1|bratislava sk 48.1 
 bucharest ro 44.4 26.1|budapest hu 47.5 19.0|buenos-aires ar -34.6 -58.4|busan kr 35.2 129.1|cairo eg 30.0 31.2
 calgary ca 51.0 -114.1|canberra au -35.3 149.1|cape-town za -33.9 18.4|casablanca ma 33.6 -7.6
 changchun cn 43.9 125.3|changsha cn 28.2 113.0|charleston us 33.2 -80.0|chengdu cn 30.7 104.1|chennai in 13.1 80.3
-chicago us 41.9 -87.6|chongqing cn 29.6 106.6|columbus us 40.0 -83.0|copenhagen dk 55.7 12.6|council-bluffs us 41.3 -95.9
+chicago us 41.9 -87.6|chongqing cn 29.6 106.6|columbus us 40.0 -83.0|copenhagen dk 55.7 12.6
+council-bluffs us 41.3 -95.9
 dakar sn 14.7 -17.5|dalian cn 38.9 121.6|dallas us 32.8 -96.8|dammam sa 26.4 50.1|delhi in 28.6 77.2
 denver us 39.7 -105.0|detroit us 42.3 -83.0|dhaka bd 23.8 90.4|doha qa 25.3 51.5|dubai ae 25.2 55.3
 dublin ie 53.3 -6.3|eemshaven nl 53.4 6.8|foshan cn 23.0 113.1|frankfurt de 50.1 8.7|fuzhou cn 26.1 119.3

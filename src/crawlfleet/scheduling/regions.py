@@ -58,7 +58,7 @@ class Regions:
             if place := self._own.get(text) or _USUAL.get(text):
                 return place
         country, hyphen, _ = name.partition("-")
-        return _USUAL.get(country) if hyphen and len(country) == 2 and country not in _NO_COUNTRY else None  # noqa: PLR2004
+        return _USUAL.get(country) if hyphen and len(country) == 2 and country not in _NO_COUNTRY else None
 
 
 def _rows(text: str) -> Iterator[list[str]]:

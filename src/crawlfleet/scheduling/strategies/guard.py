@@ -24,7 +24,7 @@ class Guarded:
     def __call__(self, candidates: Candidates) -> Strategy:
         try:
             made = self._make(candidates)
-        except Exception as exc:  # noqa: BLE001 - a stranger's code may raise anything
+        except Exception as exc:
             self.failed(exc)
             return LeastLoaded(candidates)
         return _Watched(made, LeastLoaded(candidates), self)
@@ -44,7 +44,7 @@ class _Watched:
             price = float(self._theirs.cost(state, given))
             if math.isnan(price):
                 raise ValueError("the price is not a number")
-        except Exception as exc:  # noqa: BLE001
+        except Exception as exc:
             self._guard.failed(exc)
             self._theirs = self._ours
             return self._ours.cost(state, given)
@@ -55,6 +55,6 @@ class _Watched:
             return self._ours.reason(state)
         try:
             return str(self._theirs.reason(state))
-        except Exception as exc:  # noqa: BLE001
+        except Exception as exc:
             self._guard.failed(exc)
             return self._ours.reason(state)

@@ -14,7 +14,6 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.regions import USUAL_REGIONS, Regions
 
-
 _NO_ROW = ("", NO_RECORD)
 
 
