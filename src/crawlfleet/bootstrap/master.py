@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from crawlfleet.control.advice import Advice
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.assign import AssignByHand
 from crawlfleet.control.audit import Audit
 from crawlfleet.control.cancel import Cancel
@@ -117,9 +118,15 @@ class Master:
         self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids, configure=self.configure)
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
-        self.why = Why(store=store, clock=clock, configure=self.configure, advice=advice, rng=rng)
+        allocate = Allocate(store=store, clock=clock, configure=self.configure)
+        self.why = Why(
+            store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate
+        )  # fmt: skip
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
-        self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure)
+        self.sync = Sync(
+            store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure,
+            allocate=allocate,
+        )  # fmt: skip
         self.open_session = OpenSession(
             store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, known_types=self.known_types,
             configure=self.configure,

@@ -8,6 +8,7 @@ from random import Random
 from typing import Protocol
 
 from crawlfleet.control.advice import Advice
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
@@ -33,12 +34,16 @@ class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
 
 
 class Why:
-    def __init__(self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random) -> None:
+    def __init__(
+        self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random,
+        allocate: Allocate,
+    ) -> None:  # fmt: skip
         self._store = store
         self._clock = clock
         self._configure = configure
         self._advice = advice
         self._rng = rng
+        self._allocate = allocate
 
     async def why(self, task: TaskId) -> explain.Why:
         record = (await self._store.tasks([task])).get(task)
@@ -70,7 +75,10 @@ class Why:
         if make is None or state is None:
             return None
         knowledge = await self._advice.knowing.now(requirement, now)
-        return choice(name, make(Candidates(requirement, nodes, self._rng, 0, knowledge)), state)
+        chosen = choice(name, make(Candidates(requirement, nodes, self._rng, 0, knowledge)), state)
+        live = await self._store.live([task.id]) if requirement.resources else {}
+        given = await self._allocate.given(state.node.id, list(live.values()))
+        return replace(chosen, allocation=given.get(task.id, {}))
 
     async def _last_failure(self, task: TaskId) -> str | None:
         failures = [one.failure.message for one in await self._store.executions(task) if one.failure is not None]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.strategies import Explains, Strategy
@@ -12,13 +14,16 @@ from crawlfleet.scheduling.strategies import Explains, Strategy
 class Choice:
     strategy: str
     reason: str
+    allocation: Mapping[str, float] = field(default_factory=dict)
+    """What the task gets of each resource it reserved, at least."""
 
     @property
     def sentence(self) -> str:
         return f"{self.strategy}: {self.reason}" if self.reason else f"chosen by {self.strategy}"
 
-    def as_data(self) -> dict[str, str]:
-        return {"strategy": self.strategy, "reason": self.reason}
+    def as_data(self) -> dict[str, Any]:
+        said = {"strategy": self.strategy, "reason": self.reason}
+        return said | ({"allocation": dict(self.allocation)} if self.allocation else {})
 
 
 def choice(name: str, strategy: Strategy, state: NodeState) -> Choice:

@@ -71,7 +71,7 @@ class WorkerSettings(Settings):
     )
     ca_file: Folder | None = setting(None, about="Certificates (PEM) to trust instead of the system's.")
     memory_limit_mb: Count | None = setting(
-        None, about="Memory that one execution of a user's executor may take.", ge=16
+        None, about="Memory that one execution of a user's executor may take, if its task did not reserve more.", ge=16
     )
     drain_s: Seconds = setting(
         30.0, about="Seconds that running tasks may take to end when the agent is told to leave.", ge=0, le=86_400
