@@ -81,7 +81,7 @@ def test_whatever_differs_makes_another_lane() -> None:
         plain, Requirement("browser"), Requirement("echo", cluster="eu"), Requirement("echo", node_type="gpu"),
         Requirement("echo", strategy="spread"), Requirement("echo", target_region="eu"),
         Requirement("echo", require_region=True), Requirement("echo", capabilities=(("js", 1.0),)),
-        Requirement("echo", resources=(("cpu", 1.0),)),
+        Requirement("echo", resources=(("cpu", 1.0),)), Requirement("echo", subjects=(("host", "shop.example"),)),
     ]  # fmt: skip
     lanes = [Lane.of("default", "shop", 5, requirement) for requirement in requirements]
     lanes += [

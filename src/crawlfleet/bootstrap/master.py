@@ -11,6 +11,8 @@ from typing import Any
 
 import structlog
 
+from crawlfleet.control.advice import Advice
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.assign import AssignByHand
 from crawlfleet.control.audit import Audit
 from crawlfleet.control.cancel import Cancel
@@ -20,10 +22,12 @@ from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
 from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
+from crawlfleet.control.knowing import Knowing
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
 from crawlfleet.control.loops.leader import Leader
+from crawlfleet.control.loops.learner import Learner
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.loops.node_watcher import NodeWatcher
 from crawlfleet.control.loops.pruner import Pruner, Retention
@@ -37,6 +41,7 @@ from crawlfleet.control.pause import Pause
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
+from crawlfleet.control.strategy_book import StrategyBook
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
 from crawlfleet.control.task_types import KnownTypes, TaskTypes
@@ -50,6 +55,7 @@ from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
+from crawlfleet.scheduling.strategies import Make
 
 RESIGN_S = 2.0
 
@@ -65,6 +71,8 @@ class Terms:
     clusters: Mapping[str, Any] = field(default_factory=dict)
     """Of the settings of control.configure: what holds where a cluster says nothing."""
     simple: SimpleClients = field(default_factory=SimpleClients)
+    strategies: Mapping[str, Make] = field(default_factory=dict)
+    """Users' own."""
 
 
 class Master:
@@ -94,9 +102,12 @@ class Master:
         terms = terms or Terms()
         self.tokens = Tokens(store=store, clock=clock, make_secret=make_secret)
         self.audit = Audit(store=store, clock=clock)
+        strategies = StrategyBook(terms.strategies)
         self.configure = Configure(
-            store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters}
-        )
+            store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters},
+            strategies=strategies.makers,
+        )  # fmt: skip
+        advice = Advice(Knowing(store=store, configure=self.configure), strategies)
         self.submit = Submit(
             store=store, broker=broker, id_factory=ids, clock=clock, known_types=self.known_types,
             waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
@@ -111,9 +122,15 @@ class Master:
         self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids, configure=self.configure)
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
-        self.why = Why(store=store, clock=clock, configure=self.configure)
+        allocate = Allocate(store=store, clock=clock, configure=self.configure)
+        self.why = Why(
+            store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate
+        )  # fmt: skip
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
-        self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure)
+        self.sync = Sync(
+            store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure,
+            allocate=allocate,
+        )  # fmt: skip
         self.open_session = OpenSession(
             store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, known_types=self.known_types,
             configure=self.configure,
@@ -129,11 +146,12 @@ class Master:
         self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
         self.dispatcher = Dispatcher(
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng,
-            configure=self.configure, placing=placing, window=window,
+            configure=self.configure, placing=placing, window=window, advice=advice,
         )  # fmt: skip
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
-        self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)
+        self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead, avoided=advice.avoided)
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
+        self.learner = Learner(store=store, clock=clock, lead=lead, knowing=advice.knowing)
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
         self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
         self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
@@ -143,7 +161,7 @@ class Master:
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.pruner,
+            self.reconciler, self.pruner, self.learner,
         ]  # fmt: skip
 
     async def run(self) -> None:

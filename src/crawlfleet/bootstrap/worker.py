@@ -52,6 +52,7 @@ class WorkerOptions:
     device_id: str | None = None
     name: str = ""
     region: str = ""
+    egress_address: str = ""
     node_type: str = "standard"
     cluster: str = "default"
     capabilities: Mapping[str, Capability] = field(default_factory=dict)
@@ -170,6 +171,8 @@ class _Worker:
             region=options.region,
             device_id=options.device_id,
             ip_address=own_address(self._masters[0]),
+            machine_id=probed.machine,
+            egress_address=options.egress_address,
         )
 
     def _leave(self) -> None:

@@ -244,6 +244,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     last_seen_at: str | None
     drain_by: str | None
     created_at: str
+    machine_id: str
+    egress_address: str
 
 
 class ProjectUse(Struct, frozen=True, kw_only=True):

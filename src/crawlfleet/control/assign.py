@@ -10,6 +10,7 @@ from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
+from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
@@ -43,7 +44,8 @@ class AssignByHand:
         if row is None or row.status is not TaskStatus.PENDING:
             return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
         (lane,) = await self._store.lanes([row.lane])
-        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project)):
+        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
             return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
         batch = [Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)]
         applied = await self._store.assign(batch, None, self._clock.now())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from crawlfleet.control.configure import Configure
+from crawlfleet.control.contents import host_in
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
 from crawlfleet.control.task_types import KnownTypes, shortened
@@ -16,6 +17,7 @@ from crawlfleet.control.waiting import Waiting
 from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.evidence import Subject
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -30,8 +32,11 @@ from crawlfleet.model.requirement import (
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.scheduling.strategies import BY_SUBJECT
+from crawlfleet.scheduling.subjects import HostClasses, asked
 from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
 
 _GATHER_MOST = 4_000
@@ -52,11 +57,16 @@ class _Usual(NamedTuple):
     timeout_s: int
     max_retries: int
     retry: RetryBody
+    strategy: str
+
+
+class _Store(TaskStore, EvidenceStore, Protocol):
+    pass
 
 
 class Submit:
     def __init__(
-        self, *, store: TaskStore, broker: Broker, id_factory: IdFactory, clock: Clock, known_types: KnownTypes,
+        self, *, store: _Store, broker: Broker, id_factory: IdFactory, clock: Clock, known_types: KnownTypes,
         waiting: Waiting, configure: Configure,
     ) -> None:  # fmt: skip
         self._store = store
@@ -72,6 +82,8 @@ class Submit:
         """Of which reading of the configuration."""
         self._lanes: dict[Hashable, Lane] = {}
         self._new_lanes: dict[LaneId, Lane] = {}
+        self._hosts = HostClasses()
+        self._has_subjects = self._is_learning = False
         # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
         self._gatherer: Gatherer[Submission, SubmissionAnswer] = Gatherer(
             self._flush, most=_GATHER_MOST, weigh=lambda submission: len(submission.items)
@@ -109,6 +121,10 @@ class Submit:
         try:
             if self._new_lanes:
                 await self._ensure_lanes()
+            if self._has_subjects and not self._is_learning:
+                # Before the first of them is stored: from then on it is learned how such tasks end.
+                await self._store.want_evidence()
+                self._is_learning = True
             (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim, group)])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
             return answer
@@ -159,12 +175,16 @@ class Submit:
                 group = ids.parse(body.group_id, "group", field="group_id")
         except InvalidInput as exc:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
+        usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
+        strategy = body.schedule_strategy or usual.strategy
+        subjects = self._subjects(body, strategy) if strategy in BY_SUBJECT else ()
+        if subjects or body.content_features:
+            self._has_subjects = True
         asks = bool(
             body.min_resources or body.capabilities or body.cluster or body.node_type or body.schedule_strategy
-            or body.target_region or body.require_region
+            or body.target_region or body.require_region or subjects
         )  # fmt: skip
-        lane = self._lane(body, asks)
-        usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
+        lane = self._lane(body, asks, subjects)
         timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
         retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
         return NewTask(
@@ -175,24 +195,29 @@ class Submit:
     def _usual_in(self, cluster: str | None) -> _Usual:
         """A task that names no cluster has the default one's."""
         values = self._configure.known(cluster or DEFAULT_CLUSTER).values
-        usual = _Usual(values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]))
+        usual = _Usual(
+            values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
+        )  # fmt: skip
         self._usual[cluster] = usual
         return usual
 
-    def _lane(self, body: TaskBody, asks: bool) -> Lane:
+    def _subjects(self, body: TaskBody, strategy: str) -> tuple[Subject, ...]:
+        return asked(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
+
+    def _lane(self, body: TaskBody, asks: bool, subjects: tuple[Subject, ...]) -> Lane:
         # Nearly all tasks ask for nothing in particular, and find their lane by four words.
         key: Hashable = (body.queue, body.project_id, body.priority, body.task_type)
         if asks:
             key = (
                 key, body.cluster, body.node_type, body.schedule_strategy, body.target_region, body.require_region,
-                _frozen(body.min_resources), _frozen(body.capabilities),
+                _frozen(body.min_resources), _frozen(body.capabilities), subjects,
             )  # fmt: skip
         lane = self._lanes.get(key)
         if lane is None:
             requirement = Requirement(
                 body.task_type, body.cluster, body.node_type, body.schedule_strategy, body.target_region,
                 body.require_region, canonical_capabilities(body.capabilities),
-                bucketed(canonical_resources(body.min_resources)),
+                bucketed(canonical_resources(body.min_resources)), subjects,
             )  # fmt: skip
             lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
             if len(self._lanes) >= _LANES_KEPT:

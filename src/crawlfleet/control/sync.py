@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
@@ -59,14 +60,16 @@ class _Leases(TaskStore, NodeStore, Protocol):
 
 class Sync:
     def __init__(
-        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish, configure: Configure
-    ) -> None:
+        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish, configure: Configure,
+        allocate: Allocate,
+    ) -> None:  # fmt: skip
         self._store = store
         self._broker = broker
         self._clock = clock
         self._rng = rng
         self._finish = finish
         self._configure = configure
+        self._allocate = allocate
         self._clusters: dict[NodeId, tuple[int, str]] = {}
         """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
@@ -185,10 +188,12 @@ class Sync:
         if not rows:
             return []
         bodies = await self._store.deliveries([row.id for row in rows])
+        given = await self._allocate.given(rows[0].node, rows)
         return [
             AssignmentBody(
                 row.id, row.execution, bodies[row.id].task_type, msgspec.Raw(bodies[row.id].parameters),
                 row.timeout_s, row.retries, row.round, life.is_alone(row),
+                int(given[row.id].get("memory_mb", 0)) if row.id in given else 0,
             )
             for row in rows if row.id in bodies
         ]  # fmt: skip

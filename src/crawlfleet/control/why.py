@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Protocol
 
+from crawlfleet.control.advice import Advice
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import explain
+from crawlfleet.scheduling.choice import Choice, choice
+from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.strategies import Candidates
 
 
 class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
@@ -23,10 +34,16 @@ class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
 
 
 class Why:
-    def __init__(self, *, store: _All, clock: Clock, configure: Configure) -> None:
+    def __init__(
+        self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random,
+        allocate: Allocate,
+    ) -> None:  # fmt: skip
         self._store = store
         self._clock = clock
         self._configure = configure
+        self._advice = advice
+        self._rng = rng
+        self._allocate = allocate
 
     async def why(self, task: TaskId) -> explain.Why:
         record = (await self._store.tasks([task])).get(task)
@@ -35,14 +52,33 @@ class Why:
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])
+        nodes, now = await node_states(self._store, self._configure), self._clock.now()
         return explain.why(
             record,
             lane,
             is_queue_paused=lane.queue in await self._store.paused_queues(),
             parents=await self._store.parents(task),
-            nodes=await node_states(self._store, self._configure),
-            now=self._clock.now(),
+            nodes=nodes,
+            now=now,
+            overcommit=self._configure.known(DEFAULT_CLUSTER).values["overcommit"],
+            choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
         )
+
+    async def _choice(
+        self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant
+    ) -> Choice | None:
+        """What speaks for the node that has it, as things stand now."""
+        cluster = requirement.cluster or DEFAULT_CLUSTER
+        name = requirement.strategy or self._configure.known(cluster).values["strategy"]
+        make = self._advice.strategies.makers.get(name)
+        state = next((state for state in nodes if state.node.id == task.node), None)
+        if make is None or state is None:
+            return None
+        knowledge = await self._advice.knowing.now(requirement, now)
+        chosen = choice(name, make(Candidates(requirement, nodes, self._rng, 0, knowledge)), state)
+        live = await self._store.live([task.id]) if requirement.resources else {}
+        given = await self._allocate.given(state.node.id, list(live.values()))
+        return replace(chosen, allocation=given.get(task.id, {}))
 
     async def _last_failure(self, task: TaskId) -> str | None:
         failures = [one.failure.message for one in await self._store.executions(task) if one.failure is not None]

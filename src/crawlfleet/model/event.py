@@ -38,6 +38,7 @@ class Kind(StrEnum):
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
     GROUP_CREATED = "group.created"
     GROUP_FINISHED = "group.finished"
+    STRATEGY_FAILED = "scheduler.strategy_failed"
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"

@@ -34,6 +34,15 @@ class NodeDescription:
     is_pull_only: bool = False
     """A simple client that heartbeats and pulls: nothing is pushed to it."""
     lease_ms: int = 9_000
+    machine: str = ""
+    """The machine it runs on: nodes of one machine share what they declare. Empty: it has all of it for itself."""
+    egress: str = ""
+    """The address it was seen to come from."""
+
+    @property
+    def address(self) -> str:
+        """Where its requests come from, as far as it is known."""
+        return self.egress or self.ip_address
 
 
 @dataclass(frozen=True, slots=True)

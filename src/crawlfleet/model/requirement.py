@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
+from crawlfleet.model.evidence import Subject
+
 LaneId = int
 RequirementId = int
 Capability = float | tuple[str, ...]
@@ -31,10 +33,13 @@ class Requirement:
     require_region: bool = False
     capabilities: tuple[tuple[str, Capability], ...] = ()
     resources: tuple[tuple[str, float], ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    """What the work is about; only for strategies that look at it, as every new subject is a class of its own."""
 
     @property
     def id(self) -> RequirementId:
-        return _name_of(asdict(self))
+        # Without subjects the name is the one it had before there were any: stored lanes stay what they are.
+        return _name_of({name: value for name, value in asdict(self).items() if value or name != "subjects"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from crawlfleet.ports.event_store import EventStore
+from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
@@ -24,7 +25,7 @@ from crawlfleet.ports.upkeep import Upkeep
 
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, GroupStore, Protocol,
+    ConfigStore, GroupStore, EvidenceStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

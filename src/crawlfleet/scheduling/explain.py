@@ -15,6 +15,7 @@ from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
+from crawlfleet.scheduling.choice import Choice
 from crawlfleet.scheduling.filters import (
     Ask,
     NodeState,
@@ -146,8 +147,10 @@ def why(
     nodes: Sequence[NodeState],
     now: Instant,
     overcommit: float = 1.0,
+    choice: Choice | None = None,
 ) -> Why:
-    """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known."""
+    """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `choice` is
+    why its node has it."""
     match task.status:
         case TaskStatus.WAITING:
             return _why_waiting(task, parents, now)
@@ -161,7 +164,7 @@ def why(
             found = explain_placement(lane.requirement, task.project, nodes, overcommit)
             return _why(task, "turn" if found.able else "no_node", found.sentence, placement=found.as_data())
         case TaskStatus.ASSIGNED | TaskStatus.PROCESSING:
-            return _why_held(task, nodes, now)
+            return _why_held(task, nodes, now, choice)
         case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.TIMEOUT | TaskStatus.CANCELLED:
             sentence = f"{_FINAL[task.status]}{_colon(task.reason)}"
             return _why(task, "final", sentence, ended_at=_text(task.ended_at), reason=task.reason)
@@ -185,7 +188,7 @@ def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], 
     return _why(task, "parents", sentence, waits=count, parents=shown, due_at=_text(task.due_at))
 
 
-def _why_held(task: TaskRecord, nodes: Sequence[NodeState], now: Instant) -> Why:
+def _why_held(task: TaskRecord, nodes: Sequence[NodeState], now: Instant, choice: Choice | None) -> Why:
     name = _node_name(task.node, nodes)
     is_started = task.status is TaskStatus.PROCESSING
     since = task.started_at if is_started else task.assigned_at
@@ -198,9 +201,11 @@ def _why_held(task: TaskRecord, nodes: Sequence[NodeState], now: Instant) -> Why
         sentence = f"{name} was told to stop it because {_RECALLS[task.recall]}; waits until it has, or its lease ends"
         return _why(task, "recalled", sentence, recall=task.recall.word, **data)
     lasted = "" if since is None else f" for {_span(now - since)}"
+    data |= {} if choice is None else {"choice": choice.as_data()}
+    chosen = "" if choice is None else f"; {choice.sentence}"
     if is_started:
-        return _why(task, "processing", f"runs on {name}{lasted}", **data)
-    return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet", **data)
+        return _why(task, "processing", f"runs on {name}{lasted}{chosen}", **data)
+    return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet{chosen}", **data)
 
 
 def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Why:

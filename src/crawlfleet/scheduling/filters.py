@@ -37,6 +37,8 @@ class NodeState:
     """The newest one; without it the one in the node's record is taken."""
     slots: int = field(init=False)
     declared: dict[str, float] = field(init=False)
+    is_shared: bool = field(init=False, default=False)
+    """Other nodes of its machine have the same `declared` and `reserved`."""
 
     def __post_init__(self) -> None:
         self.slots = self.node.slots

@@ -25,7 +25,15 @@ from crawlfleet.scheduling.filters import (
     is_memory_exhausted,
     tasks_fit,
 )
-from crawlfleet.scheduling.strategies import BUILT_IN, DEFAULT_STRATEGY, Candidates, Make, Strategy
+from crawlfleet.scheduling.strategies import (
+    BUILT_IN,
+    DEFAULT_STRATEGY,
+    NOTHING_KNOWN,
+    Candidates,
+    Knowledge,
+    Make,
+    Strategy,
+)
 
 Cursors = dict[Requirement, NodeId]
 """The node that took the last task of each class. The caller keeps it from pass to pass."""
@@ -61,6 +69,7 @@ class Placer:
         cursors: Cursors | None = None,
         overcommit: float = 1.0,
         strategies: Mapping[str, Make] = BUILT_IN,
+        knowledge: Knowledge = NOTHING_KNOWN,
     ) -> None:
         self.cursors: Cursors = {} if cursors is None else cursors
         self.unknown_strategies: set[str] = set()
@@ -70,6 +79,7 @@ class Placer:
         self._default = default_strategy
         self._overcommit = overcommit
         self._strategies = strategies
+        self._knowledge = knowledge
         self._open: list[NodeState] | None = None
         self._plans: dict[tuple[Requirement, str], _ClassPlan] = {}
 
@@ -81,7 +91,8 @@ class Placer:
         chosen: list[NodeState] = []
         while heap and len(chosen) < count:
             _, chance, node, held, given, state = heap[0]
-            if held == state.held:
+            # A node of the same machine may have taken the room meanwhile.
+            if held == state.held and not (state.is_shared and has_no_room(state, plan.ask)):
                 chosen.append(state)
                 given += 1
                 state.held = held = held + 1
@@ -102,6 +113,17 @@ class Placer:
         plan = self._plan(requirement, project)
         return sum(tasks_fit(state, plan.ask) for state in plan.nodes)
 
+    def other_than(self, node_id: NodeId, requirement: Requirement, project: str) -> NodeState | None:
+        """Another node for one more task; None when no other has room. Looks at every node: for single tasks only."""
+        plan = self._plan(requirement, project)
+        found = [state for state in plan.nodes if state.node.id != node_id and tasks_fit(state, plan.ask) > 0]
+        if not found:
+            return None
+        state = min(found, key=lambda state: (plan.strategy.cost(state, 0), state.node.id))
+        state.held += 1
+        _reserve(state, requirement.resources, 1)
+        return state
+
     def undo(self, requirement: Requirement, node_id: NodeId, count: int) -> None:
         """Give back what was deducted for tasks that were not assigned after all."""
         state = self._nodes[node_id]
@@ -118,7 +140,8 @@ class Placer:
                 self._open = _passing(list(self._nodes.values()), ask, (*NODE_FILTERS, is_memory_exhausted))
             with_slots = [state for state in self._open if state.held < state.slots]
             nodes = _passing(with_slots, ask, (*CLASS_FILTERS, has_no_room))
-            candidates = Candidates(requirement, nodes, self._rng, self.cursors.get(requirement, 0))
+            last = self.cursors.get(requirement, 0)
+            candidates = Candidates(requirement, nodes, self._rng, last, self._knowledge)
             strategy = self._maker(requirement.strategy)(candidates)
             plan = self._plans[requirement, project] = _ClassPlan(ask, nodes, strategy, self._rng)
         return plan

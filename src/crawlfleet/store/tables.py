@@ -12,7 +12,7 @@ what the loops ask for: ready by lane, held by node, due by time.
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text, text
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.types import Double, TypeEngine
 
 metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
 
@@ -345,8 +345,26 @@ cluster_config = Table(
     _big("changed_at"),
 )  # fmt: skip
 
+# How executions ended, by node and subject. The id is made of both: one key finds and changes a row.
+evidence = Table(
+    "evidence", metadata,
+    _id(),
+    _big("node"),
+    _text("kind"),
+    _text("subject"),
+    _text("address"),
+    Column("ok", Double, nullable=False),
+    Column("failed", Double, nullable=False),
+    Column("blocked", Double, nullable=False),
+    _big("at"),
+    _at("last_blocked_at"),
+    Index(None, "subject", "kind"),
+    Index(None, "at"),
+)  # fmt: skip
+
 __all__ = [
     "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
-    "execution", "group_counter", "group_delta", "heartbeat", "idempotency", "installation", "lane", "leader", "lease",
-    "live", "master", "metadata", "node", "outbox", "queue", "task", "task_group", "task_type", "token",
+    "evidence", "execution", "group_counter", "group_delta", "heartbeat", "idempotency", "installation", "lane",
+    "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue", "task", "task_group", "task_type",
+    "token",
 ]  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from crawlfleet.model.evidence import KEEP_MS
 from crawlfleet.model.ids import EPOCH_MS
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, Pruned
 from crawlfleet.store import codec, tables
 from crawlfleet.store.audit import OLD_AUDIT
+from crawlfleet.store.evidence import OLD_EVIDENCE
 from crawlfleet.store.groups import forget_old_groups
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
@@ -102,6 +104,7 @@ class UpkeepTables:
             gone += await tx.execute("DELETE FROM heartbeat WHERE at < $1", old_events)
             gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
             gone += await tx.execute(OLD_AUDIT, now - keep_audit_ms, limit)
+            gone += await tx.execute(OLD_EVIDENCE, now - KEEP_MS)
             return Pruned(tasks, gone)
 
         return await self._engine.write(work, term)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections.abc import Sequence
 from types import ModuleType
 
 from crawlfleet import store
+from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.requirement import Lane
@@ -108,6 +110,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.last_event()
     await known.events_after(10, 100)
     await known.fold_counters(term)
+    await _learn(kit, [plain, failing], node.id)
     await known.totals()
     group = NewGroup(kit.ids.one(), kit.lane.project)
     await known.add([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
@@ -123,6 +126,19 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.reopen([plain], kit.now)
     await kit.online(node.id)
     await kit.end(node)
+
+
+async def _learn(kit: Kit, tasks: Sequence[int], node: int) -> None:
+    known, subject = kit.store, ("technology", "react")
+    await known.want_evidence()
+    found = await known.ended_runs(100)
+    assert found is not None
+    news = [EvidenceRow(node, subject, "", Record(ok=1.0, at=kit.now))]
+    await known.fold_evidence(found, news, await kit.term())
+    await known.contents(tasks)
+    await known.parameters(tasks)
+    await known.evidence([subject])
+    await known.failed_on(tasks)
 
 
 def statement_constants(*dialect: ModuleType) -> dict[str, str]:

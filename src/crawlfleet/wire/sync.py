@@ -91,6 +91,8 @@ class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
     round: int
     is_alone: bool = False
     """Lost twice with others: give it a process of its own."""
+    memory_mb: int = 0
+    """What it is allocated on the node, where it reserved some; 0: what is usual there."""
 
 
 class RecallBody(msgspec.Struct, array_like=True, frozen=True):

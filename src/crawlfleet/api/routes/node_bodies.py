@@ -103,8 +103,12 @@ class NodeRegistration(Body):
     """Made and kept by the node: said again, after a lost answer, it is the same node."""
     interval_s: Annotated[float, Field(ge=1, le=LEASE_MS_MAX / 1000 / LEASE_INTERVALS)] | None = None
     """Of a client without an agent: how often it sends a heartbeat."""
+    machine_id: Annotated[Text, Field(max_length=limits.LABEL_CHARS)] = ""
+    """The same for all nodes of one machine: they share what they declare, and each has its own slots."""
+    egress_address: Annotated[Text, AfterValidator(_address), Field(max_length=50)] = ""
+    """The address that sites see, where it is another one than masters see."""
 
-    def told(self) -> NodeDescription:
+    def told(self, seen_from: str = "") -> NodeDescription:
         # Whoever names neither work nor room for it has no agent: it beats and pulls.
         is_pull_only = self.interval_s is not None or (not self.task_types and self.slots is None)
         said = NodeDescription(
@@ -112,7 +116,7 @@ class NodeRegistration(Body):
             port=self.port, node_type=self.node_type, region=self.region, weight=self.weight, slots=self.slots or 1,
             task_types=tuple(sorted(self.task_types)), capabilities=canonical_capabilities(self.capabilities),
             resources=tuple(sorted(canonical_resources(self.resources).items())), device_id=self.device_id,
-            is_pull_only=is_pull_only,
+            is_pull_only=is_pull_only, machine=self.machine_id, egress=self.egress_address or seen_from,
         )  # fmt: skip
         if not is_pull_only:
             return said
@@ -218,6 +222,9 @@ class NodeView(msgspec.Struct, frozen=True):
     last_seen_at: str | None
     drain_by: str | None
     created_at: str
+    machine_id: str
+    egress_address: str
+    """Where its requests are taken to come from: nodes that share it share what sites do to it."""
 
 
 class NodeList(msgspec.Struct, frozen=True):
@@ -235,6 +242,7 @@ def node_view(node: Node, slots: int, running: int, newest: Measurement | None =
         task_types=said.task_types, capabilities=dict(said.capabilities), resources=dict(said.resources),
         is_pull_only=said.is_pull_only, is_connected=node.is_session_open, lease_s=said.lease_ms / 1000,
         last_seen_at=_text(node.renewed_at), drain_by=_text(node.drain_by), created_at=to_text(node.created_at),
+        machine_id=said.machine, egress_address=said.address,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from operator import attrgetter
 from random import Random
 from typing import Protocol
 
+from crawlfleet.control.advice import Advice
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
@@ -37,8 +38,10 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
+from crawlfleet.scheduling.avoidance import avoiding
 from crawlfleet.scheduling.explain import explain_placement
 from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.machines import share_machines
 from crawlfleet.scheduling.order import Ageing, LaneHeap, LaneView
 from crawlfleet.scheduling.placement import Cursors, Placer
 
@@ -73,7 +76,8 @@ class Dispatcher(LeaderLoop):
 
     def __init__(
         self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, id_factory: IdFactory,
-        rng: Random, configure: Configure, placing: asyncio.Lock, ageing: Ageing | None = None, window: int = 2_000,
+        rng: Random, configure: Configure, placing: asyncio.Lock, advice: Advice,
+        ageing: Ageing | None = None, window: int = 2_000,
     ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
@@ -84,8 +88,10 @@ class Dispatcher(LeaderLoop):
         self._ageing = ageing or Ageing()
         self._configure = configure
         self._placing = placing
+        self._knowing, self._strategies, self._avoided = advice.knowing, advice.strategies, advice.avoided
         self._window = window
         self._strategy = ""
+        self._overcommit = 1.0
         self._cursors: Cursors = {}
         self._term: int | None = None
         self._generation = ""
@@ -117,13 +123,19 @@ class Dispatcher(LeaderLoop):
         windows = await self._broker.ready.windows()
         lanes = {lane.id: lane for lane in await self._store.lanes([window.lane for window in windows])}
         states = [node_state(node, self._clusters, self._ledger) for node in self._nodes]
-        placer = Placer(states, rng=self._rng, default_strategy=self._strategy, cursors=self._cursors)
+        share_machines(states)
+        placer = Placer(
+            states, rng=self._rng, default_strategy=self._strategy, cursors=self._cursors, overcommit=self._overcommit,
+            strategies=self._strategies.makers,
+            knowledge=await self._knowing.for_pass((lane.requirement for lane in lanes.values()), term, now),
+        )  # fmt: skip
         chosen, is_full = self._choose(windows, lanes, placer, now)
-        report = await self._commit(chosen, lanes, term, now)
+        report = await self._commit(chosen, lanes, placer, term, now)
         is_refilled = await self._refill(windows, chosen)
         if is_looking:
             waiting = [lanes[window.lane] for window in windows if window.size and window.lane not in chosen]
             await self._tell_blocked(waiting, states, term, now)
+            await self._tell_strategies(term, now)
         if report.placed:
             log.debug("tasks_placed", count=report.placed, refused=report.refused)
         # What was not pending any more only took the place of tasks behind it.
@@ -155,6 +167,7 @@ class Dispatcher(LeaderLoop):
         configure = self._configure
         await configure.refresh()
         self._strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
+        self._overcommit = configure.known(DEFAULT_CLUSTER).values["overcommit"]
         view = await self._store.placement_view()
         self._nodes = [configure.sized(node) for node in view.nodes]
         self._paused = view.paused_queues
@@ -192,19 +205,19 @@ class Dispatcher(LeaderLoop):
                 chosen.setdefault(view.lane, []).extend(nodes)
                 room -= len(nodes)
                 heap.push(view._replace(size=view.size - len(nodes), turns=view.turns + 1))
-        for name in placer.unknown_strategies:
-            log.warning("unknown_strategy", strategy=name, used=self._strategy)
+        self._strategies.unknown(placer.unknown_strategies, self._strategy)
         return chosen, room == 0
 
     async def _commit(
-        self, chosen: Mapping[LaneId, list[NodeState]], lanes: Mapping[LaneId, Lane], term: int, now: Instant
-    ) -> DispatchReport:
+        self, chosen: Mapping[LaneId, list[NodeState]], lanes: Mapping[LaneId, Lane], placer: Placer, term: int,
+        now: Instant,
+    ) -> DispatchReport:  # fmt: skip
         if not chosen:
             return DispatchReport()
         taken = await self._broker.ready.take({lane: len(nodes) for lane, nodes in chosen.items()})
         batch: list[Assignment] = []
         for lane, tasks in taken.items():
-            nodes = [state.node for state in chosen[lane][: len(tasks)]]
+            nodes = [state.node for state in self._avoiding(tasks, chosen[lane][: len(tasks)], lanes[lane], placer)]
             targets = ([node.id for node in nodes], [node.session for node in nodes])
             batch += map(Assignment, tasks, repeat(lane), self._ids.take(len(tasks)), *targets)
         try:
@@ -212,6 +225,8 @@ class Dispatcher(LeaderLoop):
         except (Unavailable, NotLeader):
             await self._broker.ready.offer(_by_lane(batch))
             raise
+        if self._avoided:
+            self._avoided.forget(applied.after)
         at = self._clock.monotonic()
         assigned = [item for item in batch if item.task not in applied.refused] if applied.refused else batch
         for lane, items in _lanes_of(assigned).items():
@@ -222,6 +237,16 @@ class Dispatcher(LeaderLoop):
         await self._give_back(batch, applied)
         stale = sum(refusal.code is Code.NOT_READY for refusal in applied.refused.values())
         return DispatchReport(len(assigned), len(applied.refused), stale)
+
+    def _avoiding(
+        self, tasks: Sequence[TaskId], nodes: list[NodeState], lane: Lane, placer: Placer
+    ) -> Sequence[NodeState]:
+        """Not where they failed the last time, where that is known and can be helped."""
+        failed_on = self._avoided.among(tasks) if self._avoided else None
+        if not failed_on:
+            return nodes
+        asked = self._asked(lane.requirement)
+        return avoiding(tasks, nodes, failed_on, lambda node: placer.other_than(node, asked, lane.project))
 
     async def _assigned(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
         try:
@@ -275,7 +300,7 @@ class Dispatcher(LeaderLoop):
         for lane in waiting:
             if lane.requirement in blocked:
                 continue
-            found = explain_placement(lane.requirement, lane.project, states)
+            found = explain_placement(lane.requirement, lane.project, states, self._overcommit)
             if not found.able and not found.full:
                 blocked.add(lane.requirement)
                 if lane.requirement not in self._blocked:
@@ -284,6 +309,11 @@ class Dispatcher(LeaderLoop):
         self._blocked = blocked
         if told:
             await self._store.record(told, now, term)
+
+    async def _tell_strategies(self, term: int, now: Instant) -> None:
+        if news := self._strategies.news:
+            await self._store.record(news, now, term)
+            self._strategies.wrote(len(news))
 
 
 _NOT_TAKEN = Refusal(Code.NODE_NOT_READY, "its node did not take it")

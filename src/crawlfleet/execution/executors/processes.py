@@ -124,7 +124,8 @@ class ProcessExecutor:
 
     async def _run_alone(self, assignment: AssignmentBody) -> OutcomeBody:
         flight = Flight(assignment, self._uploads, self._figures.__setitem__)
-        host = AloneHost(flight, self._serve, self._directory, self._memory_bytes, self._on_start)
+        memory_bytes = max(self._memory_bytes, assignment.memory_mb << 20)
+        host = AloneHost(flight, self._serve, self._directory, memory_bytes, self._on_start)
         life = asyncio.create_task(host.run(), name=f"alone-{assignment.execution}")
         self._alone[life] = host
         life.add_done_callback(self._alone.pop)

@@ -32,7 +32,7 @@ _READS = frozenset({
     "tasks", "list_tasks", "executions", "parents", "dead_letters", "dead_letter_groups", "node_by_secret",
     "node_by_device", "token_by_secret", "tokens", "audit_page", "task_types", "config", "configs", "config_history",
     "kept_answer", "fact", "groups", "list_groups", "group_counts", "count_members", "members", "walk_members",
-    "ended_members", "member_failures",
+    "ended_members", "member_failures", "ended_runs", "contents", "parameters", "evidence", "failed_on",
 })  # fmt: skip
 
 
