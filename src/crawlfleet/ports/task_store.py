@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.execution import Outcome
-from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
@@ -30,6 +30,7 @@ class NewTask(NamedTuple):
     timeout_s: int
     due_at: Instant | None = None
     parents: tuple[TaskId, ...] = ()
+    group: GroupId | None = None
 
 
 class Submission(NamedTuple):

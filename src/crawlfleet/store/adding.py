@@ -22,13 +22,16 @@ from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.transitions import parent_ended
 from crawlfleet.store.tx import Engine, Row, Tx
 
-TASK_COLUMNS = NewTask._fields[:7]
+_SAID = 7
+"""How many of the first fields of a new task are kept as said."""
+TASK_COLUMNS = (*NewTask._fields[:_SAID], "group_id")
 # Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
 LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
 FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
 KEPT_ANSWER = "SELECT body_hash, answer FROM idempotency WHERE key = $1 AND expires_at > $2"
 FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
 _ONLY_TASKS = {NewTask}
+_REASON = codec.DONE_COLUMNS.index("reason")
 _PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
 
 
@@ -178,11 +181,11 @@ class _Adding:
         """
         if set(map(type, items)) != _ONLY_TASKS:
             return None
-        ids, _, _, _, created, _, _, lanes, priorities, timeouts, dues, parents = zip(*items, strict=True)
+        ids, _, _, _, created, _, _, lanes, priorities, timeouts, dues, parents, groups = zip(*items, strict=True)
         if any(parents) or dues.count(None) < len(dues):
             return None
         self._tasks += items  # type: ignore[arg-type]
-        self._pending += zip(ids, lanes, timeouts, strict=True)
+        self._pending += zip(ids, lanes, timeouts, groups, strict=True)
         return SubmissionAnswer(list(map(Accepted, ids, repeat(_PENDING), created, priorities)))
 
     def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
@@ -198,7 +201,7 @@ class _Adding:
         self._tasks.append(item)
         due_at = item.due_at if item.due_at is not None and item.due_at > self._now else None
         if due_at is None and not item.parents:
-            self._pending.append((item.id, item.lane, item.timeout_s))
+            self._pending.append((item.id, item.lane, item.timeout_s, item.group))
             return Accepted(item.id, _PENDING, item.created_at, item.priority)
         for parent in item.parents:
             ended = self._parents[parent]
@@ -212,12 +215,14 @@ class _Adding:
     def _accept_live(self, item: NewTask, status: TaskStatus, due_at: Instant | None, waits: int) -> Accepted:
         self._live.append((
             item.id, int(status), item.lane, 1, 0, 0, 0, waits, due_at, item.timeout_s, 0, 0, 0, 0, None, None, None,
+            item.group,
         ))  # fmt: skip
         return Accepted(item.id, status, item.created_at, item.priority)
 
     def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
         self._done.append((
             item.id, int(_CANCELLED), item.lane, 1, 0, 0, 0, item.timeout_s, 0, 0, None, None, self._now, reason,
+            item.group,
         ))  # fmt: skip
         return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
 
@@ -239,13 +244,14 @@ class _Adding:
             self._journal.moved(self._lanes[lane].project, None, codec.STATUSES[status], count)
         self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
         if self._done:
-            each = {"task": [row[0] for row in self._done], "reason": [row[-1] for row in self._done]}
+            each = {"task": [row[0] for row in self._done], "reason": [row[_REASON] for row in self._done]}
             self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
         await self._journal.write(self._tx, self._now)
 
     async def _write_tasks(self) -> None:
-        # Most tasks have no workflow, no name and no spec: columns that nobody fills are not sent.
-        columns = list(zip(*self._tasks, strict=True))[: len(TASK_COLUMNS)]
+        # Most tasks have no workflow, no name, no spec and no group: columns that nobody fills are not sent.
+        *columns, groups = zip(*self._tasks, strict=True)
+        columns = [*columns[:_SAID], groups]
         sent = [n for n, column in enumerate(columns) if column.count(None) < len(column)]
         rows = list(zip(*(columns[n] for n in sent), strict=True))
         await self._tx.insert(tables.task, [TASK_COLUMNS[n] for n in sent], rows)

@@ -16,8 +16,9 @@ from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskSta
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 
-LIVE_COLUMNS = LiveTask._fields
-DONE_COLUMNS = FinalTask._fields
+# Called `group` everywhere but in SQL, where that is a word of the language.
+LIVE_COLUMNS = (*LiveTask._fields[:-1], "group_id")
+DONE_COLUMNS = (*FinalTask._fields[:-1], "group_id")
 STATUSES = {int(status): status for status in TaskStatus}
 RECALLS = {int(recall): recall for recall in Recall}
 _STATUS, _RECALL = LIVE_COLUMNS.index("status"), LIVE_COLUMNS.index("recall")

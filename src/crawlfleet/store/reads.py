@@ -148,6 +148,7 @@ def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
         either("losses"), either("deaths"), func.coalesce(live.c.waits, _ZERO), live.c.due_at, either("timeout_s"),
         func.coalesce(live.c.recall, _ZERO), either("node"), either("execution"), either("assigned_at"),
         either("started_at"), done.c.ended_at, done.c.reason, either("lane"),
+        task.c.group_id,
     ).select_from(both.join(lane, stands_in))  # fmt: skip
 
 

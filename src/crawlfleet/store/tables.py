@@ -50,9 +50,13 @@ task = Table(
     _big("created_at"),
     Column("parameters", LargeBinary, nullable=False),
     Column("spec", LargeBinary, nullable=True),
+    _big("group_id", nullable=True),
     Index(None, "project", "id"),
     Index("ix_task_workflow", "workflow", "id", sqlite_where=text("workflow IS NOT NULL"),
           postgresql_where=text("workflow IS NOT NULL")),
+    # In order of id, which is the order of a group's members.
+    Index("ix_task_group", "group_id", "id", sqlite_where=text("group_id IS NOT NULL"),
+          postgresql_where=text("group_id IS NOT NULL")),
 )  # fmt: skip
 
 live = Table(
@@ -74,6 +78,7 @@ live = Table(
     _at("assigned_at"),
     _at("started_at"),
     _at("deadline_at"),
+    _big("group_id", nullable=True),
     Index("ix_live_ready", "lane", "id", sqlite_where=text("status = 0"), postgresql_where=text("status = 0")),
     Index("ix_live_held", "node", "id", sqlite_where=text("node <> 0"), postgresql_where=text("node <> 0")),
     Index("ix_live_due", "due_at", sqlite_where=text("due_at IS NOT NULL AND waits = 0"),
@@ -101,8 +106,12 @@ done = Table(
     _big("session", nullable=True),
     Column("result", LargeBinary, nullable=True),
     Column("metrics", LargeBinary, nullable=True),
+    _big("group_id", nullable=True),
     # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
     Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
+    # What a group's progress shows first and its retry opens again.
+    Index("ix_done_group", "group_id", "id", sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
+          postgresql_where=text("group_id IS NOT NULL AND status <> 10")),
 )  # fmt: skip
 
 execution = Table(

@@ -139,7 +139,7 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
     transition = Transition(tx, lanes, now)
     applied, journal = transition.applied, transition.journal
     if moved:
-        tasks, executions, nodes, in_lanes, had = zip(*moved, strict=True)
+        tasks, executions, nodes, in_lanes, had, _groups = zip(*moved, strict=True)
         await lanes.load(tx, set(in_lanes))
         for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
             journal.moved(lanes[lane].project, codec.STATUSES[have], _COMPLETED, count)
@@ -174,7 +174,7 @@ async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant
     for final in finals:
         rows.append((
             final.id, int(_PENDING), final.lane, final.round + 1, 0, 0, 0, 0, None, final.timeout_s, 0, 0, 0, 0, None,
-            None, None,
+            None, None, final.group,
         ))  # fmt: skip
         journal.moved(lanes[final.lane].project, codec.STATUSES[final.status], _PENDING)
         applied.after[final.id] = _PENDING

@@ -223,7 +223,7 @@ def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
 def _final_row(after: LiveTask, reason: str | None, now: Instant) -> FinalTask:
     return FinalTask(
         after.id, after.status, after.lane, after.round, after.retries, after.losses, after.deaths, after.timeout_s,
-        after.node, after.execution, after.assigned_at, after.started_at, now, reason,
+        after.node, after.execution, after.assigned_at, after.started_at, now, reason, after.group,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Event
 from crawlfleet.model.execution import End, Failure, Outcome
-from crawlfleet.model.ids import ExecutionId, IdFactory, NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, IdFactory, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.requirement import Lane, Requirement
@@ -102,13 +102,13 @@ class Kit:
     def new_task(
         self, *, lane: Lane | None = None, parents: Iterable[TaskId] = (), due_at: Instant | None = None,
         retry: RetryPolicy | None = None, workflow: str | None = None, name: str | None = None, timeout_s: int = 60,
-        parameters: bytes = b"{}",
+        parameters: bytes = b"{}", group: GroupId | None = None,
     ) -> NewTask:  # fmt: skip
         lane = lane or self.lane
         spec = None if retry is None else msgspec.json.encode({"retry": retry})
         return NewTask(
             self.ids.one(), lane.project, workflow, name, self.now, parameters, spec, lane.id, lane.priority, timeout_s,
-            due_at, tuple(parents),
+            due_at, tuple(parents), group,
         )  # fmt: skip
 
     async def add(

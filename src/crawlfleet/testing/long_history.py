@@ -35,16 +35,16 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
     for n in range(count):
         at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
         task, failed, execution = ids.take(3)
-        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
         done.append((
             task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None,
-            1, b"{}", None,
+            None, 1, b"{}", None,
         ))  # fmt: skip
         executions.append(_failed(failed, task, at))
         events.append((n + 1, 1, at, codec.encode([("task.completed", {"task": [task]}, {})])))
     live: list[Row] = []
     for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
-        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
         live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
 
     async def work(tx: Tx) -> None:
@@ -58,12 +58,12 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
 
 
 def _pending(task: int, lane: Lane) -> Row:
-    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None)
+    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None, None)
 
 
 def _held(task: int, lane: Lane, execution: int, node: int) -> Row:
     status = int(TaskStatus.ASSIGNED)
-    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS)
+    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS, None)
 
 
 def _failed(execution: int, task: int, at: int) -> Row:
