@@ -45,6 +45,7 @@ STATUS_OF_CODE: Mapping[Code, int] = {
     Code.SESSION_ENDED: 409,
     Code.NODE_NOT_READY: 409,
     Code.DOES_NOT_FIT: 409,
+    Code.PART_OF_FLOW: 409,
     Code.OVER_LIMIT: 429,
 }
 
@@ -54,6 +55,7 @@ _HINTS = {
     "not_final": "a task that has not ended is stopped by :cancel",
     "unknown_type": "GET /api/v1/task-types lists the known types; a type is known once a node that runs it has joined",
     "does_not_fit": "GET /api/v1/tasks/{id}/why says which filter removed how many nodes",
+    "part_of_flow": "POST /api/v1/flows/{flow_id}:resume runs again what ended badly",
     "idempotency_mismatch": "use a new Idempotency-Key for another body",
     "token_already_made": "POST /api/v1/tokens/{token_id}:rotate gives it another secret",
     "store_unavailable": "nothing was written; try again",

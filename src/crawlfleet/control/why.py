@@ -11,14 +11,15 @@ from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import explain
+from crawlfleet.scheduling import explain, explain_flow
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Protocol):
     pass
 
 
@@ -32,6 +33,10 @@ class Why:
         record = (await self._store.tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
+        if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
+            found = explain_flow.why(record, place)
+            if found is not None:
+                return found
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])

@@ -214,5 +214,3 @@ def _head(node: Node) -> str | None:
     while node["type"] in _FIRST_ONLY - {"pipe", "subexpression"} and _children(node):
         node = _children(node)[0]
     return node["value"] if node["type"] == "field" else None
-
-
