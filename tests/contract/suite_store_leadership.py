@@ -165,7 +165,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
     """Every method of the store that takes a term, each with a call that has something to write."""
     store, now = kit.store, kit.now
     task, other, node = await kit.submit_one(), await kit.submit_one(), await kit.node()
-    done = await kit.ended_completed()
+    done = await kit.ended_completed(group=await kit.group())
     item = await kit.assignment(task, node)
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
@@ -179,6 +179,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "record": lambda term: store.record([EventBatch(Kind.NODE_UNAVAILABLE, shared={"a": 1})], now, term),
         "relay": lambda term: store.relay(term, 10),
         "fold_counters": store.fold_counters,
+        "settle_groups": lambda term: store.settle_groups(term, now),
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
     }
     assert done in await kit.second.tasks([done])

@@ -35,10 +35,10 @@ class _Tables(FlowStore, GroupStore, TaskStore, Protocol):
 class StepAsked(NamedTuple):
     task: TaskBody
     after: Mapping[StepKey, str]
-    when: str | None
-    for_each: str | list[Any] | None
-    max_items: int
-    allow_failures: bool
+    when: str | None = None
+    for_each: str | list[Any] | None = None
+    max_items: int = limits.FAN_OUT_DEFAULT
+    allow_failures: bool = False
 
 
 class Flow(NamedTuple):
@@ -62,9 +62,9 @@ class Flows:
         self, name: str | None, project: str | None, asked: Mapping[StepKey, StepAsked], claim: Claim | None = None
     ) -> AddedFlow:
         """All of it or nothing. Raises InvalidInput with the field named."""
-        plans = _planned(asked, project)
+        plans = planned(asked, project)
         flow = self._ids.one()
-        steps = self._steps(asked, plans)
+        steps = laid_out(asked, plans, self._ids)
         bodies = [_body(asked[key].task, key, project) for key in steps]
         templates = {task for key, (task, _) in steps.items() if plans[key].has_references}
         items = await self._submit.prepared(bodies, [task for task, _ in steps.values()], templates)
@@ -78,26 +78,6 @@ class Flows:
             added = await self._store.add_flow(NewFlow(flow, project or "", name, now, new), claim, now)
         await tell(self._broker, added.applied)
         return added
-
-    def _steps(
-        self, asked: Mapping[StepKey, StepAsked], plans: Mapping[StepKey, flow_plan.Plan]
-    ) -> dict[StepKey, tuple[TaskId, StepSpec]]:
-        """Ids in the order in which tasks end: parents, items, the step that gathers them. Whoever locks rows in order
-        of id, as all do, never meets another who began at the other end."""
-        steps: dict[StepKey, tuple[TaskId, StepSpec]] = {}
-        for key, plan in plans.items():
-            step = asked[key]
-            is_fan_out = step.for_each is not None
-            first_item = self._ids.take(step.max_items)[0] if is_fan_out else 0
-            has_template = is_fan_out or plan.has_references
-            spec = StepSpec(
-                after=step.after, sees={parent: steps[parent][0] for parent in steps if parent in plan.sees},
-                when=step.when, for_each=step.for_each, max_items=step.max_items if is_fan_out else 0,
-                allow_failures=step.allow_failures, first_item=first_item,
-                template=msgspec.json.decode(step.task.parameters) if has_template else None,
-            )  # fmt: skip
-            steps[key] = (self._ids.one(), spec)
-        return steps
 
     async def page(self, limit: int, before: GroupId | None = None, project: str | None = None) -> list[Flow]:
         groups = await self._store.list_groups(limit, before, project, GroupKind.FLOW)
@@ -164,7 +144,28 @@ class Flows:
         return group
 
 
-def _planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[StepKey, flow_plan.Plan]:
+def laid_out(
+    asked: Mapping[StepKey, StepAsked], plans: Mapping[StepKey, flow_plan.Plan], ids: IdFactory
+) -> dict[StepKey, tuple[TaskId, StepSpec]]:
+    """Ids in the order in which tasks end: parents, items, the step that gathers them. Whoever locks rows in order
+    of id, as all do, never meets another who began at the other end."""
+    steps: dict[StepKey, tuple[TaskId, StepSpec]] = {}
+    for key, plan in plans.items():
+        step = asked[key]
+        is_fan_out = step.for_each is not None
+        first_item = ids.take(step.max_items)[0] if is_fan_out else 0
+        has_template = is_fan_out or plan.has_references
+        spec = StepSpec(
+            after=step.after, sees={parent: steps[parent][0] for parent in steps if parent in plan.sees},
+            when=step.when, for_each=step.for_each, max_items=step.max_items if is_fan_out else 0,
+            allow_failures=step.allow_failures, first_item=first_item,
+            template=msgspec.json.decode(step.task.parameters) if has_template else None,
+        )  # fmt: skip
+        steps[key] = (ids.one(), spec)
+    return steps
+
+
+def planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[StepKey, flow_plan.Plan]:
     for key, step in asked.items():
         field = f"steps.{key[:64]}"
         if step.task.depends_on:

@@ -15,6 +15,8 @@ class Code(StrEnum):
     UNKNOWN_TASK = "unknown_task"
     UNKNOWN_NODE = "unknown_node"
     UNKNOWN_DEPENDENCY = "unknown_dependency"
+    UNKNOWN_GROUP = "unknown_group"
+    GROUP_CLOSED = "group_closed"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     BATCH_REFUSED = "batch_refused"
     ILLEGAL_TRANSITION = "illegal_transition"

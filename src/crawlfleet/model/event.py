@@ -36,6 +36,8 @@ class Kind(StrEnum):
     NODE_TIMEOUT = "node.timeout"
     NODE_HEALTH_CHANGED = "node.health_changed"
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
+    GROUP_CREATED = "group.created"
+    GROUP_FINISHED = "group.finished"
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"

@@ -60,7 +60,7 @@ class StepTally(NamedTuple):
 
     status: TaskStatus
     unrun: Unrun
-    count: int
+    steps: int
 
 
 class FlowStore(Protocol):

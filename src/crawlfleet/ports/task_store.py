@@ -15,6 +15,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.group_store import NewGroup
 
 
 class NewTask(NamedTuple):
@@ -39,6 +40,8 @@ class Submission(NamedTuple):
     items: Sequence[NewTask | Refusal]
     is_atomic: bool = False
     claim: Claim | None = None
+    group: NewGroup | None = None
+    """Made with its first members: all of it or nothing."""
 
 
 class Accepted(NamedTuple):
@@ -52,6 +55,8 @@ class Accepted(NamedTuple):
 class SubmissionAnswer:
     items: Sequence[Accepted | Refusal]
     is_replay: bool = False
+    group: GroupId | None = None
+    """The one that was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,8 @@ class TaskStore(Protocol):
 
         An atomic submission with one bad item adds none. A known idempotency key gives its first answer again,
         or IDEMPOTENCY_MISMATCH for every item when the body differs. A parent that ended other than completed
-        cancels the new task at once, with the reason; one that does not exist refuses it.
+        cancels the new task at once, with the reason; one that does not exist refuses it. So does a group that does
+        not exist, is closed or is of another project. A submission with a new group is atomic.
         """
         ...
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby, repeat
+from dataclasses import replace
+from itertools import groupby, repeat, starmap
 from operator import itemgetter
 
 from crawlfleet.model.answers import Code, Refusal
@@ -17,6 +18,7 @@ from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.store import codec, tables
 from crawlfleet.store.claims import EXPIRED_KEYS, KNOWN_KEYS, name_of
+from crawlfleet.store.joining import Joining
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.transitions import parent_ended
@@ -32,6 +34,8 @@ KEPT_ANSWER = "SELECT body_hash, answer FROM idempotency WHERE key = $1 AND expi
 FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
 _ONLY_TASKS = {NewTask}
 _REASON = codec.DONE_COLUMNS.index("reason")
+_GROUP = itemgetter(NewTask._fields.index("group"))
+_NO_GROUP = {None}
 _PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
 
 
@@ -62,6 +66,7 @@ class _Adding:
         self._done: list[Row] = []
         self._edges: list[Row] = []
         self._parents: dict[TaskId, TaskStatus | None] = {}
+        self._joining = Joining(tx)
 
     async def add(self, submissions: Sequence[Submission]) -> Added:
         answers = await self._replays(submissions)
@@ -69,6 +74,8 @@ class _Adding:
         items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
         await self._lanes.load(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
+        if (groups := set(map(_GROUP, items))) != _NO_GROUP:
+            await self._joining.look_up(groups)
         for position in fresh:
             answers[position] = self._answer(submissions[position])
         await self._write()
@@ -115,7 +122,7 @@ class _Adding:
             if submissions[position].claim is None or answer is None:
                 continue
             # A request of which nothing was taken binds nobody: mended, it may use its key again.
-            if any(isinstance(item, Accepted) for item in answer.items):
+            if answer.group is not None or any(isinstance(item, Accepted) for item in answer.items):
                 kept.append((_key(submissions[position]), codec.encode_answer(answer)))
             else:
                 dropped.append(_key(submissions[position]))
@@ -135,9 +142,7 @@ class _Adding:
             assert twin is not None
             assert answer is not None
             same = original.body_hash == twin.body_hash
-            answers[position] = (
-                SubmissionAnswer(answer.items, True) if same else _mismatch(len(submissions[position].items))
-            )
+            answers[position] = replace(answer, is_replay=True) if same else _mismatch(len(submissions[position].items))
         return [answer for answer in answers if answer is not None]
 
     # -- tasks
@@ -163,10 +168,21 @@ class _Adding:
             self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
 
     def _answer(self, submission: Submission) -> SubmissionAnswer:
+        new = submission.group
+        if new is None:
+            return self._answer_items(submission)
+        self._joining.create(new)
+        answer = self._answer_items(submission)
+        if any(isinstance(item, Refusal) for item in answer.items):
+            self._joining.withdraw(new)
+            return answer
+        return replace(answer, group=new.id)
+
+    def _answer_items(self, submission: Submission) -> SubmissionAnswer:
         if (answer := self._accept_plain(submission.items)) is not None:
             return answer
         refused = [self._refusal(item) for item in submission.items]
-        if submission.is_atomic and any(refused):
+        if (submission.is_atomic or submission.group is not None) and any(refused):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([refusal or spared for refusal in refused])
         return SubmissionAnswer([
@@ -181,8 +197,12 @@ class _Adding:
         """
         if set(map(type, items)) != _ONLY_TASKS:
             return None
-        ids, _, _, _, created, _, _, lanes, priorities, timeouts, dues, parents, groups = zip(*items, strict=True)
+        ids, projects, _, _, created, _, _, lanes, priorities, timeouts, dues, parents, groups = zip(
+            *items, strict=True
+        )
         if any(parents) or dues.count(None) < len(dues):
+            return None
+        if any(groups) and any(starmap(self._joining.refusal, set(zip(groups, projects, strict=True)))):
             return None
         self._tasks += items  # type: ignore[arg-type]
         self._pending += zip(ids, lanes, timeouts, groups, strict=True)
@@ -195,7 +215,7 @@ class _Adding:
             if parent not in self._parents:
                 field = f"depends_on[{position}]"
                 return Refusal(Code.UNKNOWN_DEPENDENCY, f"{task_text(parent)} does not exist", field)
-        return None
+        return self._joining.refusal(item.group, item.project)
 
     def _accept(self, item: NewTask) -> Accepted:
         self._tasks.append(item)
@@ -227,25 +247,13 @@ class _Adding:
         return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
 
     async def _write(self) -> None:
-        if not self._tasks:
-            return
-        await self._write_tasks()
-        if self._pending:
-            await self._tx.add_pending(self._pending)
-        if self._live:
-            await self._tx.insert(tables.live, codec.LIVE_COLUMNS, self._live)
-        if self._done:
-            await self._tx.insert(tables.done, codec.DONE_COLUMNS, self._done)
-        if self._edges:
-            await self._tx.insert(tables.dependency, ("parent", "child"), self._edges)
-        for lane, count in Counter(map(itemgetter(1), self._pending)).items():
-            self._journal.moved(self._lanes[lane].project, None, _PENDING, count)
-        for (lane, status), count in Counter((row[2], row[1]) for row in [*self._live, *self._done]).items():
-            self._journal.moved(self._lanes[lane].project, None, codec.STATUSES[status], count)
-        self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
-        if self._done:
-            each = {"task": [row[0] for row in self._done], "reason": [row[_REASON] for row in self._done]}
-            self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
+        groups = set(map(_GROUP, self._tasks))
+        await self._joining.write(groups, self._journal, self._now)
+        if self._tasks:
+            await self._write_tasks()
+            self._note_tasks()
+            if groups != _NO_GROUP:
+                self._note_members()
         await self._journal.write(self._tx, self._now)
 
     async def _write_tasks(self) -> None:
@@ -255,6 +263,31 @@ class _Adding:
         sent = [n for n, column in enumerate(columns) if column.count(None) < len(column)]
         rows = list(zip(*(columns[n] for n in sent), strict=True))
         await self._tx.insert(tables.task, [TASK_COLUMNS[n] for n in sent], rows)
+        if self._pending:
+            await self._tx.add_pending(self._pending)
+        if self._live:
+            await self._tx.insert(tables.live, codec.LIVE_COLUMNS, self._live)
+        if self._done:
+            await self._tx.insert(tables.done, codec.DONE_COLUMNS, self._done)
+        if self._edges:
+            await self._tx.insert(tables.dependency, ("parent", "child"), self._edges)
+
+    def _note_tasks(self) -> None:
+        for lane, count in Counter(map(itemgetter(1), self._pending)).items():
+            self._journal.moved(self._lanes[lane].project, None, _PENDING, count)
+        for (lane, status), count in Counter((row[2], row[1]) for row in [*self._live, *self._done]).items():
+            self._journal.moved(self._lanes[lane].project, None, codec.STATUSES[status], count)
+        self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
+        if self._done:
+            each = {"task": [row[0] for row in self._done], "reason": [row[_REASON] for row in self._done]}
+            self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
+
+    def _note_members(self) -> None:
+        cancelled = Counter(row[-1] for row in self._done)
+        for group, count in Counter(map(_GROUP, self._tasks)).items():
+            if group is not None:
+                self._journal.member_moved(group, None, _PENDING, count - cancelled[group])
+                self._journal.member_moved(group, None, _CANCELLED, cancelled[group])
 
 
 _TWIN = SubmissionAnswer([])

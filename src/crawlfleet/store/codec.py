@@ -62,19 +62,22 @@ _DEFAULT_POLICY = RetryPolicy()
 
 
 def encode_answer(answer: SubmissionAnswer) -> bytes:
-    return _encode([
+    items = [
         list(item) if isinstance(item, Accepted) else [item.code, item.detail, item.field] for item in answer.items
-    ])  # fmt: skip
+    ]
+    return _encode(items if answer.group is None else {"group": answer.group, "items": items})
 
 
 def decode_answer(body: bytes) -> SubmissionAnswer:
     items: list[Accepted | Refusal] = []
-    for item in msgspec.json.decode(body):
+    said = msgspec.json.decode(body)
+    group, listed = (said["group"], said["items"]) if isinstance(said, dict) else (None, said)
+    for item in listed:
         if isinstance(item[0], int):
             items.append(Accepted(item[0], STATUSES[item[1]], item[2], item[3]))
         else:
             items.append(Refusal(Code(item[0]), item[1], item[2]))
-    return SubmissionAnswer(items, is_replay=True)
+    return SubmissionAnswer(items, is_replay=True, group=group)
 
 
 def plain(row: Sequence[object]) -> tuple[Any, ...]:

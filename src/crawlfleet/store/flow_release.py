@@ -191,6 +191,8 @@ class StepRelease:
     async def _begin(self, step: LiveTask, items: Sequence[TaskId]) -> None:
         transition = self._transition
         transition.journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": list(items)}))
+        if step.group is not None:
+            transition.journal.member_moved(step.group, None, TaskStatus.PENDING, len(items))
         if step.due_at is None or step.due_at <= self._now:
             await self._tx.add_pending([(task, step.lane, step.timeout_s, step.group) for task in items])
             transition.journal.moved(self._lanes[step.lane].project, None, TaskStatus.PENDING, len(items))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.flow import ONS, Edge, PlaceInFlow, StepKey, StepSpec, Unrun
+from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
@@ -15,12 +16,14 @@ from crawlfleet.model.step import Step as MoveOn
 from crawlfleet.model.task import FinalTask
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.flow_store import AddedFlow, NewFlow, StepRecord, StepTally
+from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.flows import StepState, to_resume
 from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import TASK_COLUMNS
 from crawlfleet.store.claims import claimed, keep_answer
 from crawlfleet.store.flow_release import EDGE_COLUMNS, STEP_COLUMNS, StepRelease
+from crawlfleet.store.joining import LOCK_GROUPS, Joining
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.tasks import LOCK_FINAL, next_round
 from crawlfleet.store.transitions import Transition
@@ -46,7 +49,6 @@ BAD_ITEMS = (
     "SELECT f.task, f.key FROM flow_step f JOIN done d ON d.id = f.task "
     f"WHERE f.group_id = $1 AND f.item IS NOT NULL AND d.status <> {int(TaskStatus.COMPLETED)} ORDER BY f.task"
 )
-LOCK_FLOW = "SELECT id FROM task_group WHERE id = $1 LOCK_ROWS(task_group)"
 LOCK_MEMBERS = (
     "SELECT l.id FROM flow_step f JOIN live l ON l.id = f.task WHERE f.group_id = $1 ORDER BY l.id LOCK_ROWS(l)"
 )
@@ -134,6 +136,11 @@ class FlowTables:
 async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
     """The rows of a flow, every step waiting."""
     await lanes.load(tx, {step.task.lane for step in flow.steps})
+    joining = Joining(tx)
+    # Closed: whoever is in it is in its graph.
+    joining.create(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
+    await joining.write((), transition.journal, flow.created_at)
+    transition.journal.member_moved(flow.id, None, TaskStatus.WAITING, len(flow.steps))
     await tx.insert(
         tables.task, TASK_COLUMNS, [(*step.task[: len(TASK_COLUMNS) - 1], step.task.group) for step in flow.steps]
     )
@@ -173,7 +180,7 @@ class _Resuming:
         tx = self._tx
         # One at a time; and what still runs stands still, so that none of it ends between being looked at and
         # having somebody wait for it.
-        await tx.fetch(LOCK_FLOW, self._flow)
+        await tx.fetch(LOCK_GROUPS, [self._flow])
         await tx.fetch(LOCK_MEMBERS, self._flow)
         steps = {row[0]: _Step(row[1], codec.STATUSES[row[3]], row[12], codec.step_spec(row[8]), Unrun(row[7]))
                  for row in await tx.fetch(STEPS, self._flow)}  # fmt: skip

@@ -7,6 +7,7 @@ from crawlfleet.store.audit import AuditTables
 from crawlfleet.store.configs import ConfigTables
 from crawlfleet.store.events import EventTables
 from crawlfleet.store.flows import FlowTables
+from crawlfleet.store.groups import GroupTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
@@ -21,7 +22,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
-    TokenTables, AuditTables, TypeTables, ConfigTables, FlowTables,
+    TokenTables, AuditTables, TypeTables, ConfigTables, FlowTables, GroupTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -110,7 +110,7 @@ done = Table(
     # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
     Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
     # What a group's progress shows first and its retry opens again.
-    Index("ix_done_group", "group_id", "id", sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
+    Index("ix_done_group", "group_id", "status", "id", sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
           postgresql_where=text("group_id IS NOT NULL AND status <> 10")),
 )  # fmt: skip
 
@@ -168,6 +168,37 @@ dead_letter = Table(
     _small("is_permanent"),
     _big("buried_at"),
     Index(None, "cause", "task"),
+)  # fmt: skip
+
+task_group = Table(
+    "task_group", metadata,
+    _id(),
+    _text("project"),
+    _text("name", nullable=True),
+    _small("kind"),
+    _big("created_at"),
+    _small("is_closed"),
+    _at("finished_at"),
+    Column("finishes", Integer, nullable=False),
+    Column("spec", LargeBinary, nullable=True),
+    Index(None, "project", "id"),
+)  # fmt: skip
+
+# Under the status with which members ended, or 0 for those that have not.
+group_counter = Table(
+    "group_counter", metadata,
+    Column("group_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("status", SmallInteger, primary_key=True, autoincrement=False),
+    _big("n"),
+)  # fmt: skip
+
+group_delta = Table(
+    "group_delta", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _big("group_id"),
+    _small("status"),
+    _big("n"),
+    Index(None, "group_id"),
 )  # fmt: skip
 
 idempotency = Table(
@@ -331,6 +362,7 @@ cluster_config = Table(
 
 __all__ = [
     "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
-    "execution", "flow_step", "heartbeat", "idempotency", "installation", "lane", "leader", "lease", "live", "master",
-    "metadata", "node", "outbox", "queue", "task", "task_type", "token",
+    "execution", "flow_step", "group_counter", "group_delta", "heartbeat", "idempotency", "installation", "lane",
+    "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue", "task", "task_group", "task_type",
+    "token",
 ]  # fmt: skip

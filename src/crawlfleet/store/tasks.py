@@ -16,6 +16,7 @@ from crawlfleet.model.step import Decide
 from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import codec, tables
+from crawlfleet.store.joining import open_again
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.transitions import LIVE_LIST, UNKNOWN_TASK, Transition
@@ -142,10 +143,13 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
     transition = Transition(tx, lanes, now)
     applied, journal = transition.applied, transition.journal
     if moved:
-        tasks, executions, nodes, in_lanes, had, _groups = zip(*moved, strict=True)
+        tasks, executions, nodes, in_lanes, had, groups = zip(*moved, strict=True)
         await lanes.load(tx, set(in_lanes))
         for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
             journal.moved(lanes[lane].project, codec.STATUSES[have], _COMPLETED, count)
+        if any(groups):
+            for group, count in Counter(group for group in groups if group is not None).items():
+                journal.member_moved(group, _ASSIGNED, _COMPLETED, count)
         each = {"task": tasks, "execution": executions, "node": nodes}
         journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
         applied.after = dict.fromkeys(tasks, _COMPLETED)
@@ -198,6 +202,8 @@ async def next_round(
             0, 0, 0, 0, None, None, None, final.group,
         ))  # fmt: skip
         journal.moved(lanes[final.lane].project, codec.STATUSES[final.status], status)
+        if final.group is not None:
+            journal.member_moved(final.group, codec.STATUSES[final.status], status)
         applied.after[final.id] = status
         if status is _PENDING:
             applied.ready.setdefault(final.lane, []).append(final.id)
@@ -206,6 +212,7 @@ async def next_round(
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.insert(tables.live, codec.LIVE_COLUMNS, rows)
+    await open_again(tx, (final.group for final in finals if final.group is not None))
     journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [row[3] for row in rows]}))
 
 
@@ -216,6 +223,8 @@ async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) 
     for final in finals:
         status = codec.STATUSES[final.status]
         journal.moved(lanes[final.lane].project, status, None)
+        if final.group is not None:
+            journal.member_moved(final.group, status, None)
         applied.after[final.id] = status
     await _refuse_others(tx, tasks, applied)
     if finals:

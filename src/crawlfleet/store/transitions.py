@@ -141,6 +141,8 @@ class Transition:
         self.applied.after[task.id] = after.status
         project = self._lanes[task.lane].project
         self.journal.moved(project, task.status, after.status)
+        if task.group is not None:
+            self.journal.member_moved(task.group, task.status, after.status)
         if step.ended is not None:
             self._executions.append(_execution_row(task, step, self._now))
         if after.status.is_final:

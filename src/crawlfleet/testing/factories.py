@@ -20,6 +20,7 @@ from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask, RetryPolicy, TaskRecord
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.node_store import NewNode, Renewal, Renewed
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Applied, Assignment, NewTask, Submission, SubmissionAnswer
@@ -121,6 +122,13 @@ class Kit:
         """The ids of new tasks, all of them accepted."""
         answer = await self.add(self.new_task(**fields) for _ in range(count))
         return [accepted(item).id for item in answer.items]
+
+    async def group(self, project: str = PROJECT, **fields: Any) -> GroupId:
+        """A new group, still empty."""
+        new = NewGroup(self.ids.one(), project, **fields)
+        added = await self.store.add([Submission([], group=new)], self.now)
+        assert added.answers[0].group == new.id
+        return new.id
 
     async def submit_one(self, **fields: Any) -> TaskId:
         return (await self.submit(**fields))[0]

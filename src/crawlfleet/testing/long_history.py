@@ -13,6 +13,8 @@ from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import TASK_COLUMNS
@@ -107,6 +109,11 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.events_after(10, 100)
     await known.fold_counters(term)
     await known.totals()
+    group = NewGroup(kit.ids.one(), kit.lane.project)
+    await known.add([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
+    await known.settle_groups(term, kit.now)
+    await known.group_counts([group.id])
+    await known.groups([group.id])
     await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
     await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
     await known.secret_hash(node.id)
