@@ -23,6 +23,8 @@ EXPRESSION_DEPTH = 40
 BUDGET = 500_000
 """Of one decision about one step; some tenths of a second at most."""
 _CHARS_PER_UNIT = 16
+_MAKING = 3
+"""More than a visit costs alone, as it takes that much longer."""
 
 Node = Mapping[str, Any]
 
@@ -49,10 +51,13 @@ class TooCostly(Unanswerable):
 
 
 class Budget:
-    __slots__ = ("left",)
+    """What one decision may cost, and who counts it."""
+
+    __slots__ = ("interpreter", "left")
 
     def __init__(self, units: int = BUDGET) -> None:
         self.left = units
+        self.interpreter = _Interpreter(self)
 
     def spend(self, units: int) -> None:
         self.left -= units
@@ -99,7 +104,9 @@ def parse(text: str) -> Expression:
     except ParseError as exc:
         # The library's own text draws an arrow under the expression, over three lines.
         at = getattr(exc, "lex_position", None)
-        said = getattr(exc, "message", None) or f"unexpected {getattr(exc, 'token_value', None) or 'end'!r}"
+        token = getattr(exc, "token_value", None)
+        said = getattr(exc, "message", None) or f"unexpected {'end' if token is None or token == '' else token!r}"
+        said += " (a number is written `3`, in backticks)" if isinstance(token, int) else ""
         shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in said)
         raise BadExpression(f"is no expression: {shown} at position {len(text) if at is None else at}") from exc
     except RecursionError as exc:
@@ -113,7 +120,7 @@ def parse(text: str) -> Expression:
 def evaluate(expression: Expression, data: Any, budget: Budget) -> Any:
     """Its value over `data`, None where there is none. Raises Unanswerable."""
     try:
-        value = _Interpreter(budget).visit(expression.tree, data)
+        value = budget.interpreter.visit(expression.tree, data)
         budget.weigh(value)
     except Unanswerable:
         raise
@@ -153,6 +160,7 @@ class _Interpreter(TreeInterpreter):
         self._budget.spend(1)
         value = super().visit(node, *args, **kwargs)
         if node["type"] in _MAKERS:
+            self._budget.spend(_MAKING)
             self._budget.weigh(value)
         return value
 

@@ -86,8 +86,6 @@ async def items_of(kit: Kit, flow: GroupId, key: StepKey) -> list[TaskId]:
     return [row[0] for row in await kit.second.engine.read(lambda tx: tx.fetch(sql, flow, key))]
 
 
-
-
 def _asked(step: Mapping[str, Any]) -> StepAsked:
     said = {name: value for name, value in step.items() if name in StepAsked._fields}
     after = said.pop("after", {})
