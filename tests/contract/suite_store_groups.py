@@ -10,8 +10,9 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, Submission
+from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer
 from crawlfleet.testing.factories import Kit, accepted, refused
 
 DAY_MS = 86_400_000
@@ -51,7 +52,7 @@ async def a_group_may_begin_empty(store: Store, kit: Kit) -> None:
 
 async def the_same_key_makes_no_second_group(store: Store, kit: Kit) -> None:
     claim = Claim("shop", "key", b"body", kit.now + DAY_MS)
-    answers = []
+    answers: list[SubmissionAnswer] = []
     for _ in range(2):
         new = NewGroup(kit.ids.one(), "shop")
         items = [kit.new_task(group=new.id)]
@@ -212,14 +213,14 @@ async def members_come_in_order_with_what_completed_them(store: Store, kit: Kit)
     assert await kit.second.members(group, 0, 1) == members[:1]
 
 
-async def open_members_are_found_window_by_window(store: Store, kit: Kit) -> None:
+async def members_are_walked_with_whether_they_are_open(store: Store, kit: Kit) -> None:
     group = await kit.group()
-    tasks = await kit.submit(5, group=group)
-    await kit.cancel(tasks[0], tasks[1])
-    found, after = await kit.second.open_members(group, 0, 3)
-    assert (found, after) == ([tasks[2]], tasks[2])
-    assert await kit.second.open_members(group, tasks[2], 3) == (tasks[3:], None)
-    assert await kit.second.open_members(group, tasks[4], 3) == ([], None)
+    tasks = await kit.submit(4, group=group)
+    await kit.submit(2)
+    await kit.cancel(tasks[0], tasks[2])
+    assert await kit.second.walk_members(group, 0, 3) == [(tasks[0], False), (tasks[1], True), (tasks[2], False)]
+    assert await kit.second.walk_members(group, tasks[2], 3) == [(tasks[3], True)]
+    assert await kit.second.walk_members(group, tasks[3], 3) == []
 
 
 async def members_that_failed_are_found_by_how_they_ended(store: Store, kit: Kit) -> None:
@@ -231,14 +232,31 @@ async def members_that_failed_are_found_by_how_they_ended(store: Store, kit: Kit
     await kit.complete(runs[3])
     await kit.ended_failed()
     failed = [run.task for run in runs[1:3]]
-    assert await kit.second.ended_members(group, TaskStatus.FAILED, 0, 10) == failed
-    assert await kit.second.ended_members(group, TaskStatus.FAILED, failed[0], 10) == failed[1:]
-    assert await kit.second.ended_members(group, TaskStatus.TIMEOUT, 0, 10) == [runs[0].task]
+    both = [TaskStatus.FAILED, TaskStatus.TIMEOUT]
+    assert await kit.second.ended_members(group, [TaskStatus.FAILED], 0, 10) == failed
+    assert await kit.second.ended_members(group, both, 0, 10) == [runs[0].task, *failed]
+    assert await kit.second.ended_members(group, both, 0, 2) == [runs[0].task, failed[0]]
+    assert await kit.second.ended_members(group, both, failed[0], 10) == failed[1:]
     failures = await kit.second.member_failures(group, 2)
     assert [(one.task, one.status) for one in failures] == [
         (runs[0].task, TaskStatus.TIMEOUT), (failed[0], TaskStatus.FAILED),
     ]  # fmt: skip
     assert failures[1].message == "no such page"
+
+
+async def tasks_are_listed_by_group(store: Store, kit: Kit) -> None:
+    group = await kit.group()
+    tasks = await kit.submit(5, group=group)
+    await kit.submit(5)
+    await kit.cancel(tasks[1])
+    whole = TaskFilter(group=group)
+    assert [record.id for record in await kit.second.list_tasks(whole, 10)] == tasks[::-1]
+    page = await kit.second.find_tasks(whole, 2)
+    assert ([record.id for record in page.tasks], page.before) == (tasks[:2:-1], tasks[3])
+    cancelled = TaskFilter(group=group, statuses=(TaskStatus.CANCELLED,))
+    assert [record.id for record in (await kit.second.find_tasks(cancelled, 9)).tasks] == [tasks[1]]
+    pending = TaskFilter(group=group, statuses=(TaskStatus.PENDING,))
+    assert [record.id for record in (await kit.second.find_tasks(pending, 2)).tasks] == [tasks[4], tasks[3]]
 
 
 async def a_group_goes_when_its_members_are_gone(store: Store, kit: Kit) -> None:

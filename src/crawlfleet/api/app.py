@@ -23,6 +23,8 @@ from crawlfleet.api.routes import (
     events,
     executions,
     flows,
+    group_results,
+    groups,
     health,
     nodes,
     queues,
@@ -38,8 +40,8 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, results, dead_letters, queues, nodes, clusters, task_types, events,
-    flows, tokens, audit, health,
+    sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes, clusters,
+    task_types, events, flows, tokens, audit, health,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

@@ -56,6 +56,8 @@ _HINTS = {
     "already_final": "a final task is opened again by :retry",
     "not_final": "a task that has not ended is stopped by :cancel",
     "unknown_type": "GET /api/v1/task-types lists the known types; a type is known once a node that runs it has joined",
+    "group_open": "POST /api/v1/groups/{id}:cancel ends what is open",
+    "group_incomplete": "?partial=true gives what there is; POST /api/v1/groups/{id}:retry tries the others again",
     "does_not_fit": "GET /api/v1/tasks/{id}/why says which filter removed how many nodes",
     "part_of_flow": "POST /api/v1/flows/{flow_id}:resume runs again what ended badly",
     "idempotency_mismatch": "use a new Idempotency-Key for another body",

@@ -16,6 +16,7 @@ from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
 from crawlfleet.control.flows import Flows
+from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.open_session import OpenSession
@@ -54,6 +55,8 @@ class Services(Protocol):
     def cancel(self) -> Cancel: ...
     @property
     def retry(self) -> Retry: ...
+    @property
+    def groups(self) -> Groups: ...
     @property
     def reprioritize(self) -> Reprioritize: ...
     @property

@@ -19,6 +19,7 @@ from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
 from crawlfleet.control.flows import Flows
+from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
@@ -104,6 +105,9 @@ class Master:
         )  # fmt: skip
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
+        self.groups = Groups(
+            store=store, submit=self.submit, cancel=self.cancel, retry=self.retry, id_factory=ids, clock=clock
+        )
         self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
         self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids, configure=self.configure)
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)

@@ -100,12 +100,13 @@ class Flows:
         # The steps first, and at once: one that only waits for the end of another must not see it and begin.
         steps = [step.task for step in await self._store.flow_steps(flow) if not step.status.is_final]
         applied = await self._change(steps, reason)
-        after: TaskId | None = 0
-        while after is not None:
-            found, after = await self._store.open_members(flow, after, _MEMBERS)
-            more = await self._change([task for task in found if task not in applied.after], reason)
+        after: TaskId = 0
+        while found := await self._store.walk_members(flow, after, _MEMBERS):
+            open_ones = [task for task, is_open in found if is_open and task not in applied.after]
+            more = await self._change(open_ones, reason)
             applied.after.update(more.after)
             applied.refused.update(more.refused)
+            after = found[-1][0]
         return applied
 
     async def _change(self, tasks: Sequence[TaskId], reason: str) -> Applied:
@@ -129,8 +130,8 @@ class Flows:
         if counts.open:
             raise Conflict(f"{counts.open} tasks of {group_text(flow)} have not ended: cancel it first")
         gone: list[TaskId] = []
-        while members := await self._store.members(flow, 0, _MEMBERS):
-            applied = await self._store.drop([member.task for member in members], self._clock.now())
+        while members := await self._store.walk_members(flow, 0, _MEMBERS):
+            applied = await self._store.drop([task for task, _ in members], self._clock.now())
             gone += applied.after
             if applied.refused:
                 raise Conflict(f"a task of {group_text(group.id)} was opened again meanwhile")
@@ -170,6 +171,8 @@ def planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[Ste
         field = f"steps.{key[:64]}"
         if step.task.depends_on:
             raise InvalidInput("steps depend on each other by `after`", field=f"{field}.task.depends_on")
+        if step.task.group_id is not None:
+            raise InvalidInput("its flow is its group", field=f"{field}.task.group_id")
         if step.task.project_id not in (None, project):
             raise InvalidInput("is of another project than its flow", field=f"{field}.task.project_id")
     if sum(step.max_items for step in asked.values() if step.for_each is not None) > limits.FLOW_ITEMS:

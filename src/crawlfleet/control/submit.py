@@ -31,6 +31,7 @@ from crawlfleet.model.requirement import (
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
 
@@ -78,20 +79,25 @@ class Submit:
         )
 
     async def submit(
-        self, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool = False, scope: str = "", key: str | None = None
-    ) -> SubmissionAnswer:
+        self, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool = False, scope: str = "", key: str | None = None,
+        group: NewGroup | None = None,
+    ) -> SubmissionAnswer:  # fmt: skip
         """One answer per body, in order. With a `key`, doing it again gives the first answer again.
+
+        With a `group` it is made too, and they are its members; it may begin without any.
 
         Raises OverLimit when too many tasks wait already: then none of these is stored.
         """
-        if not 0 < len(bodies) <= limits.BATCH_TASKS:
+        if not (0 if group is not None else 1) <= len(bodies) <= limits.BATCH_TASKS:
             raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
         now = self._clock.now()
         items = await self._new_tasks(bodies, self._ids.take(len(bodies)), now)
         if is_atomic and any(isinstance(item, Refusal) for item in items):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
-        claim = _claim(bodies, is_atomic, scope, key, now) if key is not None else None
+        if group is not None:
+            items = [item._replace(group=group.id) if isinstance(item, NewTask) else item for item in items]
+        claim = _claim(bodies, is_atomic, scope, key, now, group) if key is not None else None
         try:
             room = await self._waiting.admit(items)
         except OverLimit:
@@ -104,7 +110,7 @@ class Submit:
         try:
             if self._new_lanes:
                 await self._ensure_lanes()
-            (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim)])
+            (answer,) = await self._gatherer.put([Submission(items, is_atomic, claim, group)])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
             return answer
         finally:
@@ -169,11 +175,14 @@ class Submit:
             return refusal
         due_at: Instant | None = None
         parents: tuple[int, ...] = ()
+        group: int | None = None
         try:
             if body.run_at is not None:
                 due_at = _run_at(body.run_at)
             if body.depends_on:
                 parents = _parents(body.depends_on)
+            if body.group_id is not None:
+                group = ids.parse(body.group_id, "group", field="group_id")
         except InvalidInput as exc:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
         asks = bool(
@@ -186,7 +195,7 @@ class Submit:
         retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
         return NewTask(
             task, lane.project, body.workflow_id, body.name, now, parameters, _spec(body, asks, retry), lane.id,
-            body.priority, timeout_s, due_at, parents,
+            body.priority, timeout_s, due_at, parents, group,
         )  # fmt: skip
 
     def _usual_in(self, cluster: str | None) -> _Usual:
@@ -253,11 +262,16 @@ def _frozen(asked: Mapping[str, object]) -> Hashable:
     return tuple(sorted((name, tuple(value) if isinstance(value, list) else value) for name, value in asked.items()))
 
 
-def _claim(bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant) -> Claim:
+def _claim(
+    bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant, group: NewGroup | None
+) -> Claim:
     if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
         raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
     said = blake2b(digest_size=16)
     said.update(b"atomic" if is_atomic else b"each")
+    if group is not None:
+        # Its id is another one each time.
+        said.update(_encode(("group", *group[1:])))
     for body in bodies:
         said.update(_encode(body) if isinstance(body, TaskBody) else repr(body).encode())
     return Claim(scope, key, said.digest(), now + limits.IDEMPOTENCY_KEEP_MS)

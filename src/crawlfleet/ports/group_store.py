@@ -55,16 +55,18 @@ class GroupStore(Protocol):
         """The same by counting rows: slow, for checks."""
         ...
 
-    async def members(self, group: GroupId, after: TaskId, limit: int) -> list[Member]:
+    async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
         """In order of id, which is the order of shards."""
         ...
 
-    async def open_members(self, group: GroupId, after: TaskId, limit: int) -> tuple[list[TaskId], TaskId | None]:
-        """Those that have not ended among the next `limit` members, and where to go on; None at the end."""
+    async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:
+        """The next members, each with whether it is open, in order of id."""
         ...
 
-    async def ended_members(self, group: GroupId, status: TaskStatus, after: TaskId, limit: int) -> list[TaskId]:
-        """Members that ended so, which must not be completed: of those there is no index."""
+    async def ended_members(
+        self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId, limit: int
+    ) -> list[TaskId]:
+        """Members that ended so, in order of id; not those that completed: of them there is no index."""
         ...
 
     async def member_failures(self, group: GroupId, limit: int) -> list[MemberFailure]:

@@ -32,12 +32,14 @@ COUNT_MEMBERS = (
 )
 # A window of the index first, so that no page looks at more members than it was asked for.
 _WINDOW = "(SELECT id FROM task WHERE group_id = $1 AND id > $2 ORDER BY id LIMIT $3)"
-MEMBERS = (
-    "SELECT w.id, COALESCE(l.status, d.status), CASE WHEN d.session IS NULL THEN NULL ELSE d.execution END, d.result, "
+_MEMBERS = (
+    "SELECT w.id, COALESCE(l.status, d.status), CASE WHEN d.session IS NULL THEN NULL ELSE d.execution END, {result}, "
     f"d.metrics, d.reason FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id LEFT JOIN done d ON d.id = w.id "
     "ORDER BY w.id"
 )
-OPEN_MEMBERS = f"SELECT w.id, l.id FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id ORDER BY w.id"
+MEMBERS = _MEMBERS.format(result="d.result")
+MEMBERS_WITHOUT_RESULTS = _MEMBERS.format(result="NULL")
+WALK_MEMBERS = f"SELECT w.id, l.id FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id ORDER BY w.id"
 # `status <> 10` is said for the sake of the index that has no others.
 ENDED_MEMBERS = (
     "SELECT id FROM done WHERE group_id = $1 AND status = $2 AND status <> 10 AND id > $3 ORDER BY id LIMIT $4"
@@ -87,19 +89,27 @@ class GroupTables:
 
     async def count_members(self, group: GroupId) -> GroupCounts:
         rows = await self._engine.read(lambda tx: tx.fetch(COUNT_MEMBERS, group))
-        return _as_counts({status: n for status, n in rows})
+        return _as_counts(dict(rows))
 
-    async def members(self, group: GroupId, after: TaskId, limit: int) -> list[Member]:
-        rows = await self._engine.read(lambda tx: tx.fetch(MEMBERS, group, after, limit))
+    async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
+        sql = MEMBERS if with_results else MEMBERS_WITHOUT_RESULTS
+        rows = await self._engine.read(lambda tx: tx.fetch(sql, group, after, limit))
         return [_member(row) for row in rows]
 
-    async def open_members(self, group: GroupId, after: TaskId, limit: int) -> tuple[list[TaskId], TaskId | None]:
-        rows = await self._engine.read(lambda tx: tx.fetch(OPEN_MEMBERS, group, after, limit))
-        return [task for task, live in rows if live is not None], rows[-1][0] if len(rows) == limit else None
+    async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:
+        rows = await self._engine.read(lambda tx: tx.fetch(WALK_MEMBERS, group, after, limit))
+        return [(task, live is not None) for task, live in rows]
 
-    async def ended_members(self, group: GroupId, status: TaskStatus, after: TaskId, limit: int) -> list[TaskId]:
-        rows = await self._engine.read(lambda tx: tx.fetch(ENDED_MEMBERS, group, int(status), after, limit))
-        return [row[0] for row in rows]
+    async def ended_members(
+        self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId, limit: int
+    ) -> list[TaskId]:
+        async def work(tx: Tx) -> list[TaskId]:
+            return [
+                row[0] for status in statuses
+                for row in await tx.fetch(ENDED_MEMBERS, group, int(status), after, limit)
+            ]  # fmt: skip
+
+        return sorted(await self._engine.read(work))[:limit]
 
     async def member_failures(self, group: GroupId, limit: int) -> list[MemberFailure]:
         async def work(tx: Tx) -> list[Row]:

@@ -1,13 +1,13 @@
 """Groups that the tasks of one transaction join: made, looked at, opened again.
 
 Whoever adds or reopens a member holds the row of its group until the commit. So the leader, who holds it too, finds
-every open member counted when it decides that a group is finished, and after a group was closed nobody is on the way in.
+every open member counted when it decides that a group is finished, and once a group is closed nobody is on the way in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
@@ -70,7 +70,7 @@ class Joining:
                 for new in made
             ]
             await self._tx.insert(tables.task_group, NEW_COLUMNS, rows)
-            each = {
+            each: dict[str, list[Any]] = {
                 "group": [new.id for new in made], "name": [new.name for new in made],
                 "kind": [new.kind.word for new in made],
             }  # fmt: skip

@@ -168,17 +168,16 @@ def event_view(event: Event) -> EventView:
     })  # fmt: skip
 
 
+_TEXTS = {
+    "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "group": ids.group_text,
+}  # fmt: skip
+
+
 def _shown(name: str, value: Any) -> Any:
     """As people see it elsewhere: ids and instants as text, statuses as words, nothing for a zero that is no id."""
+    if name in _TEXTS and isinstance(value, int):
+        return _TEXTS[name](value) if value else None
     match name, value:
-        case "task" | "node" | "execution", 0:
-            return None
-        case "task", int():
-            return ids.task_text(value)
-        case "node", int():
-            return ids.node_text(value)
-        case "execution", int():
-            return ids.execution_text(value)
         case "tasks", list():
             return [ids.task_text(task) for task in value]
         case "status", int():
