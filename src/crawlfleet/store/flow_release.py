@@ -15,7 +15,7 @@ from crawlfleet.errors import InvariantBroken
 from crawlfleet.model import limits
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
-from crawlfleet.model.flow import Edge, Ended, StepSpec, Unrun
+from crawlfleet.model.flow import Edge, Ended, StepKey, StepSpec, Unrun
 from crawlfleet.model.ids import TaskId, following
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass, TaskStatus
@@ -96,8 +96,9 @@ class StepRelease:
             for row in await self._tx.fetch(SPECS, [step.id for step in ready])
         }
         ends = await self._ends(known.values())
+        results = await self._results_seen(known.values(), ends)
         for step in ready:
-            await self._follow(step, known[step.id], await self._decision(known[step.id], ends))
+            await self._follow(step, known[step.id], await self._decision(known[step.id], ends, results))
         await self._write()
         return self._ended
 
@@ -106,21 +107,25 @@ class StepRelease:
         rows = await self._tx.fetch(ENDS, sorted(wanted)) if wanted else ()
         return {row[0]: _End(codec.STATUSES[row[1]], row[2], Unrun(row[3]), row[4]) for row in rows}
 
-    async def _decision(self, known: _Known, ends: Mapping[TaskId, _End]) -> flows.Decision:
+    async def _results_seen(self, known: Iterable[_Known], ends: Mapping[TaskId, _End]) -> dict[TaskId, bytes]:
+        """Only of steps that look at results at all, and not at more than they may."""
+        seen = (_seen(one, ends) for one in known if one.items is None and one.spec.looks)
+        wanted = {task for tasks in seen if _size(tasks, ends) <= flows.SEEN_BYTES for task in tasks.values()}
+        return await self._fetched(wanted) if wanted else {}
+
+    async def _decision(
+        self, known: _Known, ends: Mapping[TaskId, _End], results: Mapping[TaskId, bytes]
+    ) -> flows.Decision:
         if known.items is not None:
             return await self._gathered(known, ends)
-        seen = {key: task for key, task in known.spec.sees.items() if task in ends}
-        results: Mapping[TaskId, bytes] = {}
-        if known.spec.looks:
-            size = sum(ends[task].size for task in seen.values())
-            if size > flows.SEEN_BYTES:
-                return flows.Fail(f"the results it looks at have {size} bytes; at most {flows.SEEN_BYTES} are read")
-            results = await self._fetched(seen.values())
+        seen = _seen(known, ends)
+        if known.spec.looks and (size := _size(seen, ends)) > flows.SEEN_BYTES:
+            return flows.Fail(f"the results it looks at have {size} bytes; at most {flows.SEEN_BYTES} are read")
         ended = {}
         for key, task in seen.items():
             end = ends[task]
             try:
-                result = codec.decode(results[task]) if task in results else None
+                result = codec.decode(results[task]) if known.spec.looks and task in results else None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
                 return flows.Fail(f"the result of step {key} cannot be read: {exc}")
             ended[key] = Ended(end.status, result, end.reason, end.unrun)
@@ -216,3 +221,11 @@ def _looked_at(known: _Known) -> Iterable[TaskId]:
     if known.items is not None:
         return following(known.spec.first_item, known.items)
     return known.spec.sees.values()
+
+
+def _seen(known: _Known, ends: Mapping[TaskId, _End]) -> dict[StepKey, TaskId]:
+    return {key: task for key, task in known.spec.sees.items() if task in ends}
+
+
+def _size(seen: Mapping[StepKey, TaskId], ends: Mapping[TaskId, _End]) -> int:
+    return sum(ends[task].size for task in seen.values())
