@@ -1,6 +1,8 @@
 """Flows: every step ends as its edges, its condition and its parents' results say, in the parents' transaction."""
 
 import asyncio
+from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,13 +12,16 @@ from crawlfleet.model.flow import Edge, Unrun
 from crawlfleet.model.group import GroupCounts, GroupKind
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.claims import Claim, IdempotencyMismatch
+from crawlfleet.ports.flow_store import StepRecord
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling import flows, life
 from crawlfleet.testing.factories import PROJECT, Kit
 from crawlfleet.testing.flow_kit import FlowKit
 
 ROUNDS = 15
+GRAPHS = 12
 S = TaskStatus
+Steps = dict[str, dict[str, Any]]
 
 
 async def a_flow_is_a_closed_group_whose_steps_wait_for_their_parents(store: Store, kit: Kit) -> None:
@@ -47,7 +52,7 @@ async def a_success_edge_needs_a_completed_parent(store: Store, kit: Kit) -> Non
 
 
 async def a_failed_parent_breaks_a_success_edge_and_fires_the_others(store: Store, kit: Kit) -> None:
-    steps = {"a": {}, "b": {"after": ["a"]}, "c": {"after": {"a": "failure"}}, "d": {"after": {"a": "always"}}}
+    steps: Steps = {"a": {}, "b": {"after": ["a"]}, "c": {"after": {"a": "failure"}}, "d": {"after": {"a": "always"}}}
     flow = await FlowKit.stored(kit, steps)
     await flow.fail("a")
     assert await flow.words() == {"a": "failed", "b": "cancelled", "c": "pending", "d": "pending"}
@@ -56,7 +61,7 @@ async def a_failed_parent_breaks_a_success_edge_and_fires_the_others(store: Stor
 
 
 async def a_completed_parent_skips_its_failure_edge(store: Store, kit: Kit) -> None:
-    steps = {"a": {}, "c": {"after": {"a": "failure"}}, "e": {"after": ["c"]}, "f": {"after": {"c": "failure"}}}
+    steps: Steps = {"a": {}, "c": {"after": {"a": "failure"}}, "e": {"after": ["c"]}, "f": {"after": {"c": "failure"}}}
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("a")
     found = await flow.steps()
@@ -68,7 +73,7 @@ async def a_completed_parent_skips_its_failure_edge(store: Store, kit: Kit) -> N
 
 
 async def what_is_broken_fires_a_failure_edge_further_down(store: Store, kit: Kit) -> None:
-    steps = {"a": {}, "b": {"after": ["a"]}, "mend": {"after": {"b": "failure"}}}
+    steps: Steps = {"a": {}, "b": {"after": ["a"]}, "mend": {"after": {"b": "failure"}}}
     flow = await FlowKit.stored(kit, steps)
     await flow.fail("a")
     assert await flow.words() == {"a": "failed", "b": "cancelled", "mend": "pending"}
@@ -83,7 +88,7 @@ async def a_step_is_decided_upon_when_the_last_of_its_parents_has_ended(store: S
 
 
 async def a_condition_looks_at_results(store: Store, kit: Kit) -> None:
-    steps = {
+    steps: Steps = {
         "a": {}, "many": {"after": ["a"], "when": "steps.a.result.n > `3`"},
         "few": {"after": ["a"], "when": "steps.a.result.n <= `3`"}, "end": {"after": {"many": "always"}},
         "next": {"after": ["many"]},
@@ -99,7 +104,7 @@ async def a_condition_looks_at_results(store: Store, kit: Kit) -> None:
 
 async def references_are_filled_from_results_when_a_step_is_released(store: Store, kit: Kit) -> None:
     parameters = {"url": {"$from": "steps.a.result.urls[0]"}, "n": {"$from": "steps.a.result.no", "default": 5}}
-    steps = {"a": {}, "b": {"after": ["a"]}, "c": {"after": ["b"], "parameters": parameters}}
+    steps: Steps = {"a": {}, "b": {"after": ["a"]}, "c": {"after": ["b"], "parameters": parameters}}
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("a", {"urls": ["http://x/1", "http://x/2"]})
     assert await flow.parameters("c") == parameters
@@ -116,7 +121,7 @@ async def a_result_of_the_long_way_is_seen_as_well(store: Store, kit: Kit) -> No
 
 
 async def a_reference_to_nothing_fails_the_step_and_is_a_dead_letter(store: Store, kit: Kit) -> None:
-    steps = {
+    steps: Steps = {
         "a": {}, "b": {"after": ["a"], "parameters": {"url": {"$from": "steps.a.result.url"}}},
         "c": {"after": {"b": "failure"}, "parameters": {"why": {"$from": "steps.b.reason"}}},
     }  # fmt: skip
@@ -141,7 +146,7 @@ async def a_condition_that_costs_too_much_fails_the_step(store: Store, kit: Kit)
 
 async def a_fan_out_makes_a_task_of_each_item_and_gathers_them_in_order(store: Store, kit: Kit) -> None:
     parameters = {"url": {"$from": "item.url"}, "at": {"$from": "index"}, "of": {"$from": "steps.list.result.name"}}
-    steps = {
+    steps: Steps = {
         "list": {}, "each": {"after": ["list"], "for_each": "steps.list.result.found", "parameters": parameters},
         "end": {"after": ["each"], "parameters": {"all": {"$from": "steps.each.results[*].n"}}},
     }  # fmt: skip
@@ -165,7 +170,11 @@ async def a_fan_out_makes_a_task_of_each_item_and_gathers_them_in_order(store: S
 
 
 async def an_empty_fan_out_completes_at_once(store: Store, kit: Kit) -> None:
-    steps = {"list": {}, "each": {"after": ["list"], "for_each": "steps.list.result"}, "end": {"after": ["each"]}}
+    steps: Steps = {
+        "list": {},
+        "each": {"after": ["list"], "for_each": "steps.list.result"},
+        "end": {"after": ["each"]},
+    }
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("list", [])
     assert await flow.words() == {"list": "completed", "each": "completed", "end": "pending"}
@@ -173,7 +182,7 @@ async def an_empty_fan_out_completes_at_once(store: Store, kit: Kit) -> None:
 
 
 async def a_failed_item_fails_its_fan_in_unless_failures_are_allowed(store: Store, kit: Kit) -> None:
-    steps = {
+    steps: Steps = {
         "strict": {"for_each": [1, 2]}, "lax": {"for_each": [1, 2], "allow_failures": True},
         "after": {"after": {"strict": "failure"}, "parameters": {"got": {"$from": "steps.strict.results"}}},
     }  # fmt: skip
@@ -214,7 +223,7 @@ async def results_that_do_not_fit_are_left_out_and_counted(store: Store, kit: Ki
 
 
 async def results_too_large_to_look_at_fail_the_step(store: Store, kit: Kit) -> None:
-    steps = {key: {} for key in "abcde"} | {"z": {"after": list("abcde"), "when": "steps.a.result"}}
+    steps: Steps = {key: {} for key in "abcde"} | {"z": {"after": list("abcde"), "when": "steps.a.result"}}
     flow = await FlowKit.stored(kit, steps)
     for key in "abcde":
         await flow.complete(key, "x" * (flows.SEEN_BYTES // 5))
@@ -229,7 +238,7 @@ async def a_fan_out_of_a_later_time_begins_then(store: Store, kit: Kit) -> None:
 
 
 async def cancelling_every_member_ends_a_flow(store: Store, kit: Kit) -> None:
-    steps = {"a": {}, "b": {"after": {"a": "always"}}, "c": {"for_each": [1, 2]}, "d": {"after": ["c"]}}
+    steps: Steps = {"a": {}, "b": {"after": {"a": "always"}}, "c": {"for_each": [1, 2]}, "d": {"after": ["c"]}}
     flow = await FlowKit.stored(kit, steps)
     members = [*flow.tasks.values(), *await flow.items("c")]
     applied = await kit.cancel(*members)
@@ -248,9 +257,9 @@ async def a_step_of_a_flow_is_not_retried_alone(store: Store, kit: Kit) -> None:
 
 
 async def a_resumed_flow_runs_again_what_ended_badly_and_keeps_what_completed(store: Store, kit: Kit) -> None:
-    steps = {
-        "a": {}, "b": {"after": ["a"]}, "c": {"after": ["b"]}, "d": {"after": ["a", "c"]}, "e": {"after": {"b": "failure"}},
-        "skipped": {"after": ["a"], "when": "steps.a.result.no"},
+    steps: Steps = {
+        "a": {}, "b": {"after": ["a"]}, "c": {"after": ["b"]}, "d": {"after": ["a", "c"]},
+        "e": {"after": {"b": "failure"}}, "skipped": {"after": ["a"], "when": "steps.a.result.no"},
     }  # fmt: skip
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("a", {"n": 1})
@@ -289,7 +298,7 @@ async def a_resumed_fan_out_runs_only_the_items_that_did_not_complete(store: Sto
 
 
 async def a_flow_is_resumed_while_some_of_it_still_runs(store: Store, kit: Kit) -> None:
-    steps = {"a": {}, "slow": {}, "both": {"after": ["a", "slow"]}, "each": {"for_each": [1, 2]}}
+    steps: Steps = {"a": {}, "slow": {}, "both": {"after": ["a", "slow"]}, "each": {"for_each": [1, 2]}}
     flow = await FlowKit.stored(kit, steps)
     await flow.fail("a")
     first, second = await flow.items("each")
@@ -314,7 +323,7 @@ async def a_step_whose_input_could_not_be_had_is_looked_at_again_when_resumed(st
 
 
 async def a_cancelled_flow_is_resumed(store: Store, kit: Kit) -> None:
-    steps = {"a": {}, "b": {"after": ["a"]}, "c": {"after": ["b"], "for_each": "steps.a.result"}}
+    steps: Steps = {"a": {}, "b": {"after": ["a"]}, "c": {"after": ["b"], "for_each": "steps.a.result"}}
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("a", [1, 2])
     await kit.cancel(*flow.tasks.values())
@@ -394,6 +403,66 @@ async def a_flow_that_is_cancelled_while_it_fans_out_is_cancelled(store: Store, 
         await kit.cancel(*await flow.items("b"))
         assert (await flow.words())["b"] == "cancelled"
         assert not (await kit.second.group_counts([flow.id]))[flow.id].open
+
+
+async def random_flows_end_as_their_edges_say_and_release_every_step_once(store: Store, kit: Kit) -> None:
+    for _ in range(GRAPHS):
+        graph = _graph(kit.rng)
+        ends = {key: kit.rng.random() < 0.7 for key in graph}
+        flow = await FlowKit.stored(kit, graph)
+        while pending := await _pending(kit, flow):
+            task, key = kit.rng.choice(pending)
+            await (flow.complete(task, [1]) if ends[key] else flow.fail(task))
+        found = await flow.steps()
+        assert {key: _fate(step) for key, step in found.items()} == _expected(graph, ends)
+        ready = [event.data["task"] for event in await kit.events() if event.kind == "task.ready"]
+        for key, step in found.items():
+            is_released = step.unrun is Unrun.NOT and "for_each" not in graph[key]
+            assert ready.count(step.task) == is_released
+        assert await kit.second.group_counts([flow.id]) == {flow.id: await kit.second.count_members(flow.id)}
+    assert await kit.second.totals() == await kit.second.count_rows()
+
+
+def _graph(rng: Random) -> Steps:
+    graph: Steps = {}
+    for number in range(rng.randint(2, 8)):
+        parents = rng.sample(list(graph), min(len(graph), rng.randint(0, 3)))
+        step: dict[str, Any] = {"after": {key: rng.choice(["success", "failure", "always"]) for key in parents}}
+        if rng.random() < 0.3:
+            step["when"] = rng.choice(["`true`", "`[]`"])
+        if rng.random() < 0.3:
+            step["for_each"] = [1] * rng.randint(0, 2)
+        graph[f"s{number}"] = step
+    return graph
+
+
+async def _pending(kit: Kit, flow: FlowKit) -> list[tuple[int, str]]:
+    sql = (
+        "SELECT l.id, f.key FROM live l JOIN flow_step f ON f.task = l.id "
+        "WHERE f.group_id = $1 AND l.status = 0 ORDER BY l.id"
+    )
+    return [(task, key) for task, key in await kit.second.engine.read(lambda tx: tx.fetch(sql, flow.id))]
+
+
+def _fate(step: StepRecord) -> str:
+    return step.unrun.word if step.unrun is not Unrun.NOT else step.status.word
+
+
+def _expected(graph: Steps, ends: dict[str, bool]) -> dict[str, str]:
+    """By the rules as people know them, not as they are written in the code."""
+    fates: dict[str, str] = {}
+    for key, step in graph.items():
+        parents = [(on, fates[parent]) for parent, on in step["after"].items()]
+        bad = ("failed", "broken")
+        if any(on == "success" and fate in bad for on, fate in parents):
+            fates[key] = "broken"
+        elif any(
+            (on == "success" and fate == "skipped") or (on == "failure" and fate not in bad) for on, fate in parents
+        ) or step.get("when") == "`[]`":  # fmt: skip
+            fates[key] = "skipped"
+        else:
+            fates[key] = "completed" if ends[key] or step.get("for_each") == [] else "failed"
+    return fates
 
 
 async def the_same_key_gives_the_same_flow(store: Store, kit: Kit) -> None:

@@ -31,8 +31,8 @@ def test_a_step_sees_its_parents_and_the_earlier_ones_it_names() -> None:
     named = {"x": [{"$from": "steps.a.result"}]}
     steps = drafts(a={}, b={"after": {"a": "success"}}, c={"after": {"b": "success"}, "parameters": named})
     found = plan(steps)
-    assert (found["b"].sees, found["b"].has_references) == ({"a"}, False)
-    assert (found["c"].sees, found["c"].has_references) == ({"a", "b"}, True)
+    assert (found["b"].sees, found["b"].has_references) == (frozenset("a"), False)
+    assert (found["c"].sees, found["c"].has_references) == (frozenset("ab"), True)
 
 
 @pytest.mark.parametrize(
