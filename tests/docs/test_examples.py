@@ -38,6 +38,12 @@ def test_crawl_of_the_shop_finds_every_product_once(installation: Installation, 
     assert all(product["title"] and product["price"].startswith("$") for product in products)
 
 
+def test_shard_urls_gives_one_list_in_the_order_of_the_urls(installation: Installation, shop: str) -> None:
+    items = [json.loads(line) for line in installation.run(sys.executable, "shard_urls.py", shop).splitlines()]
+    assert [item["_url"] for item in items] == [f"{shop}/products/{number}" for number in range(1, 41)]
+    assert all(item["title"] and item["price"].startswith("$") for item in items)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 def test_crawl_with_curl(installation: Installation, shop: str) -> None:
     given = {"CRAWLFLEET_URL": installation.url, "CRAWLFLEET_TOKEN": installation.token}

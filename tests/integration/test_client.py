@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from crawlfleet.cli.app import app
 from crawlfleet.client import ApiError, AsyncClient, Client, WaitTimeout
 from crawlfleet.client.models import RefusedView
 from crawlfleet.client.waiting import ONE_BY_ONE
@@ -384,6 +386,75 @@ def test_cli_token_create_prints_the_token(data_dir: Path) -> None:
     done = run(data_dir, "status", "--token", made["token"])
     assert done.returncode == 1
     assert made["token"] not in done.stderr
+
+
+def test_groups_are_made_waited_for_and_retried(client: Client) -> None:
+    fails = {"task_type": "fail", "parameters": {"message": "no"}, "retry": NO_RETRY}
+    group = client.create_group([{"task_type": "echo", "parameters": {"n": 1}}, fails], name="two", project_id="g")
+    seen: list[int] = []
+    ended = client.wait_group(group.id, 60, lambda one: seen.append(one.progress.open))
+    assert (ended.progress.completed, ended.progress.failed, seen[-1]) == (1, 1, 0)
+    assert [failure.status for failure in ended.failures] == ["failed"]
+    assert client.retry_group(group.id).by_status == {"pending": 1}
+    client.submit("echo", {"n": 2}, group_id=group.id, project_id="g")
+    assert client.close_group(group.id).is_closed
+    ended = client.wait_group(group.id, 60)
+    assert (ended.progress.total, ended.progress.completed) == (3, 2)
+    outcomes = list(client.group_outcomes(group.id))
+    assert [(one.status, one.result) for one in outcomes if one.status == "completed"] == [
+        ("completed", {"n": 1}), ("completed", {"n": 2}),
+    ]  # fmt: skip
+    assert {task.id for task in client.list(group=group.id)} == {one.task_id for one in outcomes}
+    with pytest.raises(ApiError) as refused:
+        list(client.group_items(group.id))
+    assert refused.value.error_code == "group_incomplete"
+    assert list(client.group_items(group.id, partial=True)) == []
+    assert [one.id for one in client.groups(project_id="g")] == [group.id]
+    client.remove_group(group.id)
+    with pytest.raises(ApiError) as gone:
+        client.group(group.id)
+    assert gone.value.status == 404
+
+
+def test_a_group_that_takes_too_long_is_cancelled_as_one(client: Client) -> None:
+    group = client.create_group([{"task_type": "sleep", "parameters": {"seconds": 300}}] * 3)
+    with pytest.raises(WaitTimeout):
+        client.wait_group(group.id, 0.3)
+    assert client.cancel_group(group.id).changed == 3
+    assert client.wait_group(group.id, 60).progress.cancelled == 3
+
+
+def test_cli_groups(data_dir: Path, tmp_path: Path) -> None:
+    """In this process: they are many, and each start of an interpreter takes its time."""
+
+    def said(*arguments: str, code: int = 0, stdin: str = "") -> Result:
+        result = CliRunner().invoke(app, ["group", *arguments, "--data-dir", str(data_dir)], input=stdin)
+        assert result.exit_code == code, (arguments, result.output)
+        return result
+
+    items = tmp_path / "items.jsonl"
+    (tmp_path / "values.txt").write_text("a\nb\n\nc\n")
+    shard = ("shard", "echo", "--over", "values", "--values", str(tmp_path / "values.txt"))
+    made = json.loads(said(*shard, "--size", "2", "--name", "letters", "--wait", "--json").stdout)
+    assert (made["progress"]["completed"], made["shard"]["values"]) == (2, 3)
+    assert made["id"] in said("list", "--json").stdout
+    assert "letters" in said("show", made["id"]).stdout
+    assert said("export", made["id"]).stdout == ""
+    told = json.loads(said("export", made["id"], "--output", str(items), "--json").stdout)
+    assert (told["bytes"], told["is_complete"], items.read_text()) == (0, True, "")
+    tasks = json.dumps([{"task_type": "fail", "parameters": {"message": "no"}, "retry": NO_RETRY}])
+    failed = said("add", "-", "--wait", stdin=tasks, code=4)
+    assert "1 members" in failed.stderr and "hint: crawlfleet group retry" in failed.stderr
+    group = failed.stdout.split()[0]
+    assert "hint: ?partial=true" in said("export", group, code=1).stderr
+    assert said("retry", group).stdout == "1 tasks open again\n"
+    said("watch", group, "--timeout", "60", code=4)
+    assert said("cancel", group).stdout.startswith("0 tasks")
+    said("remove", group)
+    said("show", group, code=3)
+    said(*shard, code=2)
+    said("add", "-", code=2)
+    said("export", group, "--json", code=2)
 
 
 def test_cli_is_interrupted_with_130(data_dir: Path) -> None:

@@ -53,6 +53,7 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("task", name) for name in task),
         *(("node", name) for name in ["list", "show", "drain", "ready", "remove"]),
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
+        *(("group", name) for name in ["add", "shard", "list", "show", "watch", "cancel", "retry", "export", "remove"]),
         *(("queue", name) for name in ["list", "pause", "resume"]),
         *(("flow", name) for name in ["submit", "list", "show", "watch", "cancel", "resume", "drop"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),

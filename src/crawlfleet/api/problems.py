@@ -164,7 +164,8 @@ def of_error(exc: CrawlfleetError) -> Response:
         log.warning("unavailable", error=str(exc), code=exc.code)
         return problem(exc.http_status, exc.code, exc.told, headers=headers)
     detail = getattr(exc, "detail", None) or str(exc) or exc.code
-    return problem(exc.http_status, exc.code, detail, field=getattr(exc, "field", None), headers=headers)
+    field, extra = getattr(exc, "field", None), getattr(exc, "extra", None)
+    return problem(exc.http_status, exc.code, detail, field=field, headers=headers, extra=extra)
 
 
 def unexpected(exc: BaseException) -> Response:

@@ -17,6 +17,7 @@ from crawlfleet.cli import (
     demo,
     distribute,
     flow,
+    group,
     init,
     master,
     node,
@@ -49,6 +50,7 @@ app = typer.Typer(
 for single in (demo, standalone, master, worker, distribute, init, status, submit_task):
     single.add_to(app)
 app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
+app.add_typer(group.app, name="group", help="Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.")
 app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, remove.")
 app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
 app.add_typer(flow.app, name="flow", help="Graphs of tasks: submit, show, watch, cancel, resume.")

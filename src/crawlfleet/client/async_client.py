@@ -10,6 +10,7 @@ from crawlfleet.client.dead_letters import DeadLetterCalls
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
 from crawlfleet.client.flows import FlowCalls
+from crawlfleet.client.groups import GroupCalls
 from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
@@ -20,8 +21,8 @@ from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls, EventCalls,
-    FlowCalls,
+    TaskCalls, ResultCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls,
+    EventCalls,
 ):  # fmt: skip
     """Call an installation:
 

@@ -10,6 +10,7 @@ from crawlfleet.client.answers import (
     Fields,
     LogLevel,
     LogLine,
+    OnGroup,
     OnLook,
     OnProgress,
     Role,
@@ -34,6 +35,8 @@ from crawlfleet.client.models import (
     FlowDetail,
     FlowView,
     FullConfigView,
+    GroupOutcome,
+    GroupView,
     IssuedTokenView,
     NodeView,
     QueueState,
@@ -90,6 +93,7 @@ class Client(Background):
         queue: str | None = None,
         node: str | None = None,
         q: str | None = None,
+        group: str | None = None,
         limit: int | None = None,
     ) -> Iterator[TaskView]:
         """Newest first, page after page; at most `limit` of them."""
@@ -102,6 +106,7 @@ class Client(Background):
                 queue=queue,
                 node=node,
                 q=q,
+                group=group,
                 limit=limit,
             )
         )
@@ -116,6 +121,7 @@ class Client(Background):
         queue: str | None = None,
         node: str | None = None,
         q: str | None = None,
+        group: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> TaskPageView:
@@ -129,6 +135,7 @@ class Client(Background):
                 queue=queue,
                 node=node,
                 q=q,
+                group=group,
                 limit=limit,
                 cursor=cursor,
             )
@@ -208,6 +215,96 @@ class Client(Background):
     ) -> Iterator[LogLine]:
         """The log of the newest execution, or of the one named; with `follow` until that is over."""
         return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level))
+
+    def create_group(
+        self,
+        tasks: Iterable[Fields] = (),
+        *,
+        name: str | None = None,
+        project_id: str | None = None,
+        is_closed: bool = False,
+        idempotency_key: str | None = None,
+    ) -> GroupView:
+        """A group with its first tasks (up to 10,000), all of it or nothing. More may join while it is open: submit
+        them with `group_id`."""
+        return self._done(
+            self._client.create_group(
+                tasks, name=name, project_id=project_id, is_closed=is_closed, idempotency_key=idempotency_key
+            )
+        )
+
+    def shard(
+        self,
+        task_type: str,
+        parameters: Fields,
+        *,
+        over: str,
+        size: int | None = None,
+        count: int | None = None,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> GroupView:
+        """A task split into shards: the list at the parameter `over`, by `size` values each or into `count` shards.
+        `fields` are the others of a task: priority, queue, timeout_s, retry, ..."""
+        return self._done(
+            self._client.shard(
+                task_type,
+                parameters,
+                over=over,
+                size=size,
+                count=count,
+                name=name,
+                project_id=project_id,
+                idempotency_key=idempotency_key,
+                **fields,
+            )
+        )
+
+    def group(self, group_id: str) -> GroupView:
+        """With its progress, exact at this moment, and the first of its failures."""
+        return self._done(self._client.group(group_id))
+
+    def groups(
+        self, *, project_id: str | None = None, kind: str | None = None, limit: int | None = None
+    ) -> Iterator[GroupView]:
+        """Newest first, page after page."""
+        return self._each(self._client.groups(project_id=project_id, kind=kind, limit=limit))
+
+    def wait_group(self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None) -> GroupView:
+        """The group once every member has ended. `on_look` is called with it about every second. Raises WaitTimeout;
+        the group itself goes on."""
+        return self._done(self._client.wait_group(group_id, timeout, on_look))
+
+    def close_group(self, group_id: str) -> GroupView:
+        """Let no other tasks join."""
+        return self._done(self._client.close_group(group_id))
+
+    def cancel_group(self, group_id: str) -> BulkView:
+        """Every member that has not ended; and nobody may join any more."""
+        return self._done(self._client.cancel_group(group_id))
+
+    def retry_group(self, group_id: str, *, status: Status = None) -> BulkView:
+        """Only the members that failed or took too long, or that ended as `status` says: failed, timeout, cancelled."""
+        return self._done(self._client.retry_group(group_id, status=status))
+
+    def remove_group(self, group_id: str) -> None:
+        """Forget a finished group, with its tasks and everything they left."""
+        return self._done(self._client.remove_group(group_id))
+
+    def group_items(self, group_id: str, *, partial: bool = False) -> Iterator[Any]:
+        """The items of all members as one list, in the order of the members. Refused (409) while members are missing,
+        unless `partial`."""
+        return self._each(self._client.group_items(group_id, partial=partial))
+
+    def group_outcomes(self, group_id: str) -> Iterator[GroupOutcome]:
+        """What became of each member, with the results of those that completed, in order."""
+        return self._each(self._client.group_outcomes(group_id))
+
+    def export_group(self, group_id: str, *, partial: bool = False) -> Iterator[bytes]:
+        """The same as `group_items` in JSON lines, as they come: to be written to a file."""
+        return self._each(self._client.export_group(group_id, partial=partial))
 
     def nodes(self, *, cluster: str | None = None, status: str | None = None) -> Sequence[NodeView]:
         return self._done(self._client.nodes(cluster=cluster, status=status))

@@ -152,6 +152,56 @@ class FullConfigView(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None
 
 
+class GroupFailure(Struct, frozen=True, kw_only=True):
+    task_id: str
+    status: str
+    message: str | None
+
+
+class GroupOutcome(Struct, frozen=True, kw_only=True):
+    """
+    What became of a member.
+    """
+
+    task_id: str
+    status: str
+    execution_id: str | None
+    result: Any
+    reason: str | None
+
+
+class GroupOutcomePage(Struct, frozen=True, kw_only=True):
+    outcomes: list[GroupOutcome]
+    next_cursor: str | None
+
+
+class GroupProgress(Struct, frozen=True, kw_only=True):
+    """
+    Members by what became of them: exact, at any moment.
+    """
+
+    total: int
+    open: int
+    completed: int
+    failed: int
+    timeout: int
+    cancelled: int
+    percent: float
+    rate_per_s: float | None
+    left_s: float | None
+
+
+class GroupResultPage(Struct, frozen=True, kw_only=True):
+    """
+    Items of members that completed, in the order of the members.
+    """
+
+    items: list[Any]
+    next_cursor: str | None
+    is_complete: bool
+    progress: GroupProgress
+
+
 class HealthView(Struct, frozen=True, kw_only=True):
     status: str
     reasons: list[str]
@@ -275,6 +325,16 @@ class RefusedView(Struct, frozen=True, kw_only=True):
     error: RefusedItem
 
 
+class RemovedView(Struct, frozen=True, kw_only=True):
+    """
+    What was removed of a group.
+    """
+
+    id: str
+    is_gone: bool
+    left: int
+
+
 class ResultPage(Struct, frozen=True, kw_only=True):
     items: list[Any]
     next_cursor: str | None
@@ -301,6 +361,18 @@ class RetryBody(Struct, frozen=True, kw_only=True):
     max_retries: int = 3
     base_delay_s: float = 2.0
     max_delay_s: float = 300.0
+
+
+class ShardSpec(Struct, frozen=True, kw_only=True):
+    """
+    What is kept of how a task was split.
+    """
+
+    over: str
+    shards: int
+    values: int
+    size: int | None = None
+    count: int | None = None
 
 
 class SlotsView(Struct, frozen=True, kw_only=True):
@@ -374,6 +446,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     categories: list[str]
     queue: str
     depends_on: list[str]
+    group_id: str | None
     timeout_s: int
     retry: RetryBody
     status: str
@@ -489,6 +562,25 @@ class FlowPageView(Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class GroupView(Struct, frozen=True, kw_only=True):
+    """
+    Tasks as one.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    kind: str
+    created_at: datetime
+    is_closed: bool
+    is_finished: bool
+    is_complete: bool
+    finished_at: datetime | None
+    progress: GroupProgress
+    shard: ShardSpec | None
+    failures: list[GroupFailure]
+
+
 class NodeList(Struct, frozen=True, kw_only=True):
     nodes: list[NodeView]
 
@@ -541,4 +633,9 @@ class DeadLetterDetail(Struct, frozen=True, kw_only=True):
 
 class DeadLetterPageView(Struct, frozen=True, kw_only=True):
     dead_letters: list[DeadLetterView]
+    next_cursor: str | None
+
+
+class GroupPageView(Struct, frozen=True, kw_only=True):
+    groups: list[GroupView]
     next_cursor: str | None

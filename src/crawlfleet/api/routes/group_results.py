@@ -18,12 +18,13 @@ from crawlfleet.api.group_views import (
     outcome_view,
     progress_view,
 )
-from crawlfleet.api.problems import problem
-from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.problems import MEDIA_TYPE, Problem
+from crawlfleet.api.reply import ref, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results import after, manifest_of
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.control.groups import Progress
+from crawlfleet.errors import Conflict
 from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, Window
 from crawlfleet.execution.results.reading import PAGE_BYTES
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
@@ -40,11 +41,23 @@ _LINES: dict[str, Any] = {
         "Group-Members": {"description": "`total=8 open=0 completed=7 failed=1 ...`", "schema": {"type": "string"}},
     },
 }  # fmt: skip
+_INCOMPLETE: dict[str, Any] = {
+    "description": "Members are missing; `progress` says how many.", "content": {MEDIA_TYPE: {"schema": ref(Problem)}},
+}  # fmt: skip
 
 Partial = Annotated[bool, Query(description="Also while members are missing: what there is of the others.")]
 
 
-@router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage)})
+class GroupIncomplete(Conflict):
+    code = "group_incomplete"
+
+    def __init__(self, progress: Progress) -> None:
+        counts, name = progress.counts, group_text(progress.group.id)
+        super().__init__(f"{counts.completed} of {progress.expected} members of {name} have completed")
+        self.extra = {"progress": progress_view(progress)}
+
+
+@router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage), 409: _INCOMPLETE})
 async def results(
     group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
     partial: Partial = False, _: Principal = allow(Role.VIEWER),
@@ -53,20 +66,20 @@ async def results(
     start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
     progress = await services.groups.progress(group)
     if not (progress.is_complete or partial):
-        return _incomplete(progress)
+        raise GroupIncomplete(progress)
     page = await _merged(services, group).page(start, limit)
     following = None if page.next is None else page.next.text
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
 
-@router.get("/groups/{group_id}/results:download", responses={200: _LINES})
+@router.get("/groups/{group_id}/results:download", responses={200: _LINES, 409: _INCOMPLETE})
 async def download(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """The same as one file, one JSON object on each line."""
     progress = await services.groups.progress(group)
     if not (progress.is_complete or partial):
-        return _incomplete(progress)
+        raise GroupIncomplete(progress)
     headers = {
         "Content-Disposition": f'attachment; filename="{group_text(group)}.jsonl"',
         "Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts),
@@ -110,9 +123,3 @@ def _merged(services: Services, group: GroupId) -> Merged:
         return Window(found, members[-1].task if len(members) == _WINDOW else None)
 
     return Merged(services.chunks, parts)
-
-
-def _incomplete(progress: Progress) -> Response:
-    counts, name = progress.counts, group_text(progress.group.id)
-    detail = f"{counts.completed} of {progress.expected} members of {name} have completed"
-    return problem(409, "group_incomplete", detail, extra={"progress": progress_view(progress)})
