@@ -62,6 +62,10 @@ MEANINGS: dict[str, Meaning] = {
         "The node chosen by hand cannot run the task: type, capability, resource or room.",
         "Choose another node; `why` says which filter refuses how many.",
     ),
+    "part_of_flow": Meaning(
+        "The task is a step of a flow, or an item of one: opened again alone it would run out of its place.",
+        "Resume the flow: `crawlfleet flow resume FLOW`.",
+    ),
     "too_large": Meaning(
         "The body is over 10,000,000 bytes (32 MiB for `:open` and `:sync`), or a field over its bound (`parameters`: "
         "1 MiB).",

@@ -55,6 +55,7 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
         *(("group", name) for name in ["add", "shard", "list", "show", "watch", "cancel", "retry", "export", "remove"]),
         *(("queue", name) for name in ["list", "pause", "resume"]),
+        *(("flow", name) for name in ["submit", "list", "show", "watch", "cancel", "resume", "drop"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
     }
@@ -222,6 +223,25 @@ def test_distribute_reads_the_usual_file_and_notes_what_means_nothing(tmp_path: 
     assert "note: settings from config/distribution_master.json" in result.stderr
     assert "note: --device-id is ignored" in result.stderr
     assert "(from config/distribution_master.json: port)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("steps: [", "neither JSON nor YAML"),
+        ("name: x", "an object with steps"),
+        ("[1, 2]", "an object with steps"),
+        ("steps: {a: {task: {task_type: echo}}}\nstep: 1", "not step"),
+        (None, "cannot read"),
+    ],
+)
+def test_a_file_that_is_no_flow_is_exit_code_2(tmp_path: Path, text: str | None, complaint: str) -> None:
+    file = tmp_path / "flow.yaml"
+    if text is not None:
+        file.write_text(text)
+    result = runner.invoke(app, ["flow", "submit", str(file)])
+    assert result.exit_code == 2
+    assert complaint in result.stderr
 
 
 def test_help_is_quick() -> None:

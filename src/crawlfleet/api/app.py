@@ -22,6 +22,7 @@ from crawlfleet.api.routes import (
     dead_letters,
     events,
     executions,
+    flows,
     group_results,
     groups,
     health,
@@ -40,7 +41,7 @@ from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
     sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes, clusters,
-    task_types, events, tokens, audit, health,
+    task_types, events, flows, tokens, audit, health,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

@@ -47,6 +47,7 @@ STATUS_OF_CODE: Mapping[Code, int] = {
     Code.SESSION_ENDED: 409,
     Code.NODE_NOT_READY: 409,
     Code.DOES_NOT_FIT: 409,
+    Code.PART_OF_FLOW: 409,
     Code.OVER_LIMIT: 429,
 }
 
@@ -58,6 +59,7 @@ _HINTS = {
     "group_open": "POST /api/v1/groups/{id}:cancel ends what is open",
     "group_incomplete": "?partial=true gives what there is; POST /api/v1/groups/{id}:retry tries the others again",
     "does_not_fit": "GET /api/v1/tasks/{id}/why says which filter removed how many nodes",
+    "part_of_flow": "POST /api/v1/flows/{flow_id}:resume runs again what ended badly",
     "idempotency_mismatch": "use a new Idempotency-Key for another body",
     "token_already_made": "POST /api/v1/tokens/{token_id}:rotate gives it another secret",
     "store_unavailable": "nothing was written; try again",

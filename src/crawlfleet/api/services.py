@@ -15,6 +15,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
+from crawlfleet.control.flows import Flows
 from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat
 from crawlfleet.control.loops.loop import Loop
@@ -64,6 +65,8 @@ class Services(Protocol):
     def pause(self) -> Pause: ...
     @property
     def dead_letters(self) -> DeadLetters: ...
+    @property
+    def flows(self) -> Flows: ...
     @property
     def why(self) -> Why: ...
     @property

@@ -235,6 +235,15 @@ def task_view(
     )  # fmt: skip
 
 
+def with_result(view: TaskView, result: bytes | None) -> TaskView:
+    """One that ended without an execution of its own."""
+    if result is None:
+        return view
+    is_completed = view.status == "completed"
+    given = ResultView(is_completed, msgspec.Raw(result), NULL, view.completed_at)
+    return msgspec.structs.replace(view, result=given)
+
+
 def _result(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:
     for one in executions:
         if one.id == record.execution and one.status is ExecutionStatus.COMPLETED:

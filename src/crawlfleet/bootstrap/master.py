@@ -20,6 +20,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
+from crawlfleet.control.flows import Flows
 from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
 from crawlfleet.control.knowing import Knowing
@@ -126,6 +127,7 @@ class Master:
         self.why = Why(
             store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate
         )  # fmt: skip
+        self.flows = Flows(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
         self.sync = Sync(
             store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure,

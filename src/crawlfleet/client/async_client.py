@@ -9,6 +9,7 @@ from crawlfleet.client.clusters import ClusterCalls
 from crawlfleet.client.dead_letters import DeadLetterCalls
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
+from crawlfleet.client.flows import FlowCalls
 from crawlfleet.client.groups import GroupCalls
 from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.queues import QueueCalls
@@ -20,7 +21,8 @@ from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, GroupCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls, EventCalls
+    TaskCalls, ResultCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls,
+    EventCalls,
 ):  # fmt: skip
     """Call an installation:
 

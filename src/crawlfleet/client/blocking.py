@@ -3,7 +3,7 @@
 # ruff: noqa
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from crawlfleet.client.answers import (
     BatchItem,
     BatchMode,
@@ -31,6 +31,9 @@ from crawlfleet.client.models import (
     EventPage,
     EventView,
     ExecutionView,
+    FlowChangedView,
+    FlowDetail,
+    FlowView,
     FullConfigView,
     GroupOutcome,
     GroupView,
@@ -428,3 +431,42 @@ class Client(Background):
     def audit(self, *, limit: int = 100) -> Sequence[AuditView]:
         """Who changed what, newest first."""
         return self._done(self._client.audit(limit=limit))
+
+    def submit_flow(
+        self,
+        steps: Mapping[str, Fields],
+        *,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> FlowDetail:
+        """A whole graph, or nothing of it: `{"list": {"task": {...}}, "each": {"task": {...}, "after": ["list"],
+        "for_each": "steps.list.result.urls"}}`."""
+        return self._done(
+            self._client.submit_flow(steps, name=name, project_id=project_id, idempotency_key=idempotency_key)
+        )
+
+    def flow(self, flow_id: str) -> FlowDetail:
+        return self._done(self._client.flow(flow_id))
+
+    def flows(self, *, project_id: str | None = None, limit: int | None = None) -> Iterator[FlowView]:
+        """Newest first, page after page."""
+        return self._each(self._client.flows(project_id=project_id, limit=limit))
+
+    def wait_flow(
+        self, flow_id: str, timeout_s: float | None = None, on_look: Callable[[FlowDetail], None] | None = None
+    ) -> FlowDetail:
+        """The flow once nothing of it runs. Raises WaitTimeout."""
+        return self._done(self._client.wait_flow(flow_id, timeout_s, on_look))
+
+    def cancel_flow(self, flow_id: str) -> FlowChangedView:
+        """Every task of it that has not ended."""
+        return self._done(self._client.cancel_flow(flow_id))
+
+    def resume_flow(self, flow_id: str) -> FlowChangedView:
+        """Run again what ended badly, and what could not run because of it; what completed stays."""
+        return self._done(self._client.resume_flow(flow_id))
+
+    def drop_flow(self, flow_id: str) -> None:
+        """Forget a flow that has ended, with its tasks and their history."""
+        return self._done(self._client.drop_flow(flow_id))

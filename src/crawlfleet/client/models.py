@@ -106,6 +106,43 @@ class ExecutionsView(Struct, frozen=True, kw_only=True):
     executions: list[ExecutionView]
 
 
+class FlowChangedView(Struct, frozen=True, kw_only=True):
+    """
+    A flow after what was asked.
+    """
+
+    id: str
+    changed: int
+    by_status: dict[str, int]
+
+
+class FlowProgress(Struct, frozen=True, kw_only=True):
+    """
+    Of its tasks: steps, and the items they fanned out into.
+    """
+
+    total: int
+    open: int
+    completed: int
+    failed: int
+    timeout: int
+    cancelled: int
+
+
+class FlowView(Struct, frozen=True, kw_only=True):
+    """
+    A graph of tasks.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    status: str
+    created_at: datetime
+    finished_at: datetime | None
+    progress: FlowProgress
+
+
 class FullConfigView(Struct, frozen=True, kw_only=True):
     cluster: str
     version: int
@@ -350,6 +387,36 @@ class StatsView(Struct, frozen=True, kw_only=True):
     by_status: dict[str, int]
 
 
+class StepItems(Struct, frozen=True, kw_only=True):
+    """
+    What a step fanned out into.
+    """
+
+    total: int
+    by_status: dict[str, int]
+
+
+class StepView(Struct, frozen=True, kw_only=True):
+    """
+    A step of a flow, which is a task.
+    """
+
+    key: str
+    task_id: str
+    task_type: str
+    status: str
+    is_skipped: bool
+    reason: str | None
+    round: int
+    after: dict[str, str]
+    waits: int
+    when: str | None
+    for_each: Any
+    items: StepItems | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
 class TaskTypeView(Struct, frozen=True, kw_only=True):
     name: str
     version: int
@@ -475,6 +542,26 @@ class EventPage(Struct, frozen=True, kw_only=True):
     events: list[EventView]
     next_after: int
     last: int
+
+
+class FlowDetail(Struct, frozen=True, kw_only=True):
+    """
+    A flow with its graph.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    status: str
+    created_at: datetime
+    finished_at: datetime | None
+    progress: FlowProgress
+    steps: list[StepView]
+
+
+class FlowPageView(Struct, frozen=True, kw_only=True):
+    flows: list[FlowView]
+    next_cursor: str | None
 
 
 class GroupView(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
@@ -102,7 +103,7 @@ class Submit:
         if not (0 if group is not None else 1) <= len(bodies) <= limits.BATCH_TASKS:
             raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
         now = self._clock.now()
-        items = await self._new_tasks(bodies, now)
+        items = await self._new_tasks(bodies, self._ids.take(len(bodies)), now)
         if is_atomic and any(isinstance(item, Refusal) for item in items):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
@@ -131,26 +132,51 @@ class Submit:
         finally:
             self._waiting.settle(room, is_stored=is_stored)
 
-    async def _new_tasks(self, bodies: Sequence[TaskBody | Refusal], now: Instant) -> list[NewTask | Refusal]:
+    async def prepared(
+        self, bodies: Sequence[TaskBody], numbers: Sequence[int], templates: Collection[int] = ()
+    ) -> list[NewTask | Refusal]:
+        """Tasks for somebody else to store: checked as any others, under these ids, their lanes known to the store.
+
+        The parameters of `templates` have references in them, which are filled later.
+        """
+        items = await self._new_tasks(bodies, numbers, self._clock.now(), templates)
+        if self._new_lanes:
+            await self._ensure_lanes()
+        return items
+
+    @asynccontextmanager
+    async def room_for(self, items: Sequence[NewTask | Refusal]) -> AsyncIterator[None]:
+        """Store them inside. Raises OverLimit when too many tasks wait already."""
+        room = await self._waiting.admit(items)
+        is_stored = False
+        try:
+            yield
+            is_stored = True
+        finally:
+            self._waiting.settle(room, is_stored=is_stored)
+
+    async def _new_tasks(
+        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant,
+        templates: Collection[int] = (),
+    ) -> list[NewTask | Refusal]:  # fmt: skip
         if not self._known_types.is_fresh(_TYPES_FRESH_S):
             await self._known_types.refresh(_TYPES_FRESH_S)
         if not self._configure.is_fresh():
             await self._configure.refresh()
         if self._usual_of != self._configure.reads:
             self._usual, self._usual_of = {}, self._configure.reads
-        numbers = self._ids.take(len(bodies))
         misses = self._types.misses
-        items = self._made(bodies, numbers, now)
+        items = self._made(bodies, numbers, now, templates)
         # A node may have brought the type to another master a moment ago.
         if self._types.misses != misses and await self._known_types.refresh(_LOOK_FOR_TYPE_S):
-            items = self._made(bodies, numbers, now)
+            items = self._made(bodies, numbers, now, templates)
         return items
 
     def _made(
-        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant
+        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant, templates: Collection[int]
     ) -> list[NewTask | Refusal]:
         return [
-            body if isinstance(body, Refusal) else self._new_task(body, task, now)
+            body if isinstance(body, Refusal) else self._new_task(body, task, now, is_template=task in templates)
             for body, task in zip(bodies, numbers, strict=True)
         ]
 
@@ -159,9 +185,9 @@ class Submit:
         await tell_ready(self._broker, added.ready)
         return added.answers
 
-    def _new_task(self, body: TaskBody, task: int, now: Instant) -> NewTask | Refusal:
+    def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
         parameters = bytes(body.parameters)
-        if refusal := self._types.refusal(body.task_type, parameters):
+        if refusal := self._types.refusal(body.task_type, parameters, is_template=is_template):
             return refusal
         due_at: Instant | None = None
         parents: tuple[int, ...] = ()

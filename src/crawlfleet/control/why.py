@@ -19,17 +19,18 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import explain
+from crawlfleet.scheduling import explain, explain_flow
 from crawlfleet.scheduling.choice import Choice, choice
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.strategies import Candidates
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Protocol):
     pass
 
 
@@ -49,6 +50,10 @@ class Why:
         record = (await self._store.tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
+        if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
+            found = explain_flow.why(record, place)
+            if found is not None:
+                return found
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])

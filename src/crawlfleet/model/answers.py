@@ -28,6 +28,7 @@ class Code(StrEnum):
     SESSION_ENDED = "session_ended"
     NODE_NOT_READY = "node_not_ready"
     DOES_NOT_FIT = "does_not_fit"
+    PART_OF_FLOW = "part_of_flow"
     OVER_LIMIT = "over_limit"
 
 

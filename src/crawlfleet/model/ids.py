@@ -57,6 +57,16 @@ class IdFactory:
         return ids
 
 
+def following(first: int, count: int) -> list[int]:
+    """The ids that one `take` gave, from the first of them: so many can be set aside and only one be kept."""
+    head, sequence = first >> SEQUENCE_BITS, first & (_PER_MS - 1)
+    ids = []
+    for at in range(sequence, sequence + count):
+        later_ms, number = divmod(at, _PER_MS)
+        ids.append(((head + (later_ms << BOOT_BITS)) << SEQUENCE_BITS) | number)
+    return ids
+
+
 def made_at(any_id: int) -> Instant:
     """When the id was made, by the clock of the master that made it."""
     return (any_id >> _TIME_SHIFT) + EPOCH_MS

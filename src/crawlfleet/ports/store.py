@@ -13,6 +13,7 @@ from typing import Protocol
 
 from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
@@ -25,7 +26,7 @@ from crawlfleet.ports.upkeep import Upkeep
 
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, GroupStore, EvidenceStore, Protocol,
+    ConfigStore, GroupStore, EvidenceStore, FlowStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -104,6 +104,17 @@ def parent_completed(now: Instant, parents: int) -> Decide:
     return decide
 
 
+def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = None) -> Decide:
+    """A waiting step of a flow ends without having run. It is a dead letter when nobody else is to tell of it."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        kind = Kind.TASK_COMPLETED if status is TaskStatus.COMPLETED else Kind.TASK_FAILED
+        after = row._replace(status=status, waits=0)
+        return Step(after, kind, failure=failure, reason=reason, is_dead_letter=failure is not None)
+
+    return decide
+
+
 def reprioritize(lanes: Mapping[LaneId, LaneId]) -> Decide:
     """Move to the lane of the new priority, by the lane it stands in."""
 

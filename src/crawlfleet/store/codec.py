@@ -10,6 +10,7 @@ import msgspec
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import ExecutionRecord, Failure
+from crawlfleet.model.flow import StepSpec
 from crawlfleet.model.node import Measurement, NodeDescription
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
@@ -77,6 +78,15 @@ def decode_answer(body: bytes) -> SubmissionAnswer:
         else:
             items.append(Refusal(Code(item[0]), item[1], item[2]))
     return SubmissionAnswer(items, is_replay=True, group=group)
+
+
+def plain(row: Sequence[object]) -> tuple[Any, ...]:
+    """Enum members as the integers they are: drivers are quicker with the real thing."""
+    return tuple(int(value) if isinstance(value, int) else value for value in row)
+
+
+def step_spec(body: bytes) -> StepSpec:
+    return msgspec.json.decode(body, type=StepSpec)
 
 
 def requirement(body: bytes) -> Requirement:

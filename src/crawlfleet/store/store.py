@@ -7,6 +7,7 @@ from crawlfleet.store.audit import AuditTables
 from crawlfleet.store.configs import ConfigTables
 from crawlfleet.store.events import EventTables
 from crawlfleet.store.evidence import EvidenceTables
+from crawlfleet.store.flows import FlowTables
 from crawlfleet.store.groups import GroupTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
@@ -22,7 +23,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
-    TokenTables, AuditTables, TypeTables, ConfigTables, GroupTables, EvidenceTables,
+    TokenTables, AuditTables, TypeTables, ConfigTables, GroupTables, EvidenceTables, FlowTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -138,7 +138,22 @@ dependency = Table(
     "dependency", metadata,
     _id("parent", BigInteger()),
     _id("child", BigInteger()),
+    # Of model.flow.Edge: 0 for tasks that are in no flow.
+    _small("kind", server_default=text("0")),
     Index(None, "child"),
+)  # fmt: skip
+
+# Only tasks of flows have a row here: steps with what decides about them, and the items that a step fanned out into.
+flow_step = Table(
+    "flow_step", metadata,
+    _id("task"),
+    _big("group_id"),
+    _text("key"),
+    Column("item", Integer, nullable=True),
+    Column("items", Integer, nullable=True),
+    _small("unrun"),
+    Column("spec", LargeBinary, nullable=True),
+    Index(None, "group_id", "task"),
 )  # fmt: skip
 
 dead_letter = Table(
@@ -364,7 +379,8 @@ evidence = Table(
 
 __all__ = [
     "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
-    "evidence", "execution", "group_counter", "group_delta", "heartbeat", "idempotency", "installation", "lane",
+    "evidence", "execution", "flow_step", "group_counter", "group_delta", "heartbeat", "idempotency", "installation",
+    "lane",
     "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue", "task", "task_group", "task_type",
     "token",
 ]  # fmt: skip

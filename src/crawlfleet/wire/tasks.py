@@ -137,6 +137,15 @@ def task_body(fields: Mapping[str, Any]) -> TaskBody | Refusal:
         return Refusal(Code.INVALID_INPUT, f"cannot be written as JSON: {exc}")
 
 
+def value_refusal(value: Any, field: str) -> Refusal | None:
+    """Why a value that came as JSON cannot be kept, under the same rules."""
+    try:
+        raw = json.dumps(value, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as exc:
+        return Refusal(Code.INVALID_INPUT, f"cannot be written as JSON: {exc}", field)
+    return _walk_refusal(raw, field)
+
+
 def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
     """The task, or why its contents cannot be kept. `is_plain`: it came in a body that has nothing odd in it."""
     raw = bytes(task.parameters)

@@ -11,6 +11,7 @@ import traceback
 
 import msgspec
 
+from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
 from crawlfleet.execution.executors.protocol import (
     TO_PROCESS,
@@ -46,7 +47,7 @@ class Host:
         self._frames = Frames(TO_PROCESS, self._take, self._lose)
         self._serve = _NOTHING
         self._allow_hosts: frozenset[str] = frozenset()
-        self._things: dict[str, object] = {}
+        self._things: dict[str, tuple[object, Check]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._streams: dict[int, Stream] = {}
         self._heard_at = self._loop.time()
@@ -115,7 +116,10 @@ class Host:
 
     async def _outcome(self, start: Start, stream: Stream) -> Done:
         try:
-            result = await call(self._thing(start.task_type), self._context(start, stream))
+            thing, check = self._thing(start.task_type)
+            context = self._context(start, stream)
+            check(context.parameters)
+            result = await call(thing, context)
             encoded = as_json(result)
         except asyncio.CancelledError:
             raise
@@ -138,13 +142,14 @@ class Host:
             allow_hosts=self._allow_hosts,
         )
 
-    def _thing(self, task_type: str) -> object:
+    def _thing(self, task_type: str) -> tuple[object, Check]:
         """Loaded when it is first needed: most processes never run most types."""
-        thing = self._things.get(task_type)
-        if thing is None:
+        known = self._things.get(task_type)
+        if known is None:
             module, _, name = self._serve.paths[task_type].partition(":")
-            thing = self._things[task_type] = getattr(importlib.import_module(module), name)
-        return thing
+            thing = getattr(importlib.import_module(module), name)
+            known = self._things[task_type] = (thing, check_of(thing))
+        return known
 
     def _send(self, message: Items | Lines | Figures, size: int) -> None:
         self._frames.send(message, size)
