@@ -22,6 +22,7 @@ from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
+from crawlfleet.control.loops.firer import Firer
 from crawlfleet.control.loops.leader import Leader
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.loops.node_watcher import NodeWatcher
@@ -36,6 +37,7 @@ from crawlfleet.control.pause import Pause
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
+from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
 from crawlfleet.control.task_types import KnownTypes, TaskTypes
@@ -101,6 +103,7 @@ class Master:
             waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
             configure=self.configure,
         )  # fmt: skip
+        self.schedules = Schedules(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
         self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
@@ -129,6 +132,7 @@ class Master:
         )  # fmt: skip
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)
+        self.firer = Firer(store=store, broker=broker, clock=clock, lead=lead, submit=self.submit)
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
         self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
@@ -139,7 +143,7 @@ class Master:
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.pruner,
+            self.reconciler, self.pruner, self.firer,
         ]  # fmt: skip
 
     async def run(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
 from crawlfleet.control.task_types import KnownTypes, shortened
-from crawlfleet.control.waiting import Waiting
+from crawlfleet.control.waiting import Room, Waiting
 from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
 from crawlfleet.model.answers import Code, Refusal
@@ -108,6 +109,34 @@ class Submit:
             return answer
         finally:
             self._waiting.settle(room, is_stored=is_stored)
+
+    async def checked(self, body: TaskBody) -> TaskBody | Refusal:
+        """The same body if it could be submitted now."""
+        (item,) = await self._new_tasks([body], self._clock.now())
+        return item if isinstance(item, Refusal) else body
+
+    @asynccontextmanager
+    async def prepared(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
+        """Tasks that the caller stores, beside rows of its own: checked as others are, their lanes known, and with room
+        kept for them until this is left. What there is no room for is refused."""
+        items = await self._new_tasks(bodies, self._clock.now())
+        rooms: list[Room] = []
+        is_stored = False
+        try:
+            for project in {item.project for item in items if isinstance(item, NewTask)}:
+                own = [at for at, item in enumerate(items) if isinstance(item, NewTask) and item.project == project]
+                try:
+                    rooms.append(await self._waiting.admit([items[at] for at in own]))
+                except OverLimit as exc:
+                    for at in own:
+                        items[at] = Refusal(Code.OVER_LIMIT, str(exc))
+            if self._new_lanes:
+                await self._ensure_lanes()
+            yield items
+            is_stored = True
+        finally:
+            for room in rooms:
+                self._waiting.settle(room, is_stored=is_stored)
 
     async def _new_tasks(self, bodies: Sequence[TaskBody | Refusal], now: Instant) -> list[NewTask | Refusal]:
         if not self._known_types.is_fresh(_TYPES_FRESH_S):

@@ -18,6 +18,7 @@ from crawlfleet.model.instants import Instant
 TaskId = int
 ExecutionId = int
 NodeId = int
+ScheduleId = int
 
 EPOCH_MS = 1_704_067_200_000
 BOOT_BITS = 10
@@ -71,6 +72,10 @@ def execution_text(execution: ExecutionId) -> str:
 
 def node_text(node: NodeId) -> str:
     return f"node-{node:016x}"
+
+
+def schedule_text(schedule: ScheduleId) -> str:
+    return f"schedule-{schedule:016x}"
 
 
 def parse(text: str, prefix: str, *, field: str) -> int:

@@ -12,6 +12,7 @@ from crawlfleet.store import codec, tables
 from crawlfleet.store.audit import OLD_AUDIT
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.schedules import forget_schedules
 from crawlfleet.store.tasks import forget
 from crawlfleet.store.tx import Engine, Tx
 
@@ -96,6 +97,7 @@ class UpkeepTables:
             gone += await tx.execute("DELETE FROM heartbeat WHERE at < $1", old_events)
             gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
             gone += await tx.execute(OLD_AUDIT, now - keep_audit_ms, limit)
+            gone += await forget_schedules(tx, before, limit, now)
             return Pruned(tasks, gone)
 
         return await self._engine.write(work, term)

@@ -32,6 +32,9 @@ router = APIRouter(prefix=PREFIX, tags=["events"])
 HEARTBEAT_S = 15.0
 RETRY_MS = 1_000
 _MOST = (1 << 63) - 1
+_ID_TEXTS = {
+    "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "schedule": ids.schedule_text
+}  # fmt: skip
 _encode = msgspec.json.Encoder().encode
 
 
@@ -173,17 +176,13 @@ def _shown(name: str, value: Any) -> Any:
     match name, value:
         case "task" | "node" | "execution", 0:
             return None
-        case "task", int():
-            return ids.task_text(value)
-        case "node", int():
-            return ids.node_text(value)
-        case "execution", int():
-            return ids.execution_text(value)
+        case (("task" | "node" | "execution" | "schedule"), int()):
+            return _ID_TEXTS[name](value)
         case "tasks", list():
             return [ids.task_text(task) for task in value]
         case "status", int():
             return TaskStatus(value).word
-        case "drain_by", int():
+        case "drain_by" | "run_at" | "since", int():
             return to_text(value)
         case _:
             return value
