@@ -111,8 +111,10 @@ class Submit:
             self._waiting.settle(room, is_stored=is_stored)
 
     async def checked(self, body: TaskBody) -> TaskBody | Refusal:
-        """The same body if it could be submitted now."""
+        """The same body if it could be submitted now; its lane is known from then on."""
         (item,) = await self._new_tasks([body], self._clock.now())
+        if self._new_lanes:
+            await self._ensure_lanes()
         return item if isinstance(item, Refusal) else body
 
     @asynccontextmanager
