@@ -54,6 +54,7 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("node", name) for name in ["list", "show", "drain", "ready", "remove"]),
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
         *(("queue", name) for name in ["list", "pause", "resume"]),
+        *(("schedule", name) for name in ["add", "list", "show", "pause", "resume", "run", "remove", "next"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
     }
@@ -86,6 +87,14 @@ def test_the_version() -> None:
         ["task", "submit", "echo", "--field", "timeout_s"],
         ["task", "batch", "missing.jsonl"],
         ["task", "list", "--limit", "0"],
+        ["schedule", "add", "echo"],
+        ["schedule", "add", "echo", "--every", "5m", "--cron", "* * * * *"],
+        ["schedule", "add", "echo", "--every", "often"],
+        ["schedule", "add", "echo", "--every", "5m", "--overlap", "never"],
+        ["schedule", "next"],
+        ["schedule", "next", "--cron", "0 0 30 2 *"],
+        ["schedule", "next", "--cron", "* * * * *", "--time-zone", "Nowhere"],
+        ["schedule", "next", "--every", "0s"],
         ["token", "create", "--role", "god"],
         ["token", "create"],
         ["token", "revoke", "first"],
@@ -221,6 +230,14 @@ def test_distribute_reads_the_usual_file_and_notes_what_means_nothing(tmp_path: 
     assert "note: settings from config/distribution_master.json" in result.stderr
     assert "note: --device-id is ignored" in result.stderr
     assert "(from config/distribution_master.json: port)" in result.stderr
+
+
+def test_a_cron_is_previewed_without_a_master() -> None:
+    zoned = ["schedule", "next", "--cron", "30 2 29 3 *", "--time-zone", "Europe/Berlin", "--count", "3"]
+    runs = json.loads(runner.invoke(app, [*zoned, "--json"]).stdout)["runs"]
+    assert len(runs) == 3
+    assert {run["local"][8:25] for run in runs} <= {"-03-29 02:30:00 C", "-03-29 03:00:00 C"}
+    assert len(runner.invoke(app, ["schedule", "next", "--every", "90s"]).stdout.splitlines()) == 6
 
 
 def test_help_is_quick() -> None:

@@ -64,6 +64,7 @@ BAD_TIMES: list[tuple[Timing, str]] = [
     (Timing(), "cron"),
     (Timing(at=NOW + 1_000, every_s=5), "every_s"),
     (Timing(every_s=5, cron="* * * * *"), "cron"),
+    (Timing(every_s=0), "every_s"),
     (Timing(at=NOW), "at"),
     (Timing(at=NOW - HOUR_MS), "at"),
     (Timing(at=NOW + 60 * 366 * DAY_MS), "at"),

@@ -13,13 +13,14 @@ from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
 from crawlfleet.client.retrying import RetryPolicy
+from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.tasks import TaskCalls
 from crawlfleet.client.tokens import TokenCalls
 from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls, EventCalls
+    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, ScheduleCalls, TokenCalls, EventCalls
 ):  # fmt: skip
     """Call an installation:
 

@@ -36,6 +36,7 @@ from crawlfleet.client.models import (
     QueueState,
     QueueView,
     ResultPage,
+    ScheduleView,
     StatsView,
     TaskPageView,
     TaskTypeView,
@@ -286,6 +287,64 @@ class Client(Background):
 
     def resume(self, queue: str) -> QueueState:
         return self._done(self._client.resume(queue))
+
+    def create_schedule(
+        self,
+        task: Fields,
+        *,
+        at: str | None = None,
+        every_s: int | None = None,
+        cron: str | None = None,
+        time_zone: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> ScheduleView:
+        """Submit the task, `{"task_type": ..., "parameters": ...}` as in a batch, `at` a time, `every_s` seconds, or by
+        `cron` in a `time_zone`: one of the three. `fields` are the others of a schedule: name, starts_at, ends_at,
+        jitter_s, catch_up, overlap, is_paused."""
+        return self._done(
+            self._client.create_schedule(
+                task, at=at, every_s=every_s, cron=cron, time_zone=time_zone, idempotency_key=idempotency_key, **fields
+            )
+        )
+
+    def schedules(
+        self,
+        *,
+        project_id: str | None = None,
+        task_type: str | None = None,
+        is_paused: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[ScheduleView]:
+        """Newest first, page after page."""
+        return self._each(
+            self._client.schedules(project_id=project_id, task_type=task_type, is_paused=is_paused, limit=limit)
+        )
+
+    def schedule(self, schedule_id: str) -> ScheduleView:
+        """With its next runs, and what became of its last ones."""
+        return self._done(self._client.schedule(schedule_id))
+
+    def change_schedule(self, schedule_id: str, **fields: Any) -> ScheduleView:
+        """Only what is named: `cron`, `time_zone`, `overlap`, `task` (the whole template), ..."""
+        return self._done(self._client.change_schedule(schedule_id, **fields))
+
+    def pause_schedule(self, schedule_id: str) -> ScheduleView:
+        return self._done(self._client.pause_schedule(schedule_id))
+
+    def resume_schedule(self, schedule_id: str) -> ScheduleView:
+        """From now on: what passed by meanwhile is not caught up."""
+        return self._done(self._client.resume_schedule(schedule_id))
+
+    def run_schedule(
+        self, schedule_id: str, *, force: bool = False, idempotency_key: str | None = None
+    ) -> AcceptedView:
+        """A task now, outside of its ticks; with `force` also while another one of it goes on."""
+        return self._done(self._client.run_schedule(schedule_id, force=force, idempotency_key=idempotency_key))
+
+    def remove_schedule(self, schedule_id: str) -> None:
+        """Tasks that it made stay."""
+        return self._done(self._client.remove_schedule(schedule_id))
 
     def create_token(
         self, role: Role, *, name: str | None = None, uses: int | None = None, expires_in: str | None = None

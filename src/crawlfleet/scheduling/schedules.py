@@ -105,6 +105,8 @@ def check(timing: Timing, anchor_at: Instant, now: Instant) -> None:
         instant = getattr(timing, name)
         if instant is not None and instant > now + FURTHEST_MS:
             raise InvalidInput("at most fifty years from now", field=name)
+    if timing.every_s is not None and not 1 <= timing.every_s <= limits.EVERY_S_MAX:
+        raise InvalidInput(f"from 1 to {limits.EVERY_S_MAX} seconds", field="every_s")
     if timing.cron is not None:
         cron.check(timing.cron)
     elif timing.time_zone != DEFAULT_ZONE:
