@@ -8,10 +8,11 @@ from random import Random
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from crawlfleet.control.loops import leader
+from crawlfleet.control.loops import firer, leader
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import Outcome
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.schedule import Plan, Schedule
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
@@ -161,6 +162,19 @@ def elects_late(world: World) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def fires_the_newest_tick_only(world: World) -> Iterator[None]:
+    """Of several ticks that are due one fires, though all are to be caught up."""
+    planned = firer.plan
+
+    def forgetful(schedule: Schedule, now: Instant) -> Plan:
+        whole = planned(schedule, now)
+        return whole._replace(ticks=whole.ticks[-1:])
+
+    with patch.object(firer, "plan", forgetful):
+        yield
+
+
 VARIANTS: dict[str, Variant] = {
     how.__name__: Variant(breaks, how)
     for breaks, how in (
@@ -173,5 +187,6 @@ VARIANTS: dict[str, Variant] = {
         (Invariant.COUNTERS_TRUE, forgets_to_count),
         (Invariant.RECOVERY_BOUNDED, judges_late),
         (Invariant.RECOVERY_BOUNDED, elects_late),
+        (Invariant.EACH_TICK_ONCE, fires_the_newest_tick_only),
     )
 }
