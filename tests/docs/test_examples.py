@@ -30,6 +30,16 @@ def test_blocking_submit(installation: Installation) -> None:
     ]
 
 
+def test_schedule_daily(installation: Installation) -> None:
+    said = installation.run(sys.executable, "schedule_daily.py").splitlines()
+    assert said == [
+        "active 5 runs to come",
+        "by hand: completed {'hello': 'every night'}",
+        "refused: 422 invalid_input cron",
+        "paused: None",
+    ]
+
+
 def test_crawl_of_the_shop_finds_every_product_once(installation: Installation, shop: str) -> None:
     said = installation.run(sys.executable, "crawl_shop.py", shop)
     products = [json.loads(line) for line in said.splitlines()]

@@ -379,6 +379,39 @@ def test_cli_changes_things(data_dir: Path) -> None:
     assert "max_retries" in run(data_dir, "config", "get").stdout
 
 
+def test_schedules_with_the_client(client: Client) -> None:
+    task = {"task_type": "echo", "parameters": {"n": 1}, "project_id": "scheduled"}
+    schedule = client.create_schedule(task, cron="0 3 * * *", time_zone="Asia/Tokyo", name="nightly", overlap="allow")
+    assert [one.id for one in client.schedules(project_id="scheduled", is_paused=False)] == [schedule.id]
+    ran = client.run_schedule(schedule.id)
+    (done,) = client.wait([ran.id], timeout=READY_S)
+    assert done.status == "completed"
+    assert client.change_schedule(schedule.id, every_s=3_600).cron is None
+    assert client.pause_schedule(schedule.id).status == "paused"
+    assert client.resume_schedule(schedule.id).next_run_at is not None
+    (run_,) = client.schedule(schedule.id).last_runs or []
+    assert (run_.task_id, run_.task_status, run_.status) == (ran.id, "completed", "by_hand")
+    with pytest.raises(ApiError) as refused:
+        client.create_schedule(task, cron="0 0 30 2 *")
+    assert refused.value.field == "cron"
+    client.remove_schedule(schedule.id)
+    assert list(client.schedules(project_id="scheduled")) == []
+
+
+def test_cli_schedules(data_dir: Path) -> None:
+    when = ("--cron", "0 3 * * *", "--time-zone", "Asia/Tokyo")
+    made = run(data_dir, "schedule", "add", "echo", *when, "--name", "nightly", "--project", "nightly")
+    assert made.returncode == 0, made.stderr
+    schedule = made.stdout.strip()
+    assert "0 3 * * * Asia/Tokyo" in run(data_dir, "schedule", "list", "--project", "nightly").stdout
+    task = run(data_dir, "schedule", "run", schedule, "--force").stdout.strip()
+    assert task in run(data_dir, "schedule", "show", schedule).stdout
+    assert run(data_dir, "schedule", "pause", schedule).stdout == f"{schedule}: paused\n"
+    assert run(data_dir, "schedule", "resume", schedule).stdout.startswith(f"{schedule}: active, next run ")
+    assert run_json(data_dir, "schedule", "remove", schedule) == {"removed": [schedule]}
+    assert run(data_dir, "schedule", "show", schedule).returncode == 3
+
+
 def test_cli_token_create_prints_the_token(data_dir: Path) -> None:
     made = run_json(data_dir, "token", "create", "--role", "enrol", "--uses", "2", "--expires", "24h")
     assert len(made["token"]) == 64 and made["uses_left"] == 2

@@ -19,6 +19,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.wire.sync import MeasurementBody
 from tests.integration.faults_kit import Fleet
+from tests.integration.faults_schedules import new_schedule
 from tests.integration.faults_stores import Stores, store_between
 
 pytestmark = pytest.mark.integration
@@ -114,6 +115,12 @@ async def old_tasks(fleet: Fleet) -> None:
     fleet.clock.advance(3_600)
 
 
+async def due_schedules(fleet: Fleet) -> None:
+    for _ in range(3):
+        await new_schedule(fleet)
+    fleet.clock.advance(60)
+
+
 WRITERS: dict[str, Arrange] = {
     "dispatcher": waiting_tasks,
     "reaper": a_silent_node,
@@ -123,6 +130,7 @@ WRITERS: dict[str, Arrange] = {
     "tallier": waiting_tasks,
     "node_watcher": an_ill_node,
     "pruner": old_tasks,
+    "firer": due_schedules,
 }
 
 

@@ -56,6 +56,7 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("group", name) for name in ["add", "shard", "list", "show", "watch", "cancel", "retry", "export", "remove"]),
         *(("queue", name) for name in ["list", "pause", "resume"]),
         *(("flow", name) for name in ["submit", "list", "show", "watch", "cancel", "resume", "drop"]),
+        *(("schedule", name) for name in ["add", "list", "show", "pause", "resume", "run", "remove", "next"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
     }
@@ -88,6 +89,14 @@ def test_the_version() -> None:
         ["task", "submit", "echo", "--field", "timeout_s"],
         ["task", "batch", "missing.jsonl"],
         ["task", "list", "--limit", "0"],
+        ["schedule", "add", "echo"],
+        ["schedule", "add", "echo", "--every", "5m", "--cron", "* * * * *"],
+        ["schedule", "add", "echo", "--every", "often"],
+        ["schedule", "add", "echo", "--every", "5m", "--overlap", "never"],
+        ["schedule", "next"],
+        ["schedule", "next", "--cron", "0 0 30 2 *"],
+        ["schedule", "next", "--cron", "* * * * *", "--time-zone", "Nowhere"],
+        ["schedule", "next", "--every", "0s"],
         ["token", "create", "--role", "god"],
         ["token", "create"],
         ["token", "revoke", "first"],
@@ -242,6 +251,14 @@ def test_a_file_that_is_no_flow_is_exit_code_2(tmp_path: Path, text: str | None,
     result = runner.invoke(app, ["flow", "submit", str(file)])
     assert result.exit_code == 2
     assert complaint in result.stderr
+
+
+def test_a_cron_is_previewed_without_a_master() -> None:
+    zoned = ["schedule", "next", "--cron", "30 2 29 3 *", "--time-zone", "Europe/Berlin", "--count", "3"]
+    runs = json.loads(runner.invoke(app, [*zoned, "--json"]).stdout)["runs"]
+    assert len(runs) == 3
+    assert {run["local"][8:25] for run in runs} <= {"-03-29 02:30:00 C", "-03-29 03:00:00 C"}
+    assert len(runner.invoke(app, ["schedule", "next", "--every", "90s"]).stdout.splitlines()) == 6
 
 
 def test_help_is_quick() -> None:

@@ -29,6 +29,7 @@ from crawlfleet.api.routes import (
     nodes,
     queues,
     results,
+    schedules,
     submit,
     sync,
     task,
@@ -40,8 +41,8 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes, clusters,
-    task_types, events, flows, tokens, audit, health,
+    sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes,
+    clusters, task_types, events, flows, tokens, audit, health, schedules,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

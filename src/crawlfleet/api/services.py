@@ -24,6 +24,7 @@ from crawlfleet.control.pause import Pause
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
+from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
 from crawlfleet.control.task_types import TaskTypes
@@ -51,6 +52,8 @@ class Services(Protocol):
     def loops(self) -> Sequence[Loop]: ...
     @property
     def submit(self) -> Submit: ...
+    @property
+    def schedules(self) -> Schedules: ...
     @property
     def cancel(self) -> Cancel: ...
     @property

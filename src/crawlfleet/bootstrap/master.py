@@ -27,6 +27,7 @@ from crawlfleet.control.knowing import Knowing
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
+from crawlfleet.control.loops.firer import Firer
 from crawlfleet.control.loops.leader import Leader
 from crawlfleet.control.loops.learner import Learner
 from crawlfleet.control.loops.loop import Loop
@@ -42,6 +43,7 @@ from crawlfleet.control.pause import Pause
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
+from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.strategy_book import StrategyBook
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
@@ -114,6 +116,7 @@ class Master:
             waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
             configure=self.configure,
         )  # fmt: skip
+        self.schedules = Schedules(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
         self.groups = Groups(
@@ -152,6 +155,7 @@ class Master:
         )  # fmt: skip
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead, avoided=advice.avoided)
+        self.firer = Firer(store=store, broker=broker, clock=clock, lead=lead, submit=self.submit)
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
         self.learner = Learner(store=store, clock=clock, lead=lead, knowing=advice.knowing)
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
@@ -163,7 +167,7 @@ class Master:
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.pruner, self.learner,
+            self.reconciler, self.pruner, self.learner, self.firer,
         ]  # fmt: skip
 
     async def run(self) -> None:

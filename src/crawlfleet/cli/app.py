@@ -22,6 +22,7 @@ from crawlfleet.cli import (
     master,
     node,
     queue,
+    schedule,
     standalone,
     status,
     submit_task,
@@ -55,6 +56,7 @@ app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready,
 app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
 app.add_typer(flow.app, name="flow", help="Graphs of tasks: submit, show, watch, cancel, resume.")
 app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume.")
+app.add_typer(schedule.app, name="schedule", help="Schedules: add, list, show, pause, resume, run, remove, preview.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
 app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
 

@@ -15,6 +15,7 @@ from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
 from crawlfleet.client.retrying import RetryPolicy
+from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.tasks import TaskCalls
 from crawlfleet.client.tokens import TokenCalls
 from crawlfleet.client.transport import Transport
@@ -22,7 +23,7 @@ from crawlfleet.client.transport import Transport
 
 class AsyncClient(
     TaskCalls, ResultCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls,
-    EventCalls,
+    EventCalls, ScheduleCalls,
 ):  # fmt: skip
     """Call an installation:
 

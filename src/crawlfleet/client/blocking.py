@@ -42,6 +42,7 @@ from crawlfleet.client.models import (
     QueueState,
     QueueView,
     ResultPage,
+    ScheduleView,
     StatsView,
     TaskPageView,
     TaskTypeView,
@@ -306,6 +307,103 @@ class Client(Background):
         """The same as `group_items` in JSON lines, as they come: to be written to a file."""
         return self._each(self._client.export_group(group_id, partial=partial))
 
+    def submit_flow(
+        self,
+        steps: Mapping[str, Fields],
+        *,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> FlowDetail:
+        """A whole graph, or nothing of it: `{"list": {"task": {...}}, "each": {"task": {...}, "after": ["list"],
+        "for_each": "steps.list.result.urls"}}`."""
+        return self._done(
+            self._client.submit_flow(steps, name=name, project_id=project_id, idempotency_key=idempotency_key)
+        )
+
+    def flow(self, flow_id: str) -> FlowDetail:
+        return self._done(self._client.flow(flow_id))
+
+    def flows(self, *, project_id: str | None = None, limit: int | None = None) -> Iterator[FlowView]:
+        """Newest first, page after page."""
+        return self._each(self._client.flows(project_id=project_id, limit=limit))
+
+    def wait_flow(
+        self, flow_id: str, timeout_s: float | None = None, on_look: Callable[[FlowDetail], None] | None = None
+    ) -> FlowDetail:
+        """The flow once nothing of it runs. Raises WaitTimeout."""
+        return self._done(self._client.wait_flow(flow_id, timeout_s, on_look))
+
+    def cancel_flow(self, flow_id: str) -> FlowChangedView:
+        """Every task of it that has not ended."""
+        return self._done(self._client.cancel_flow(flow_id))
+
+    def resume_flow(self, flow_id: str) -> FlowChangedView:
+        """Run again what ended badly, and what could not run because of it; what completed stays."""
+        return self._done(self._client.resume_flow(flow_id))
+
+    def drop_flow(self, flow_id: str) -> None:
+        """Forget a flow that has ended, with its tasks and their history."""
+        return self._done(self._client.drop_flow(flow_id))
+
+    def create_schedule(
+        self,
+        task: Fields,
+        *,
+        at: str | None = None,
+        every_s: int | None = None,
+        cron: str | None = None,
+        time_zone: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> ScheduleView:
+        """Submit the task, `{"task_type": ..., "parameters": ...}` as in a batch, `at` a time, `every_s` seconds, or by
+        `cron` in a `time_zone`: one of the three. `fields` are the others of a schedule: name, starts_at, ends_at,
+        jitter_s, catch_up, overlap, is_paused."""
+        return self._done(
+            self._client.create_schedule(
+                task, at=at, every_s=every_s, cron=cron, time_zone=time_zone, idempotency_key=idempotency_key, **fields
+            )
+        )
+
+    def schedules(
+        self,
+        *,
+        project_id: str | None = None,
+        task_type: str | None = None,
+        is_paused: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[ScheduleView]:
+        """Newest first, page after page."""
+        return self._each(
+            self._client.schedules(project_id=project_id, task_type=task_type, is_paused=is_paused, limit=limit)
+        )
+
+    def schedule(self, schedule_id: str) -> ScheduleView:
+        """With its next runs, and what became of its last ones."""
+        return self._done(self._client.schedule(schedule_id))
+
+    def change_schedule(self, schedule_id: str, **fields: Any) -> ScheduleView:
+        """Only what is named: `cron`, `time_zone`, `overlap`, `task` (the whole template), ..."""
+        return self._done(self._client.change_schedule(schedule_id, **fields))
+
+    def pause_schedule(self, schedule_id: str) -> ScheduleView:
+        return self._done(self._client.pause_schedule(schedule_id))
+
+    def resume_schedule(self, schedule_id: str) -> ScheduleView:
+        """From now on: what passed by meanwhile is not caught up."""
+        return self._done(self._client.resume_schedule(schedule_id))
+
+    def run_schedule(
+        self, schedule_id: str, *, force: bool = False, idempotency_key: str | None = None
+    ) -> AcceptedView:
+        """A task now, outside of its ticks; with `force` also while another one of it goes on."""
+        return self._done(self._client.run_schedule(schedule_id, force=force, idempotency_key=idempotency_key))
+
+    def remove_schedule(self, schedule_id: str) -> None:
+        """Tasks that it made stay."""
+        return self._done(self._client.remove_schedule(schedule_id))
+
     def nodes(self, *, cluster: str | None = None, status: str | None = None) -> Sequence[NodeView]:
         return self._done(self._client.nodes(cluster=cluster, status=status))
 
@@ -431,42 +529,3 @@ class Client(Background):
     def audit(self, *, limit: int = 100) -> Sequence[AuditView]:
         """Who changed what, newest first."""
         return self._done(self._client.audit(limit=limit))
-
-    def submit_flow(
-        self,
-        steps: Mapping[str, Fields],
-        *,
-        name: str | None = None,
-        project_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> FlowDetail:
-        """A whole graph, or nothing of it: `{"list": {"task": {...}}, "each": {"task": {...}, "after": ["list"],
-        "for_each": "steps.list.result.urls"}}`."""
-        return self._done(
-            self._client.submit_flow(steps, name=name, project_id=project_id, idempotency_key=idempotency_key)
-        )
-
-    def flow(self, flow_id: str) -> FlowDetail:
-        return self._done(self._client.flow(flow_id))
-
-    def flows(self, *, project_id: str | None = None, limit: int | None = None) -> Iterator[FlowView]:
-        """Newest first, page after page."""
-        return self._each(self._client.flows(project_id=project_id, limit=limit))
-
-    def wait_flow(
-        self, flow_id: str, timeout_s: float | None = None, on_look: Callable[[FlowDetail], None] | None = None
-    ) -> FlowDetail:
-        """The flow once nothing of it runs. Raises WaitTimeout."""
-        return self._done(self._client.wait_flow(flow_id, timeout_s, on_look))
-
-    def cancel_flow(self, flow_id: str) -> FlowChangedView:
-        """Every task of it that has not ended."""
-        return self._done(self._client.cancel_flow(flow_id))
-
-    def resume_flow(self, flow_id: str) -> FlowChangedView:
-        """Run again what ended badly, and what could not run because of it; what completed stays."""
-        return self._done(self._client.resume_flow(flow_id))
-
-    def drop_flow(self, flow_id: str) -> None:
-        """Forget a flow that has ended, with its tasks and their history."""
-        return self._done(self._client.drop_flow(flow_id))

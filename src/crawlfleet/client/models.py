@@ -365,6 +365,50 @@ class RetryBody(Struct, frozen=True, kw_only=True):
     max_delay_s: float = 300.0
 
 
+class RunView(Struct, frozen=True, kw_only=True):
+    """
+    What became of a tick, or a run by hand.
+    """
+
+    run_at: datetime
+    status: str
+    made_at: datetime
+    task_id: str | None
+    task_status: str | None
+    reason: str | None
+
+
+class ScheduleView(Struct, frozen=True, kw_only=True):
+    """
+    A schedule, as it was made and as it stands.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    task: dict[str, Any]
+    at: datetime | None
+    every_s: int | None
+    cron: str | None
+    time_zone: str
+    starts_at: datetime | None
+    ends_at: datetime | None
+    jitter_s: int
+    catch_up: str
+    overlap: str
+    is_paused: bool
+    status: str
+    created_at: datetime
+    created_by: str
+    changed_at: datetime
+    next_run_at: datetime | None
+    held_at: datetime | None
+    held_for: str | None
+    last_error: str | None
+    next_runs: list[datetime] | None = None
+    last_runs: list[RunView] | None = None
+
+
 class ShardSpec(Struct, frozen=True, kw_only=True):
     """
     What is kept of how a task was split.
@@ -595,6 +639,11 @@ class NodeUse(Struct, frozen=True, kw_only=True):
     declared: dict[str, float]
     reserved: dict[str, float]
     measured: MeasurementView | None
+
+
+class SchedulePageView(Struct, frozen=True, kw_only=True):
+    schedules: list[ScheduleView]
+    next_cursor: str | None
 
 
 class TaskPageView(Struct, frozen=True, kw_only=True):

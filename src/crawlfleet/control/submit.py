@@ -14,7 +14,7 @@ from crawlfleet.control.contents import host_in
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
 from crawlfleet.control.task_types import KnownTypes, shortened
-from crawlfleet.control.waiting import Waiting
+from crawlfleet.control.waiting import Room, Waiting
 from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
 from crawlfleet.model.answers import Code, Refusal
@@ -133,7 +133,7 @@ class Submit:
             self._waiting.settle(room, is_stored=is_stored)
 
     async def prepared(
-        self, bodies: Sequence[TaskBody], numbers: Sequence[int], templates: Collection[int] = ()
+        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], templates: Collection[int] = ()
     ) -> list[NewTask | Refusal]:
         """Tasks for somebody else to store: checked as any others, under these ids, their lanes known to the store.
 
@@ -154,6 +154,32 @@ class Submit:
             is_stored = True
         finally:
             self._waiting.settle(room, is_stored=is_stored)
+
+    async def checked(self, body: TaskBody) -> TaskBody | Refusal:
+        """The same body if it could be submitted now; its lane is known from then on."""
+        (item,) = await self.prepared([body], self._ids.take(1))
+        return item if isinstance(item, Refusal) else body
+
+    @asynccontextmanager
+    async def with_room(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
+        """Tasks that the caller stores, beside rows of its own: checked as others are, their lanes known, and with room
+        kept for them until this is left. What there is no room for is refused."""
+        items = await self.prepared(bodies, self._ids.take(len(bodies)))
+        rooms: list[Room] = []
+        is_stored = False
+        try:
+            for project in {item.project for item in items if isinstance(item, NewTask)}:
+                own = [at for at, item in enumerate(items) if isinstance(item, NewTask) and item.project == project]
+                try:
+                    rooms.append(await self._waiting.admit([items[at] for at in own]))
+                except OverLimit as exc:
+                    for at in own:
+                        items[at] = Refusal(Code.OVER_LIMIT, str(exc))
+            yield items
+            is_stored = True
+        finally:
+            for room in rooms:
+                self._waiting.settle(room, is_stored=is_stored)
 
     async def _new_tasks(
         self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant,

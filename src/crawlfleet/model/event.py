@@ -42,6 +42,11 @@ class Kind(StrEnum):
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
+    SCHEDULE_CREATED = "schedule.created"
+    SCHEDULE_CHANGED = "schedule.changed"
+    SCHEDULE_FIRED = "schedule.fired"
+    SCHEDULE_SKIPPED = "schedule.skipped"
+    SCHEDULE_REMOVED = "schedule.removed"
     BROKER_LOST = "broker.lost"
     BROKER_BACK = "broker.back"
 

@@ -19,6 +19,7 @@ TaskId = int
 ExecutionId = int
 NodeId = int
 GroupId = int
+ScheduleId = int
 
 EPOCH_MS = 1_704_067_200_000
 BOOT_BITS = 10
@@ -86,6 +87,10 @@ def node_text(node: NodeId) -> str:
 
 def group_text(group: GroupId) -> str:
     return f"group-{group:016x}"
+
+
+def schedule_text(schedule: ScheduleId) -> str:
+    return f"schedule-{schedule:016x}"
 
 
 def parse(text: str, prefix: str, *, field: str) -> int:

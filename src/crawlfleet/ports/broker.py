@@ -17,6 +17,8 @@ LEADER = "leader"
 """Signal: there may be something to place."""
 LOOK = "leader:look"
 """Signal, sent with LEADER: queues or nodes have changed, so look at the store before placing anything more."""
+SCHEDULES = "schedules"
+"""Signal: schedules have changed, so the next tick may be another one."""
 ENDS = "ends"
 """Signal: a task may have ended."""
 

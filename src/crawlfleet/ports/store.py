@@ -20,13 +20,14 @@ from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.schedule_store import ScheduleStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.ports.upkeep import Upkeep
 
 
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, GroupStore, EvidenceStore, FlowStore, Protocol,
+    ConfigStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -44,14 +44,23 @@ class AddTables:
     _lanes: LaneBook
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
-        return await self._engine.write(lambda tx: _Adding(tx, self._lanes, now).add(submissions))
+        return await self._engine.write(lambda tx: add_tasks(tx, self._lanes, submissions, now))
 
     async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(KEPT_ANSWER, name_of(claim), now))
-        if not rows or rows[0][1] is None:
-            return None
-        body_hash, answer = rows[0]
-        return codec.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
+        return await self._engine.glance(lambda tx: kept_answer(tx, claim, items, now))
+
+
+async def add_tasks(tx: Tx, lanes: LaneBook, submissions: Sequence[Submission], now: Instant) -> Added:
+    """For whoever has more to write in the same transaction."""
+    return await _Adding(tx, lanes, now).add(submissions)
+
+
+async def kept_answer(tx: Tx, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+    rows = await tx.fetch(KEPT_ANSWER, name_of(claim), now)
+    if not rows or rows[0][1] is None:
+        return None
+    body_hash, answer = rows[0]
+    return codec.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
 
 
 class _Adding:

@@ -377,10 +377,59 @@ evidence = Table(
     Index(None, "at"),
 )  # fmt: skip
 
+schedule = Table(
+    "schedule", metadata,
+    _id(),
+    _text("name", nullable=True),
+    _text("project"),
+    _text("task_type"),
+    Column("task", LargeBinary, nullable=False),
+    _at("at"),
+    Column("every_s", Integer, nullable=True),
+    _text("cron", nullable=True),
+    _text("time_zone"),
+    _at("starts_at"),
+    _at("ends_at"),
+    Column("jitter_s", Integer, nullable=False),
+    _big("anchor_at"),
+    _small("catch_up"),
+    _small("overlap"),
+    _small("is_paused"),
+    _big("created_at"),
+    _text("created_by"),
+    _big("changed_at"),
+    _big("fired_until"),
+    _at("next_at"),
+    _at("due_at"),
+    _at("held_at"),
+    _big("held_for", nullable=True),
+    Column("recent", LargeBinary, nullable=False),
+    _text("last_error", nullable=True),
+    _big("revision"),
+    Index("ix_schedule_due", "due_at", sqlite_where=text("due_at IS NOT NULL"),
+          postgresql_where=text("due_at IS NOT NULL")),
+    Index("ix_schedule_held", "id", sqlite_where=text("held_at IS NOT NULL"),
+          postgresql_where=text("held_at IS NOT NULL")),
+    Index("ix_schedule_ended", "fired_until", sqlite_where=text("next_at IS NULL"),
+          postgresql_where=text("next_at IS NULL")),
+    Index(None, "project", "id"),
+)  # fmt: skip
+
+# The key is what keeps a tick from being fired twice, whatever else goes wrong.
+tick = Table(
+    "tick", metadata,
+    _id("schedule", BigInteger()),
+    _id("at", BigInteger()),
+    _small("status"),
+    _big("task", nullable=True),
+    _big("made_at"),
+    _text("reason", nullable=True),
+    Index(None, "made_at"),
+)  # fmt: skip
+
 __all__ = [
     "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
     "evidence", "execution", "flow_step", "group_counter", "group_delta", "heartbeat", "idempotency", "installation",
-    "lane",
-    "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue", "task", "task_group", "task_type",
-    "token",
+    "lane", "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue", "schedule", "task",
+    "task_group", "task_type", "tick", "token",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from crawlfleet.store.evidence import OLD_EVIDENCE
 from crawlfleet.store.groups import forget_old_groups
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.schedules import forget_schedules
 from crawlfleet.store.tasks import forget
 from crawlfleet.store.tx import Engine, Tx
 
@@ -105,6 +106,7 @@ class UpkeepTables:
             gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
             gone += await tx.execute(OLD_AUDIT, now - keep_audit_ms, limit)
             gone += await tx.execute(OLD_EVIDENCE, now - KEEP_MS)
+            gone += await forget_schedules(tx, before, limit, now)
             return Pruned(tasks, gone)
 
         return await self._engine.write(work, term)

@@ -32,6 +32,9 @@ router = APIRouter(prefix=PREFIX, tags=["events"])
 HEARTBEAT_S = 15.0
 RETRY_MS = 1_000
 _MOST = (1 << 63) - 1
+_ID_TEXTS = {
+    "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "schedule": ids.schedule_text
+}  # fmt: skip
 _encode = msgspec.json.Encoder().encode
 
 
@@ -170,6 +173,7 @@ def event_view(event: Event) -> EventView:
 
 _TEXTS = {
     "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "group": ids.group_text,
+    "schedule": ids.schedule_text,
 }  # fmt: skip
 
 
@@ -182,7 +186,7 @@ def _shown(name: str, value: Any) -> Any:
             return [ids.task_text(task) for task in value]
         case "status", int():
             return TaskStatus(value).word
-        case "drain_by", int():
+        case "drain_by" | "run_at" | "since", int():
             return to_text(value)
         case _:
             return value

@@ -70,7 +70,7 @@ class People:
                 return await master.master.groups.create(wanted, bodies, scope="people", key=batch)
             return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
 
-        answer = await self._ask(send, rng)
+        answer = await self.ask(send, rng)
         if answer is None:
             return
         accepted = [item for item in answer.items if isinstance(item, Accepted)]
@@ -98,7 +98,7 @@ class People:
     async def _cancel(self) -> None:
         if self.known:
             task = self._rng.choice(self.known)
-            await self._ask(lambda master: self._cancel_at(master, task), self._rng)
+            await self.ask(lambda master: self._cancel_at(master, task), self._rng)
 
     async def _cancel_at(self, master: SimMaster, task: TaskId) -> bool:
         assert master.master is not None
@@ -113,7 +113,7 @@ class People:
         failed = [task for task, status in self._world.ended.items() if status is not TaskStatus.COMPLETED]
         if failed:
             task = self._rng.choice(sorted(failed))
-            await self._ask(lambda master: self._retry_at(master, task), self._rng)
+            await self.ask(lambda master: self._retry_at(master, task), self._rng)
 
     async def _retry_at(self, master: SimMaster, task: TaskId) -> bool:
         assert master.master is not None
@@ -133,17 +133,17 @@ class People:
                 assert all(refusal.code in _FAIR_REFUSALS for refusal in refused.values()), refused
                 return True
 
-            await self._ask(send, self._rng)
+            await self.ask(send, self._rng)
 
     async def _drain(self) -> None:
         node = self._rng.choice(self._world.nodes)
         if node.id and self._rng.random() < 0.4:
             within_s = self._rng.uniform(1, 20)
-            if await self._ask(lambda master: _hold(master, node.id, within_s), self._rng):
+            if await self.ask(lambda master: _hold(master, node.id, within_s), self._rng):
                 await asyncio.sleep(self._rng.uniform(5, 25))
-                await self._ask(lambda master: _hold(master, node.id, None), self._rng)
+                await self.ask(lambda master: _hold(master, node.id, None), self._rng)
 
-    async def _ask(self, send: Callable[[SimMaster], Awaitable[T]], rng: Random) -> T | None:
+    async def ask(self, send: Callable[[SimMaster], Awaitable[T]], rng: Random) -> T | None:
         """Ask one master after the other until one answers."""
         for _ in range(TRIES):
             masters = self._world.living_masters()

@@ -33,7 +33,8 @@ _READS = frozenset({
     "node_by_device", "token_by_secret", "tokens", "audit_page", "task_types", "config", "configs", "config_history",
     "kept_answer", "fact", "groups", "list_groups", "group_counts", "count_members", "members", "walk_members",
     "ended_members", "member_failures", "ended_runs", "contents", "parameters", "evidence", "failed_on",
-    "flow_steps", "flow_tallies", "place_in_flow", "unrun_result",
+    "flow_steps", "flow_tallies", "place_in_flow", "unrun_result", "schedule", "list_schedules", "ticks",
+    "due_schedules", "next_due",
 })  # fmt: skip
 
 
