@@ -19,6 +19,7 @@ from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
 from crawlfleet.scheduling import life
+from crawlfleet.scheduling.schedules import plan
 from crawlfleet.store.journal import Journal
 from crawlfleet.testing.simulation.run import Break
 from crawlfleet.testing.simulation.world import World
@@ -165,10 +166,9 @@ def elects_late(world: World) -> Iterator[None]:
 @contextmanager
 def fires_the_newest_tick_only(world: World) -> Iterator[None]:
     """Of several ticks that are due one fires, though all are to be caught up."""
-    planned = firer.plan
 
     def forgetful(schedule: Schedule, now: Instant) -> Plan:
-        whole = planned(schedule, now)
+        whole = plan(schedule, now)
         return whole._replace(ticks=whole.ticks[-1:])
 
     with patch.object(firer, "plan", forgetful):
