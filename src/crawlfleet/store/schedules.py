@@ -54,10 +54,11 @@ _DELETE = "DELETE FROM schedule WHERE id = $1"
 class ScheduleTables:
     _engine: QueryEngine
 
-    async def add_schedule(self, schedule: Schedule, claim: Claim | None, now: Instant) -> ScheduleAnswer:
+    async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
         async def work(tx: Tx) -> ScheduleAnswer:
             if claim is not None and (known := await claimed(tx, claim, now)) is not None:
                 return ScheduleAnswer(await locked(tx, int(known)), is_replay=True)
+            schedule = make()
             if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
                 raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
             await tx.insert(tables.schedule, COLUMNS, [row_of(schedule)])
@@ -123,7 +124,8 @@ class ScheduleTables:
             released = await tx.fetch(RELEASED_SCHEDULES, limit - len(due)) if len(due) < limit else []
             return list({row[0]: row for row in [*due, *released]}.values())
 
-        return [record_of(row) for row in await self._engine.glance(work)]
+        # Templates may be large, and many are read at once.
+        return [record_of(row) for row in await self._engine.read(work)]
 
     async def next_due(self) -> Instant | None:
         found: Instant | None = (await self._engine.glance(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
