@@ -40,9 +40,10 @@ RELEASED_SCHEDULES = (
 NEXT_DUE = "SELECT MIN(due_at) FROM schedule WHERE due_at IS NOT NULL"
 TICKS = "SELECT schedule, at, status, task, made_at, reason FROM tick WHERE schedule = $1 ORDER BY at DESC LIMIT $2"
 # How far a schedule is never goes back, so that a tick does not need its row for ever to be fired once only.
+# So many, and those made at the same instant as the last of them.
 OLD_TICKS = (
-    "DELETE FROM tick WHERE (schedule, at) IN "
-    "(SELECT schedule, at FROM tick WHERE made_at < $1 ORDER BY made_at LIMIT $2)"
+    "DELETE FROM tick WHERE made_at < $1 AND made_at <= COALESCE("
+    "(SELECT made_at FROM tick WHERE made_at < $1 ORDER BY made_at LIMIT 1 OFFSET $2 - 1), $1)"
 )
 ENDED_SCHEDULES = (
     "DELETE FROM schedule WHERE next_at IS NULL AND held_at IS NULL AND is_paused = 0 AND fired_until < $1 "
