@@ -81,6 +81,19 @@ async def test_the_same_key_makes_one_schedule(site: Site) -> None:
     assert len((await site.get(PATH)).json["schedules"]) == 1
 
 
+async def test_a_key_gives_its_schedule_again_though_its_time_has_passed(site: Site) -> None:
+    headers, body = {"Idempotency-Key": "k"}, {"task": ECHO, "at": soon(1)}
+    first = await site.post(PATH, body, headers=headers)
+    assert first.status == 201
+
+    async def has_fired() -> bool:
+        return bool((await shown(site, first.json))["last_runs"])
+
+    await site.until(has_fired)
+    again = await site.post(PATH, body, headers=headers)
+    assert (again.status, again.json["id"], again.json["status"]) == (201, first.json["id"], "ended")
+
+
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"task": None}, "task"),
     ({"task": []}, "task"),
@@ -137,7 +150,7 @@ async def test_the_code_of_a_refused_template_is_that_of_submitting_it(site: Sit
     answer = await site.post(PATH, {**NIGHTLY, "task": {"task_type": "unheard_of"}})
     assert answer.told == (422, "unknown_type", "task.task_type")
     huge = {**ECHO, "parameters": {"text": "x" * (1 << 20)}}
-    assert (await site.post(PATH, {**NIGHTLY, "task": huge})).told == (413, "too_large", "task.parameters")
+    assert (await site.post(PATH, {**NIGHTLY, "task": huge})).told == (413, "too_large", "task")
 
 
 UNREADABLE = [b"", b"{", b"[]", b"5", b'{"task": {"task_type": "\\ud800"}}', b"\xff"]

@@ -28,7 +28,7 @@ def a_schedule(kit: Kit, every_s: int = 60, **fields: Any) -> Schedule:
 
 async def made(kit: Kit, **fields: Any) -> Schedule:
     schedule = a_schedule(kit, **fields)
-    assert await kit.store.add_schedule(schedule, None, kit.now) == (schedule, False)
+    assert await kit.store.add_schedule(lambda: schedule, None, kit.now) == (schedule, False)
     return schedule
 
 

@@ -13,6 +13,7 @@ from crawlfleet.ports.leadership import LeaderRow
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import Kit
+from tests.contract.schedules_kit import MINUTE_MS, firings_due, made
 
 ROUNDS = 20
 
@@ -163,6 +164,9 @@ async def _replaced(kit: Kit) -> int:
 
 async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[object]]]:
     """Every method of the store that takes a term, each with a call that has something to write."""
+    await made(kit)
+    kit.later(MINUTE_MS)
+    firings = await firings_due(kit)
     store, now = kit.store, kit.now
     task, other, node = await kit.submit_one(), await kit.submit_one(), await kit.node()
     done = await kit.ended_completed(group=await kit.group())
@@ -181,6 +185,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "fold_counters": store.fold_counters,
         "settle_groups": lambda term: store.settle_groups(term, now),
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
+        "fire": lambda term: store.fire(firings, term, now),
     }
     assert done in await kit.second.tasks([done])
     # Those two are about the term itself and answer for it.

@@ -155,6 +155,18 @@ def test_only_so_many_are_caught_up_and_they_are_the_newest() -> None:
     assert plan.missed == (NOW + MINUTE_MS, plan.ticks[0] - MINUTE_MS)
 
 
+def test_next_runs_begin_with_the_one_whose_jitter_is_not_over() -> None:
+    timing = Timing(every_s=60, jitter_s=60)
+    coming = schedules.upcoming(7, timing, NOW, NOW)
+    assert coming.at is not None
+    assert coming.due_at is not None
+    assert coming.at < coming.due_at
+    schedule = every_minute(CatchUp.ONE, timing=timing, next_at=coming.at, due_at=coming.due_at)
+    assert schedules.next_runs(schedule, coming.due_at - 1, 2)[0] == coming.due_at
+    assert schedules.next_runs(schedule, NOW + HOUR_MS, 1)[0] > NOW + HOUR_MS
+    assert schedules.next_runs(replace(schedule, is_paused=True), NOW, 2) == []
+
+
 def test_turns_by_overlap() -> None:
     one, two, three = NOW, NOW + 1, NOW + 2
     assert turn(Overlap.ALLOW, [one, two], is_busy=True) == Turn([one, two])

@@ -12,7 +12,7 @@ from crawlfleet.control.hints import tell, tell_ready
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.task_types import shortened
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.model import instants
+from crawlfleet.model import instants, limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, ScheduleId, schedule_text
 from crawlfleet.model.instants import Instant
@@ -65,7 +65,9 @@ class Schedules:
         """Raises InvalidInput with the field named; Refused for a template that could not be submitted now."""
         now = self._clock.now()
         task = await self._template(body.task)
-        answer = await self._store.add_schedule(_new(self._ids.one(), body, task, by, now), claim, now)
+        number = self._ids.one()
+        # Not before the store has looked for the key: a time to come may have passed when it is asked for again.
+        answer = await self._store.add_schedule(lambda: _new(number, body, task, by, now), claim, now)
         await self._broker.signals.wake([SCHEDULES])
         return answer
 
@@ -117,8 +119,11 @@ class Schedules:
         await self._broker.signals.wake([SCHEDULES])
         return record
 
-    async def _template(self, raw: bytes | msgspec.Raw) -> TaskBody:
+    async def _template(self, raw: msgspec.Raw) -> TaskBody:
         """Checked as if it were submitted now."""
+        if len(bytes(raw)) > limits.TEMPLATE_BYTES:
+            detail = f"{len(bytes(raw))} bytes; a template has at most {limits.TEMPLATE_BYTES}"
+            raise Refused(Refusal(Code.TOO_LARGE, detail))
         body = read_task(raw)
         if isinstance(body, TaskBody):
             for field in ("run_at", "depends_on"):
@@ -158,7 +163,8 @@ def _changed(have: Schedule, change: ScheduleChange, task: TaskBody | None, now:
         )
     if change_fields(change) & _TIMES:
         timing = _timing(body)
-        anchor_at = _anchor(timing, now)
+        is_counted_alike = (timing.every_s, timing.starts_at) == (have.timing.every_s, have.timing.starts_at)
+        anchor_at = have.anchor_at if is_counted_alike else _anchor(timing, now)
         times.check(timing, anchor_at, now)
         if timing != have.timing:
             want = _from_now(replace(want, timing=timing, anchor_at=anchor_at), now)

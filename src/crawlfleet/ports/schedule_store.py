@@ -63,8 +63,11 @@ class RunAnswer:
 
 
 class ScheduleStore(Protocol):
-    async def add_schedule(self, schedule: Schedule, claim: Claim | None, now: Instant) -> ScheduleAnswer:
-        """Raises OverLimit when there are too many, IdempotencyMismatch for another body under a known key."""
+    async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
+        """`make` is asked only where the claim has no answer yet; what it raises changes nothing.
+
+        Raises OverLimit when there are too many, IdempotencyMismatch for another body under a known key.
+        """
         ...
 
     async def change_schedule(

@@ -87,7 +87,10 @@ def next_runs(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
     """When the next ticks fire, as far as anybody knows now."""
     if schedule.is_paused:
         return []
-    coming = ticks(schedule.timing, schedule.anchor_at, max(now, schedule.fired_until))
+    # One whose jitter is not over yet is still to come.
+    is_behind = schedule.due_at is not None and schedule.due_at <= now
+    after = max(now, schedule.fired_until) if is_behind else schedule.fired_until
+    coming = ticks(schedule.timing, schedule.anchor_at, after)
     return [due_at(schedule.id, schedule.timing, schedule.anchor_at, at) for at in islice(coming, count)]
 
 

@@ -40,9 +40,10 @@ RELEASED_SCHEDULES = (
 NEXT_DUE = "SELECT MIN(due_at) FROM schedule WHERE due_at IS NOT NULL"
 TICKS = "SELECT schedule, at, status, task, made_at, reason FROM tick WHERE schedule = $1 ORDER BY at DESC LIMIT $2"
 # How far a schedule is never goes back, so that a tick does not need its row for ever to be fired once only.
+# So many, and those made at the same instant as the last of them.
 OLD_TICKS = (
-    "DELETE FROM tick WHERE (schedule, at) IN "
-    "(SELECT schedule, at FROM tick WHERE made_at < $1 ORDER BY made_at LIMIT $2)"
+    "DELETE FROM tick WHERE made_at < $1 AND made_at <= COALESCE("
+    "(SELECT made_at FROM tick WHERE made_at < $1 ORDER BY made_at LIMIT 1 OFFSET $2 - 1), $1)"
 )
 ENDED_SCHEDULES = (
     "DELETE FROM schedule WHERE next_at IS NULL AND held_at IS NULL AND is_paused = 0 AND fired_until < $1 "
@@ -54,10 +55,11 @@ _DELETE = "DELETE FROM schedule WHERE id = $1"
 class ScheduleTables:
     _engine: QueryEngine
 
-    async def add_schedule(self, schedule: Schedule, claim: Claim | None, now: Instant) -> ScheduleAnswer:
+    async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
         async def work(tx: Tx) -> ScheduleAnswer:
             if claim is not None and (known := await claimed(tx, claim, now)) is not None:
                 return ScheduleAnswer(await locked(tx, int(known)), is_replay=True)
+            schedule = make()
             if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
                 raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
             await tx.insert(tables.schedule, COLUMNS, [row_of(schedule)])
@@ -123,7 +125,8 @@ class ScheduleTables:
             released = await tx.fetch(RELEASED_SCHEDULES, limit - len(due)) if len(due) < limit else []
             return list({row[0]: row for row in [*due, *released]}.values())
 
-        return [record_of(row) for row in await self._engine.glance(work)]
+        # Templates may be large, and many are read at once.
+        return [record_of(row) for row in await self._engine.read(work)]
 
     async def next_due(self) -> Instant | None:
         found: Instant | None = (await self._engine.glance(lambda tx: tx.fetch(NEXT_DUE)))[0][0]

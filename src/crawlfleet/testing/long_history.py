@@ -101,6 +101,8 @@ async def use_every_hot_verb(kit: Kit) -> None:
     kit.later()
     await known.change(await known.due(kit.now, 100), life.release(kit.now), kit.now, term)
     await known.change(await known.overdue(kit.now, 100), life.overdue(kit.now), kit.now, term)
+    await known.due_schedules(kit.now, 100)
+    await known.next_due()
     await known.leases()
     await known.set_health([(node.id, Health.HEALTHY, {})], term, kit.now)
     await known.note_heartbeats([(node.id, b"{}")], term, kit.now)
