@@ -25,7 +25,8 @@ from crawlfleet.store.store import SqlStore
 WRITES = frozenset({
     "ensure_lanes", "add", "assign", "complete", "change", "reopen", "drop", "set_queue_paused", "register",
     "open_session", "renew", "end_session", "hold", "set_slots", "set_health", "note_heartbeats", "unregister",
-    "put_cluster", "campaign", "beat", "resign", "register_master", "relay", "record", "fold_counters", "prune",
+    "put_cluster", "preempt", "scale_slots", "campaign", "beat", "resign", "register_master", "relay", "record",
+    "fold_counters", "prune",
 })  # fmt: skip
 
 

@@ -152,7 +152,7 @@ class Submit:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
         asks = bool(
             body.min_resources or body.capabilities or body.cluster or body.node_type or body.schedule_strategy
-            or body.target_region or body.require_region
+            or body.target_region or body.require_region or body.preemptible
         )  # fmt: skip
         lane = self._lane(body, asks)
         usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
@@ -176,14 +176,14 @@ class Submit:
         if asks:
             key = (
                 key, body.cluster, body.node_type, body.schedule_strategy, body.target_region, body.require_region,
-                _frozen(body.min_resources), _frozen(body.capabilities),
+                _frozen(body.min_resources), _frozen(body.capabilities), body.preemptible,
             )  # fmt: skip
         lane = self._lanes.get(key)
         if lane is None:
             requirement = Requirement(
                 body.task_type, body.cluster, body.node_type, body.schedule_strategy, body.target_region,
                 body.require_region, canonical_capabilities(body.capabilities),
-                bucketed(canonical_resources(body.min_resources)),
+                bucketed(canonical_resources(body.min_resources)), body.preemptible,
             )  # fmt: skip
             lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
             if len(self._lanes) >= _LANES_KEPT:

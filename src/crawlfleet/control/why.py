@@ -12,13 +12,14 @@ from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import explain
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, Preemptions, Protocol):
     pass
 
 
@@ -35,6 +36,8 @@ class Why:
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])
+        is_pending = record.status is TaskStatus.PENDING
+        preempted = (await self._store.preempted([task])).get(task) if lane.requirement.preemptible else None
         return explain.why(
             record,
             lane,
@@ -42,6 +45,8 @@ class Why:
             parents=await self._store.parents(task),
             nodes=await node_states(self._store, self._configure),
             now=self._clock.now(),
+            stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
+            preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
 
     async def _last_failure(self, task: TaskId) -> str | None:

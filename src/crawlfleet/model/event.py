@@ -35,10 +35,12 @@ class Kind(StrEnum):
     NODE_OFFLINE = "node.offline"
     NODE_TIMEOUT = "node.timeout"
     NODE_HEALTH_CHANGED = "node.health_changed"
+    NODE_SLOTS_CHANGED = "node.slots_changed"
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
+    CLUSTER_CHANGED = "cluster.changed"
     BROKER_LOST = "broker.lost"
     BROKER_BACK = "broker.back"
 

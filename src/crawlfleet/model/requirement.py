@@ -31,10 +31,16 @@ class Requirement:
     require_region: bool = False
     capabilities: tuple[tuple[str, Capability], ...] = ()
     resources: tuple[tuple[str, float], ...] = ()
+    preemptible: bool = False
+    """Asks nothing of a node: it may be stopped, at no cost, to make room for what is more important."""
 
     @property
     def id(self) -> RequirementId:
-        return _name_of(asdict(self))
+        said = asdict(self)
+        if not self.preemptible:
+            # Left out: what was named before there was such a thing keeps its name.
+            del said["preemptible"]
+        return _name_of(said)
 
 
 @dataclass(frozen=True, slots=True)

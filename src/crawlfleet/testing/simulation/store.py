@@ -31,7 +31,7 @@ _READS = frozenset({
     "paused_queues", "secret_hash", "leases", "nodes", "clusters", "events_after", "last_event", "totals", "count_rows",
     "tasks", "list_tasks", "executions", "parents", "dead_letters", "dead_letter_groups", "node_by_secret",
     "node_by_device", "token_by_secret", "tokens", "audit_page", "task_types", "config", "configs", "config_history",
-    "kept_answer", "fact",
+    "kept_answer", "fact", "stopping", "preempted", "preemptions_since",
 })  # fmt: skip
 
 
