@@ -12,6 +12,7 @@ import typer
 
 import crawlfleet
 from crawlfleet.cli import (
+    cluster,
     config,
     dead_letter,
     demo,
@@ -48,7 +49,8 @@ app = typer.Typer(
 for single in (demo, standalone, master, worker, distribute, init, status, submit_task):
     single.add_to(app)
 app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
-app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, remove.")
+app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, set slots, remove.")
+app.add_typer(cluster.app, name="cluster", help="Clusters: list, show, what they use, whether they get work.")
 app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
 app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")

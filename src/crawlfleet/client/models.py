@@ -179,6 +179,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     slots: int
     slots_declared: int
     slots_set: int | None
+    slots_mode: str
     running: int
     measurement: MeasurementView | None
     description: str
@@ -309,6 +310,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     depends_on: list[str]
     timeout_s: int
     retry: RetryBody
+    preemptible: bool
     status: str
     created_at: datetime
     updated_at: datetime

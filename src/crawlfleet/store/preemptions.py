@@ -24,13 +24,14 @@ from crawlfleet.store.tx import Engine, Tx
 
 _COLUMNS = ("execution", "task", "round", "node", "waiter", "at")
 _PREEMPT = int(Recall.PREEMPT)
+# Over the index of what nodes hold: in order of id the database would rather walk all tasks.
 STOPPING = (
     "SELECT l.id, l.node, l.lane, p.waiter FROM live l JOIN preemption p ON p.execution = l.execution "
-    f"WHERE l.node <> 0 AND l.recall = {_PREEMPT} ORDER BY l.id"
+    f"WHERE l.node <> 0 AND l.recall = {_PREEMPT}"
 )
 STOPPING_FOR = (
     "SELECT l.id, l.node, l.lane, p.waiter FROM preemption p JOIN live l ON l.id = p.task "
-    f"WHERE p.waiter = $1 AND l.execution = p.execution AND l.recall = {_PREEMPT} ORDER BY l.id"
+    f"WHERE p.waiter = $1 AND l.execution = p.execution AND l.recall = {_PREEMPT}"
 )
 PREEMPTED = (
     "SELECT p.task, p.waiter FROM preemption p JOIN live l ON l.id = p.task AND l.round = p.round "
@@ -66,7 +67,7 @@ class PreemptionTables:
             rows = await self._engine.read(lambda tx: tx.fetch(STOPPING))
         else:
             rows = await self._engine.glance(lambda tx: tx.fetch(STOPPING_FOR, waiter))
-        return [Stopping(*row) for row in rows]
+        return [Stopping(*row) for row in sorted(rows)]
 
     async def preempted(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
         rows = await self._engine.read(lambda tx: tx.fetch(PREEMPTED, list(tasks))) if tasks else ()
