@@ -230,3 +230,16 @@ async def test_what_is_preemptible_is_kept_and_shown(kit: Kit) -> None:
     crowd = await Crowded.of(kit, slots=1)
     (lane,) = await crowd.store.lanes([(await crowd.store.tasks(crowd.low))[crowd.low[0]].lane])
     assert lane.requirement.preemptible
+
+
+async def test_a_task_of_long_ago_gives_way_too_and_does_not_get_its_place_back_first(kit: Kit) -> None:
+    """By age alone it would rank as high as the urgent one, and as the older one go before it."""
+    crowd = await Crowded.of(kit, slots=1)
+    crowd.one.clock.advance(3_600)
+    await crowd.node.sync()
+    (urgent,) = await crowd.urgent()
+    assert await crowd.preempt() == PreemptReport(1, 1)
+    await crowd.confirm()
+    assert await crowd.one.dispatch() == 1
+    (row,) = (await crowd.store.held([crowd.node.id]))[crowd.node.id]
+    assert row.id == urgent

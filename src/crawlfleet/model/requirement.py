@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
+from crawlfleet.model.limits import PREEMPTIBLE_RANK_MAX, PRIORITY_MAX
+
 LaneId = int
 RequirementId = int
 Capability = float | tuple[str, ...]
@@ -57,6 +59,12 @@ class Lane:
         requirement_id = requirement.id
         name = _name_of([queue, project, priority, requirement_id])
         return Lane(name, queue, project, priority, requirement_id, requirement)
+
+    @property
+    def highest_rank(self) -> int:
+        """How far age lifts its tasks. What says of itself that it can wait never comes level with the most urgent:
+        stopped for them, it would be the older one and get its place back before they do."""
+        return max(self.priority, PREEMPTIBLE_RANK_MAX) if self.requirement.preemptible else PRIORITY_MAX
 
     def at_priority(self, priority: int) -> Lane:
         return Lane.of(self.queue, self.project, priority, self.requirement)

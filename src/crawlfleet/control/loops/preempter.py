@@ -31,7 +31,7 @@ from crawlfleet.ports.preemptions import Preemption, Preemptions
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.order import Ageing, effective_priority
+from crawlfleet.scheduling.order import Ageing, lane_rank
 from crawlfleet.scheduling.preemption import Held, Room, Rules, Waiting, make_room
 
 BUDGET_MS = 60_000
@@ -118,7 +118,7 @@ class Preempter(LeaderLoop):
         for lane_id, head in view.ready_heads.items():
             lane = lanes[lane_id]
             if lane.queue not in view.paused_queues:
-                rank = self._rank(lane.priority, head, now)
+                rank = lane_rank(lane, head, now, self._ageing)
                 since = self._waited.get(lane_id)
                 waited_s = 0.0 if since is None else min(at - since, (now - made_at(head)) / 1000)
                 size = max(1, sizes.get(lane_id, 1))
@@ -128,9 +128,6 @@ class Preempter(LeaderLoop):
         while ordered and ordered[-1].lane not in self._waited:
             ordered.pop()
         return ordered[:LANES_LOOKED_AT]
-
-    def _rank(self, priority: int, task: TaskId, now: Instant) -> int:
-        return effective_priority(priority, made_at(task), now, self._ageing)
 
     def _states(self, view: PlacementView) -> list[NodeState]:
         clusters = {cluster.name: cluster for cluster in view.clusters}
@@ -151,7 +148,7 @@ class Preempter(LeaderLoop):
         return {
             row.id: (Held(
                 row.id, row.node, lanes[row.lane].requirement, lanes[row.lane].priority,
-                self._rank(lanes[row.lane].priority, row.id, now), row.started_at or row.assigned_at or now,
+                lane_rank(lanes[row.lane], row.id, now, self._ageing), row.started_at or row.assigned_at or now,
                 before[row.id].times if row.id in before else 0,
             ), row)
             for row in rows
