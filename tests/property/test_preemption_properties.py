@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 from hypothesis import given, settings
@@ -25,42 +26,50 @@ def requirement(cpu: float, preemptible: bool, task_type: str = "web_crawl") -> 
 amounts = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 
+def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from([usual] * 3 + list(others))
+
+
 @st.composite
-def cases(draw: st.DrawFn) -> dict[str, Any]:
-    """A few nodes with what they hold, some of it preemptible, some of it told to stop; and who waits, in order."""
-    nodes: list[dict[str, Any]] = []
+def on_node(draw: st.DrawFn, node: int) -> tuple[dict[str, Any], list[Held], list[tuple[int, Requirement]]]:
+    """A node, mostly full, with what it holds: most of it preemptible, some of it told to stop."""
     held: list[Held] = []
     stopping: list[tuple[int, Requirement]] = []
-    number = 0
-    for node in range(1, draw(st.integers(1, 4)) + 1):
-        slots, used, reserved = draw(st.integers(1, 5)), 0, 0.0
-        for _ in range(draw(st.integers(0, slots))):
-            number += 1
-            asked = requirement(draw(amounts), draw(st.booleans()))
-            cpu = sum(amount for _, amount in asked.resources)
-            if reserved + cpu > CPU:
-                continue
-            used, reserved = used + 1, reserved + cpu
-            if draw(st.integers(0, 5)) == 0:
-                stopping.append((node, asked))
-            else:
-                priority = draw(st.integers(1, 10))
-                rank = draw(st.integers(priority, 10))
-                held.append(
-                    Held(number, node, asked, priority, rank, draw(st.integers(0, 50)), draw(st.integers(0, 3)))
-                )
-        # A node whose slots were lowered holds more than it has.
-        nodes.append({"node_id": node, "slots": max(0, slots - draw(st.sampled_from([0, 0, 0, 1, 2]))), "held": used,
-                      "reserved": {"cpu": reserved}})  # fmt: skip
+    reserved = 0.0
+    wanted = draw(st.lists(st.tuples(amounts, mostly(True, False), mostly(False, True)), min_size=1, max_size=5))
+    for number, (cpu, preemptible, is_stopping) in enumerate(wanted):
+        if reserved + cpu > CPU:
+            continue
+        reserved += cpu
+        asked = requirement(cpu, preemptible)
+        if is_stopping:
+            stopping.append((node, asked))
+        else:
+            priority = draw(st.integers(1, 7))
+            rank = priority + draw(mostly(0, 1, 2))
+            since, times = draw(st.integers(0, 50)), draw(mostly(0, 2, 3))
+            held.append(Held(10 * node + number, node, asked, priority, rank, since, times))
+    used = len(held) + len(stopping)
+    # One slot more than it holds, or fewer: its slots were lowered.
+    slots = max(0, used + draw(mostly(0, 1, -1, -2)))
+    return {"node_id": node, "slots": slots, "held": used, "reserved": {"cpu": reserved}}, held, stopping
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    """A few nodes with what they hold, and who waits, in order."""
+    nodes, held, stopping = zip(*(draw(on_node(node)) for node in range(1, draw(st.integers(2, 4)))), strict=True)
     waiting = []
-    for lane in range(draw(st.integers(1, 5))):
-        priority = draw(st.integers(1, 10))
-        asked = requirement(draw(amounts), draw(st.booleans()), draw(st.sampled_from(["web_crawl"] * 4 + ["other"])))
-        rank, size = draw(st.integers(priority, 10)), draw(st.integers(1, 4))
-        waiting.append(Waiting(lane, asked, "p", priority, rank, size, draw(st.sampled_from([0.0, 5.0]))))
+    for lane in range(draw(st.integers(1, 4))):
+        priority = draw(st.integers(3, 10))
+        asked = requirement(draw(amounts), draw(st.booleans()), draw(mostly("web_crawl", "other")))
+        rank, size = min(10, priority + draw(mostly(0, 2, 5))), draw(st.integers(1, 4))
+        waiting.append(Waiting(lane, asked, "p", priority, rank, size, draw(mostly(5.0, 0.0))))
     waiting.sort(key=lambda one: -one.rank)
-    budget = draw(st.integers(0, 5))
-    return {"nodes": nodes, "held": held, "stopping": stopping, "waiting": waiting, "budget": budget}
+    return {
+        "nodes": nodes, "held": list(chain(*held)), "stopping": list(chain(*stopping)), "waiting": waiting,
+        "budget": draw(st.integers(0, 4)),
+    }  # fmt: skip
 
 
 def states(case: dict[str, Any]) -> list[NodeState]:
@@ -145,3 +154,36 @@ def test_what_is_free_is_used_before_anybody_is_stopped(case: dict[str, Any]) ->
     everything = [*states(case), node_state(99, slots=100, resources=(("cpu", 1_000.0),))]
     waiting = [one for one in case["waiting"] if one.requirement.task_type == "web_crawl"]
     assert make_room(waiting, everything, case["held"], case["stopping"], budget=100) == []
+
+
+@QUICK
+@given(cases())
+def test_room_goes_to_the_one_it_was_made_for(case: dict[str, Any]) -> None:
+    """When the first victims are gone, nobody who is served earlier and was not served fits in their place."""
+    rooms = rooms_of(case, budget=1)
+    for room in rooms:
+        after = {state.node.id: state for state in states(case)}
+        for node, asked in case["stopping"]:
+            move(after[node], asked, -1)
+        wants = case["waiting"]
+        position = next(place for place, one in enumerate(wants) if one.lane == room.lane)
+        left = {}
+        for want in wants[:position]:
+            left[want.lane] = want.size - fill(list(after.values()), want)
+        for victim in room.victims:
+            move(after[room.node], victim.requirement, -1)
+        for want in wants[:position]:
+            if left[want.lane]:
+                ask = Ask(want.requirement, want.project)
+                is_suited = not any(refuses(after[room.node], ask) for refuses in CLASS_FILTERS)
+                assert not (is_suited and tasks_fit(after[room.node], ask))
+
+
+def fill(nodes: list[NodeState], want: Waiting) -> int:
+    ask, served = Ask(want.requirement, want.project), 0
+    for state in nodes:
+        if not any(refuses(state, ask) for refuses in CLASS_FILTERS):
+            fit = min(want.size - served, tasks_fit(state, ask))
+            move(state, want.requirement, fit)
+            served += fit
+    return served
