@@ -399,7 +399,11 @@ async def test_slots_are_set_and_given_back(site: Site) -> None:
     assert (said["slots"], said["slots_declared"], said["slots_set"]) == (2, 5, 2)
     assert (await node.sync()).slots == 2
     said = (await site.post(path, {"slots": None})).json
-    assert (said["slots"], said["slots_set"]) == (5, None)
+    assert (said["slots"], said["slots_set"], said["slots_mode"]) == (5, None, "fixed")
+    said = (await site.post(path, {"slots": "auto"})).json
+    assert (said["slots"], said["slots_set"], said["slots_mode"]) == (5, None, "auto")
+    said = (await site.post(path, {"slots": 3})).json
+    assert (said["slots"], said["slots_set"], said["slots_mode"]) == (3, 3, "fixed")
 
 
 @pytest.mark.parametrize(
@@ -412,6 +416,10 @@ async def test_slots_are_set_and_given_back(site: Site) -> None:
         ("slots", {"slots": -1}, "slots"),
         ("slots", {"slots": 1.5}, "slots"),
         ("slots", {"slots": 1, "more": 1}, "more"),
+        ("slots", {"slots": True}, "slots"),
+        ("slots", {"slots": "many"}, "slots"),
+        ("slots", {"slots": "8"}, "slots"),
+        ("slots", {"slots": 10_001}, "slots"),
     ],
 )
 async def test_a_bad_order_changes_nothing(site: Site, verb: str, body: dict[str, Any], field: str) -> None:

@@ -10,6 +10,8 @@ from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.leadership import LeaderRow
+from crawlfleet.ports.preemptions import Preemption
+from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import Kit
@@ -171,6 +173,8 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
     task, other, node = await kit.submit_one(), await kit.submit_one(), await kit.node()
     done = await kit.ended_completed(group=await kit.group())
     item = await kit.assignment(task, node)
+    run = await kit.run_one(await kit.node())
+    room = Preemption(run.task, run.execution, 1, run.node.id, other)
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
         "assign": lambda term: store.assign([item], term, now),
@@ -179,6 +183,8 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
             node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), now, term=term
         ),
         "set_health": lambda term: store.set_health([(node.id, Health.HEALTHY, {})], term, now),
+        "preempt": lambda term: store.preempt([room], term, now),
+        "scale_slots": lambda term: store.scale_slots([SlotChange(node.id, 10, 12, "more")], term, now),
         "note_heartbeats": lambda term: store.note_heartbeats([(node.id, b"{}")], term, now),
         "record": lambda term: store.record([EventBatch(Kind.NODE_UNAVAILABLE, shared={"a": 1})], now, term),
         "relay": lambda term: store.relay(term, 10),

@@ -51,7 +51,8 @@ def test_every_command_of_the_contract_is_there() -> None:
     wanted = {
         *((name,) for name in ["standalone", "master", "worker", "distribute", "init", "status", "submit-task"]),
         *(("task", name) for name in task),
-        *(("node", name) for name in ["list", "show", "drain", "ready", "remove"]),
+        *(("node", name) for name in ["list", "show", "drain", "ready", "slots", "remove"]),
+        *(("cluster", name) for name in ["list", "show", "set", "usage"]),
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
         *(("group", name) for name in ["add", "shard", "list", "show", "watch", "cancel", "retry", "export", "remove"]),
         *(("queue", name) for name in ["list", "pause", "resume"]),

@@ -79,6 +79,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str | None
     timeout_s: int
     retry: RetryBody
+    preemptible: bool
     status: StatusWord
     created_at: Time
     updated_at: Time
@@ -221,7 +222,7 @@ def task_view(
         node_type=spec.node_type, schedule_strategy=spec.schedule_strategy, target_region=spec.target_region,
         require_region=spec.require_region, content_features=spec.content_features, categories=spec.categories,
         queue=record.queue, depends_on=spec.depends_on, timeout_s=record.timeout_s, retry=spec.retry,
-        group_id=None if record.group is None else group_text(record.group),
+        group_id=None if record.group is None else group_text(record.group), preemptible=spec.preemptible,
         status=_word(record.status), created_at=to_text(record.created_at),
         updated_at=to_text(max(at for at in (*times, *ends) if at is not None)), due_at=_text(record.due_at),
         assigned_node=None if record.node is None else node_text(record.node), assigned_at=_text(record.assigned_at),

@@ -32,10 +32,12 @@ from crawlfleet.control.loops.leader import Leader
 from crawlfleet.control.loops.learner import Learner
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.loops.node_watcher import NodeWatcher
+from crawlfleet.control.loops.preempter import Preempter
 from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.control.loops.reaper import Reaper
 from crawlfleet.control.loops.reconciler import Reconciler
 from crawlfleet.control.loops.relay import Relay
+from crawlfleet.control.loops.scaler import Scaler
 from crawlfleet.control.loops.stager import Stager
 from crawlfleet.control.loops.tallier import Tallier
 from crawlfleet.control.open_session import OpenSession
@@ -161,13 +163,19 @@ class Master:
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
         self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
         self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
+        self.preempter = Preempter(
+            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure, rng=rng
+        )
+        self.scaler = Scaler(
+            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure
+        )
         self.pruner = Pruner(store=store, clock=clock, lead=lead, retention=terms.retention, chunks=chunks)
 
     @property
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.pruner, self.learner, self.firer,
+            self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer,
         ]  # fmt: skip
 
     async def run(self) -> None:

@@ -12,6 +12,7 @@ import typer
 
 import crawlfleet
 from crawlfleet.cli import (
+    cluster,
     config,
     dead_letter,
     demo,
@@ -52,7 +53,8 @@ for single in (demo, standalone, master, worker, distribute, init, status, submi
     single.add_to(app)
 app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
 app.add_typer(group.app, name="group", help="Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.")
-app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, remove.")
+app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, set slots, remove.")
+app.add_typer(cluster.app, name="cluster", help="Clusters: list, show, what they use, whether they get work.")
 app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
 app.add_typer(flow.app, name="flow", help="Graphs of tasks: submit, show, watch, cancel, resume.")
 app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume.")

@@ -418,8 +418,8 @@ class Client(Background):
     def ready(self, node_id: str) -> NodeView:
         return self._done(self._client.ready(node_id))
 
-    def set_slots(self, node_id: str, slots: int | None) -> NodeView:
-        """How much it runs at once; None: what it declares itself."""
+    def set_slots(self, node_id: str, slots: int | Literal["auto"] | None) -> NodeView:
+        """How much it runs at once; `auto`: as its load allows; None: as its cluster says, or else the node itself."""
         return self._done(self._client.set_slots(node_id, slots))
 
     def remove_node(self, node_id: str) -> None:

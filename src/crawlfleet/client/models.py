@@ -266,6 +266,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     slots: int
     slots_declared: int
     slots_set: int | None
+    slots_mode: str
     running: int
     measurement: MeasurementView | None
     description: str
@@ -495,6 +496,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     group_id: str | None
     timeout_s: int
     retry: RetryBody
+    preemptible: bool
     status: str
     created_at: datetime
     updated_at: datetime

@@ -58,6 +58,21 @@ def _number(least: float, most: float) -> Callable[[Any], float]:
     return read
 
 
+def _flag(value: Any) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    raise ValueError("true or false")
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return value
+
+    return read
+
+
 def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("a text")  # noqa: TRY004 - whoever asks takes only ValueError
@@ -102,6 +117,9 @@ def _not_text(value: Any) -> str:
 SETTINGS: Mapping[str, Setting] = {
     "strategy": Setting(DEFAULT_STRATEGY, _name),
     "slots": Setting(None, _whole(0, limits.SLOTS_MAX)),
+    "concurrency": Setting("fixed", _one_of("fixed", "auto")),
+    "slots_min": Setting(1, _whole(1, limits.SLOTS_MAX)),
+    "slots_max": Setting(64, _whole(1, limits.SLOTS_MAX)),
     "sync_interval_s": Setting(SYNC_INTERVAL_S_MAX, _number(0.2, SYNC_INTERVAL_S_MAX)),
     "task_timeout_s": Setting(limits.TIMEOUT_S_DEFAULT, _whole(1, limits.TIMEOUT_S_MAX)),
     "max_retries": Setting(3, _whole(0, limits.RETRIES_MAX)),
@@ -109,6 +127,9 @@ SETTINGS: Mapping[str, Setting] = {
     "max_waiting": Setting(MAX_WAITING_DEFAULT, _whole(0, 10**12), is_for_all=True),
     "overcommit": Setting(1.0, _number(0.1, OVERCOMMIT_MOST), is_for_all=True),
     "regions": Setting({}, _regions, is_for_all=True),
+    "preemption": Setting(True, _flag, is_for_all=True),
+    "preemption_gap": Setting(2, _whole(1, limits.PRIORITY_MAX), is_for_all=True),
+    "preemptions_per_minute": Setting(60, _whole(0, 100_000), is_for_all=True),
 }
 
 
@@ -184,17 +205,29 @@ class Configure:
             self._effective[cluster] = config
         return config
 
-    def slots(self, cluster: str, wanted: int | None) -> int | None:
-        """Of a node: what a person wants of it (`wanted`), or else its cluster; None: as many as it declares."""
+    def slots(
+        self, cluster: str, wanted: int | None, measured: int | None = None, follows_load: bool = False
+    ) -> int | None:
+        """Of a node: what a person wants of it (`wanted`), or else what its load allows for (`measured`) where slots
+        follow the load, or else its cluster; None: as many as it declares."""
         if wanted is not None:
             return wanted
-        slots: int | None = self.known(cluster).values["slots"]
+        values = self.known(cluster).values
+        if measured is not None and (follows_load or values["concurrency"] == "auto"):
+            return int(max(values["slots_min"], min(values["slots_max"], measured)))
+        slots: int | None = values["slots"]
         return slots
 
     def sized(self, node: Node) -> Node:
         """The node with the slots in effect: for whoever counts them, as placement does."""
-        slots = self.slots(node.description.cluster, node.slots_wanted)
+        slots = self.slots(node.description.cluster, node.slots_wanted, node.slots_measured, node.follows_load)
         return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
+
+    def follows_load(self, node: Node) -> bool:
+        """Whether its slots are to follow what it measures."""
+        if node.slots_wanted is not None:
+            return False
+        return node.follows_load or self.known(node.description.cluster).values["concurrency"] == "auto"
 
     async def _read(self) -> None:
         at, puts = self._clock.monotonic(), self._puts
@@ -227,6 +260,9 @@ def checked(cluster: str, values: Mapping[str, Any], strategies: Collection[str]
             raise InvalidInput(str(exc), field=name) from exc
         if name == "strategy" and kept[name] not in strategies:
             raise InvalidInput(f"one of {', '.join(sorted(strategies))}", field=name)
+    least, most = (kept.get(name, SETTINGS[name].default) for name in ("slots_min", "slots_max"))
+    if least > most:
+        raise InvalidInput(f"{least} is above slots_max, {most}", field="slots_min")
     return kept
 
 

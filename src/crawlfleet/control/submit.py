@@ -234,7 +234,7 @@ class Submit:
             self._has_subjects = True
         asks = bool(
             body.min_resources or body.capabilities or body.cluster or body.node_type or body.schedule_strategy
-            or body.target_region or body.require_region or subjects
+            or body.target_region or body.require_region or body.preemptible or subjects
         )  # fmt: skip
         lane = self._lane(body, asks, subjects)
         timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
@@ -262,14 +262,14 @@ class Submit:
         if asks:
             key = (
                 key, body.cluster, body.node_type, body.schedule_strategy, body.target_region, body.require_region,
-                _frozen(body.min_resources), _frozen(body.capabilities), subjects,
+                _frozen(body.min_resources), _frozen(body.capabilities), subjects, body.preemptible,
             )  # fmt: skip
         lane = self._lanes.get(key)
         if lane is None:
             requirement = Requirement(
                 body.task_type, body.cluster, body.node_type, body.schedule_strategy, body.target_region,
                 body.require_region, canonical_capabilities(body.capabilities),
-                bucketed(canonical_resources(body.min_resources)), subjects,
+                bucketed(canonical_resources(body.min_resources)), subjects, body.preemptible,
             )  # fmt: skip
             lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
             if len(self._lanes) >= _LANES_KEPT:

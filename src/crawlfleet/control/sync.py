@@ -131,7 +131,16 @@ class Sync:
             return SyncDown(SyncVerdict.SESSION_ENDED)
         # The lease is not renewed by waiting: the node counts from when it sent this call.
         now_known = Renewed(
-            up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False, held=held
+            up.node,
+            True,
+            True,
+            node.status,
+            node.slots_wanted,
+            node.drain_by,
+            is_removed=False,
+            held=held,
+            slots_measured=node.slots_measured,
+            follows_load=node.follows_load,
         )
         return await self._compare(up, now_known, down.acknowledged)
 
@@ -159,7 +168,7 @@ class Sync:
             stops=[execution for execution in up.held if execution not in ours],
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
-            slots=self._configure.slots(cluster, renewed.slots_wanted),
+            slots=self._configure.slots(cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load),
             config=self._news_of_config(cluster, up),
         )
 

@@ -21,6 +21,7 @@ from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
@@ -30,7 +31,7 @@ from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.strategies import Candidates
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, Protocol):
     pass
 
 
@@ -58,6 +59,8 @@ class Why:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])
         nodes, now = await node_states(self._store, self._configure), self._clock.now()
+        is_pending = record.status is TaskStatus.PENDING
+        preempted = (await self._store.preempted([task])).get(task) if lane.requirement.preemptible else None
         return explain.why(
             record,
             lane,
@@ -67,6 +70,8 @@ class Why:
             now=now,
             overcommit=self._configure.known(DEFAULT_CLUSTER).values["overcommit"],
             choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
+            stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
+            preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
 
     async def _choice(

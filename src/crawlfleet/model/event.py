@@ -35,6 +35,7 @@ class Kind(StrEnum):
     NODE_OFFLINE = "node.offline"
     NODE_TIMEOUT = "node.timeout"
     NODE_HEALTH_CHANGED = "node.health_changed"
+    NODE_SLOTS_CHANGED = "node.slots_changed"
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
     GROUP_CREATED = "group.created"
     GROUP_FINISHED = "group.finished"
@@ -47,6 +48,7 @@ class Kind(StrEnum):
     SCHEDULE_FIRED = "schedule.fired"
     SCHEDULE_SKIPPED = "schedule.skipped"
     SCHEDULE_REMOVED = "schedule.removed"
+    CLUSTER_CHANGED = "cluster.changed"
     BROKER_LOST = "broker.lost"
     BROKER_BACK = "broker.back"
 

@@ -76,6 +76,10 @@ class Node:
     renewed_at: Instant | None = None
     measurement: Measurement | None = None
     slots_wanted: int | None = None
+    slots_measured: int | None = None
+    """What the load it measures allows for: counts where slots follow the load."""
+    follows_load: bool = False
+    """A person wants its slots to follow its load, whatever its cluster says."""
     drain_by: Instant | None = None
     created_at: Instant = 0
     removed_at: Instant | None = None

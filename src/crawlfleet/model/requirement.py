@@ -15,12 +15,14 @@ from hashlib import blake2b
 from typing import Any
 
 from crawlfleet.model.evidence import Subject
+from crawlfleet.model.limits import PREEMPTIBLE_RANK_MAX, PRIORITY_MAX
 
 LaneId = int
 RequirementId = int
 Capability = float | tuple[str, ...]
 
 _ALIASES = {"cpu_cores": ("cpu", 1.0), "memory_gb": ("memory_mb", 1024.0)}
+_LATER = {"subjects", "preemptible"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,14 @@ class Requirement:
     resources: tuple[tuple[str, float], ...] = ()
     subjects: tuple[Subject, ...] = ()
     """What the work is about; only for strategies that look at it, as every new subject is a class of its own."""
+    preemptible: bool = False
+    """Asks nothing of a node: it may be stopped, at no cost, to make room for what is more important."""
 
     @property
     def id(self) -> RequirementId:
-        # Without subjects the name is the one it had before there were any: stored lanes stay what they are.
-        return _name_of({name: value for name, value in asdict(self).items() if value or name != "subjects"})
+        # Without what came later the name is the one it had before: stored lanes stay what they are.
+        said = asdict(self)
+        return _name_of({name: value for name, value in said.items() if value or name not in _LATER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,12 @@ class Lane:
         requirement_id = requirement.id
         name = _name_of([queue, project, priority, requirement_id])
         return Lane(name, queue, project, priority, requirement_id, requirement)
+
+    @property
+    def highest_rank(self) -> int:
+        """How far age lifts its tasks. What says of itself that it can wait never comes level with the most urgent:
+        stopped for them, it would be the older one and get its place back before they do."""
+        return max(self.priority, PREEMPTIBLE_RANK_MAX) if self.requirement.preemptible else PRIORITY_MAX
 
     def at_priority(self, priority: int) -> Lane:
         return Lane.of(self.queue, self.project, priority, self.requirement)

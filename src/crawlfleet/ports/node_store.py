@@ -46,6 +46,8 @@ class Renewed(NamedTuple):
     came_online: bool = False
     held: Sequence[LiveTask] = ()
     """What the store gives the node, read in the same transaction."""
+    slots_measured: int | None = None
+    follows_load: bool = False
 
 
 class PlacementView(NamedTuple):
@@ -115,8 +117,6 @@ class NodeStore(Protocol):
     async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         """Put a node into maintenance (drain until `drain_by`) or back; False when it is unknown."""
         ...
-
-    async def set_slots(self, node: NodeId, slots: int | None, now: Instant) -> bool: ...
 
     async def set_health(
         self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from crawlfleet.model.ids import TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MAX
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.requirement import Lane, LaneId
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class LaneView(NamedTuple):
     size: int
     turns: int = 0
     """Quanta it has had in this pass: lanes of one rank take turns, whatever their heads."""
+    highest: int = PRIORITY_MAX
 
 
 def effective_priority(priority: int, head_made_at: Instant, now: Instant, ageing: Ageing) -> int:
@@ -68,10 +69,14 @@ class LaneHeap:
 
     def _entry(self, view: LaneView) -> tuple[int, int, TaskId, LaneView]:
         rank = effective_priority(view.priority, made_at(view.head), self._now, self._ageing)
-        return -rank, view.turns, view.head, view
+        return -min(rank, view.highest), view.turns, view.head, view
 
 
 def lanes_in_order(views: Iterable[LaneView], now: Instant, ageing: Ageing) -> list[LaneView]:
     """Best first, without empty lanes."""
     heap = LaneHeap(now, ageing, views)
     return [heap.pop() for _ in range(len(heap))]
+
+
+def lane_rank(lane: Lane, oldest: TaskId, now: Instant, ageing: Ageing) -> int:
+    return min(lane.highest_rank, effective_priority(lane.priority, made_at(oldest), now, ageing))

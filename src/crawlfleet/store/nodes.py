@@ -32,12 +32,14 @@ from crawlfleet.store.tx import Engine, Row, Tx
 
 _SELECT_NODE = (
     "SELECT n.id, n.description, n.status, n.health, n.health_details, n.health_at, l.session, l.is_open, l.renewals, "
-    "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at "
+    "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at, n.slots_measured, "
+    "n.follows_load "
     "FROM node n JOIN lease l ON l.node = n.id"
 )
 _SELECT_CLUSTER = "SELECT name, status, description, project FROM cluster"
 LOCK_LEASES = (
-    "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at "
+    "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at, "
+    "n.slots_measured, n.follows_load "
     "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
 )
 NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
@@ -141,10 +143,6 @@ class NodeTables:
 
         return await self._engine.write(work)
 
-    async def set_slots(self, node: NodeId, slots: int | None, now: Instant) -> bool:
-        sql = "UPDATE node SET slots_wanted = $2 WHERE id = $1 AND removed_at IS NULL"
-        return await self._engine.write(lambda tx: tx.execute(sql, node, slots)) == 1
-
     async def set_health(
         self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant
     ) -> None:
@@ -207,8 +205,12 @@ class NodeTables:
         async def work(tx: Tx) -> None:
             columns = ("name", "status", "description", "project", "changed_at")
             row = (cluster.name, int(cluster.status), cluster.description, cluster.project, now)
+            known = await tx.fetch(f"{_SELECT_CLUSTER} WHERE name = $1", cluster.name)
             await tx.insert_new(tables.cluster, columns, [row])
             await tx.update(tables.cluster, columns, [row])
+            if not known or _cluster(known[0]) != cluster:
+                shared = {"cluster": cluster.name, "status": cluster.status.word, "project": cluster.project}
+                await write_events(tx, [EventBatch(Kind.CLUSTER_CHANGED, shared=shared)], now)
 
         await self._engine.write(work)
 
@@ -218,7 +220,7 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
     if waking := sorted(node for node, row in found.items() if row[5] in _WAKING):
         # About to be brought online: read again under a lock, as a person may be holding or removing it right now.
         for node, status, removed_at in await tx.fetch(LOCK_NODES, waking):
-            found[node] = (*found[node][:5], status, *found[node][6:8], removed_at)
+            found[node] = (*found[node][:5], status, *found[node][6:8], removed_at, *found[node][9:])
     renewed: dict[NodeId, Row] = {}
     online: dict[NodeId, Row] = {}
     answers = []
@@ -227,7 +229,7 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
         if row is None:
             answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
             continue
-        node, session, is_open, number, count, status, slots, drain_by, removed_at = row
+        node, session, is_open, number, count, status, slots, drain_by, removed_at, *by_load = row
         is_ours = bool(is_open) and session == renewal.session and removed_at is None
         is_newest = is_ours and renewal.number > number
         came_online = is_newest and status in _WAKING
@@ -236,9 +238,11 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
             status = NodeStatus.ONLINE if came_online else status
             if came_online:
                 online[node] = (node, int(status))
-            found[node] = (node, session, is_open, renewal.number, count + 1, status, slots, drain_by, removed_at)
+            told = (slots, drain_by, removed_at, *by_load)
+            found[node] = (node, session, is_open, renewal.number, count + 1, status, *told)
         answers.append(Renewed(
             node, is_ours, is_newest, NodeStatus(status), slots, drain_by, removed_at is not None, came_online,
+            slots_measured=by_load[0], follows_load=bool(by_load[1]),
         ))  # fmt: skip
     if renewed:
         columns = ("node", "renewals", "number", "renewed_at", "measurement")
@@ -272,5 +276,5 @@ def _node(row: Row) -> Node:
         id=row[0], description=codec.description(row[1]), status=NodeStatus(row[2]), health=Health(row[3]),
         health_details=codec.details(row[4]), health_at=row[5], session=row[6], is_session_open=bool(row[7]),
         renewals=row[8], renewed_at=row[9], measurement=codec.measurement(row[10]), slots_wanted=row[11],
-        drain_by=row[12], created_at=row[13], removed_at=row[14],
+        drain_by=row[12], created_at=row[13], removed_at=row[14], slots_measured=row[15], follows_load=bool(row[16]),
     )  # fmt: skip

@@ -13,10 +13,12 @@ from crawlfleet.store.groups import GroupTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
+from crawlfleet.store.preemptions import PreemptionTables
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.reads import ReadTables
 from crawlfleet.store.ready import ReadyTables
 from crawlfleet.store.schedules import ScheduleTables
+from crawlfleet.store.slots import SlotTables
 from crawlfleet.store.task_types import TypeTables
 from crawlfleet.store.tasks import TaskTables
 from crawlfleet.store.tokens import TokenTables
@@ -26,7 +28,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, GroupTables, EvidenceTables, FlowTables, ScheduleTables,
-    FireTables,
+    FireTables, PreemptionTables, SlotTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -134,6 +134,20 @@ execution = Table(
     Index(None, "task"),
 )  # fmt: skip
 
+# An execution that was asked to make room, and for which task.
+preemption = Table(
+    "preemption", metadata,
+    _id("execution"),
+    _big("task"),
+    _small("round"),
+    _big("node"),
+    _big("waiter"),
+    _big("at"),
+    Index(None, "task"),
+    Index(None, "waiter"),
+    Index(None, "at"),
+)  # fmt: skip
+
 dependency = Table(
     "dependency", metadata,
     _id("parent", BigInteger()),
@@ -247,6 +261,8 @@ node = Table(
     _at("drain_by"),
     _big("created_at"),
     _at("removed_at"),
+    Column("slots_measured", Integer, nullable=True),
+    _small("follows_load", nullable=True),
     Index(None, "secret_hash"),
 )  # fmt: skip
 
@@ -430,6 +446,6 @@ tick = Table(
 __all__ = [
     "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
     "evidence", "execution", "flow_step", "group_counter", "group_delta", "heartbeat", "idempotency", "installation",
-    "lane", "leader", "lease", "live", "master", "metadata", "node", "outbox", "queue", "schedule", "task",
-    "task_group", "task_type", "tick", "token",
+    "lane", "leader", "lease", "live", "master", "metadata", "node", "outbox", "preemption", "queue", "schedule",
+    "task", "task_group", "task_type", "tick", "token",
 ]  # fmt: skip

@@ -241,6 +241,7 @@ async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.execute("DELETE FROM execution WHERE task AMONG($1)", ids)
+    await tx.execute("DELETE FROM preemption WHERE task AMONG($1)", ids)
     # One that was cancelled while it waited still stands with the parents it waited for.
     await tx.execute("DELETE FROM dependency WHERE child AMONG($1)", ids)
     await tx.execute("DELETE FROM flow_step WHERE task AMONG($1)", ids)

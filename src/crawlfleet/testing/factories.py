@@ -93,9 +93,10 @@ class Kit:
     # -- tasks
 
     async def known_lane(
-        self, project: str = PROJECT, *, queue: str = "default", priority: int = 5, task_type: str = "echo"
-    ) -> Lane:
-        lane = Lane.of(queue, project, priority, Requirement(task_type))
+        self, project: str = PROJECT, *, queue: str = "default", priority: int = 5, task_type: str = "echo",
+        preemptible: bool = False,
+    ) -> Lane:  # fmt: skip
+        lane = Lane.of(queue, project, priority, Requirement(task_type, preemptible=preemptible))
         await self.store.ensure_lanes([lane])
         self._lanes[lane.id] = lane
         return lane

@@ -16,6 +16,8 @@ from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.preemptions import Preemption
+from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
@@ -103,6 +105,13 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.change(await known.overdue(kit.now, 100), life.overdue(kit.now), kit.now, term)
     await known.due_schedules(kit.now, 100)
     await known.next_due()
+    waiter, stopped = await kit.submit(2)
+    (run,) = await kit.assign([stopped], node)
+    await known.preempt([Preemption(run.task, run.execution, 1, node.id, waiter)], term, kit.now)
+    await known.stopping()
+    await known.preempted([run.task])
+    await known.preemptions_since(kit.now)
+    await known.scale_slots([SlotChange(node.id, 10, 12, "more")], term, kit.now)
     await known.leases()
     await known.set_health([(node.id, Health.HEALTHY, {})], term, kit.now)
     await known.note_heartbeats([(node.id, b"{}")], term, kit.now)

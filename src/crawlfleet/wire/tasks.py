@@ -71,6 +71,8 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, f
     timeout_s: Timeout | msgspec.UnsetType = msgspec.UNSET
     """Left out: as the cluster's configuration says."""
     retry: RetryWanted = RETRY_UNSAID
+    preemptible: bool = False
+    """May be stopped, at no cost of a retry, when something of higher priority finds no room."""
 
 
 class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -87,6 +89,7 @@ class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
     categories: list[str] = []
     depends_on: list[str] = []
     retry: RetryBody = RetryBody()
+    preemptible: bool = False
 
 
 _TEXT_FIELDS = (

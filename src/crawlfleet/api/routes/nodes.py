@@ -18,6 +18,7 @@ from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.acting import KnownNode, NotItself, known_node, require_itself
 from crawlfleet.api.routes.node_bodies import (
+    SLOTS_BY_LOAD,
     DrainBody,
     HeartbeatBody,
     HeartbeatHeard,
@@ -172,8 +173,9 @@ async def set_slots(
     services: TheServices,
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
-    """How much it runs at once; it hears of it with its next sync."""
-    await services.drain.set_slots(node.id, body.slots)
+    """How much it runs at once; it hears of it with its next sync. Nothing that runs is stopped."""
+    by_load = body.slots == SLOTS_BY_LOAD
+    await services.drain.set_slots(node.id, None if by_load else body.slots, follows_load=by_load)
     await audited(request, principal, "node.slots", node_text(node.id), {"slots": body.slots})
     return await _shown(services, node)
 
@@ -201,6 +203,7 @@ async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
         node_view(
             node, services.configure.sized(node).slots, len(held[node.id]),
             board.get(node.id) if node.is_session_open else None,
+            follows_load=services.configure.follows_load(node),
         )
         for node in ordered
     ]  # fmt: skip

@@ -191,7 +191,10 @@ class Dispatcher(LeaderLoop):
     ) -> tuple[dict[LaneId, list[NodeState]], bool]:
         """A node for each task to come from each lane, in the order of the lanes; whether the batch was full."""
         heap = LaneHeap(now, self._ageing, (
-            LaneView(window.lane, lanes[window.lane].priority, window.head, window.size)
+            LaneView(
+                window.lane, lanes[window.lane].priority, window.head, window.size,
+                highest=lanes[window.lane].highest_rank,
+            )
             for window in windows
             if window.size and lanes[window.lane].queue not in self._paused
         ))  # fmt: skip

@@ -25,6 +25,7 @@ from crawlfleet.wire.tasks import TaskBody, task_body
 T = TypeVar("T")
 PATIENCE_S = 8.0
 TRIES = 40
+CROWDS = 2
 
 
 class People:
@@ -45,6 +46,17 @@ class People:
                 group.create_task(self._submit(f"batch-{number}", size, at, Random(self._rng.random())))
                 left, number = left - size, number + 1
 
+    async def crowd(self) -> None:
+        """More than fits, all of which may wait; then a few tasks that may not."""
+        rng = self._world.loop.rng("crowds")
+        async with asyncio.TaskGroup() as group:
+            for number in range(CROWDS):
+                at = rng.uniform(0, self._busy_s)
+                patient = {"priority": 1, "preemptible": True, "parameters": {"ms": 8_000}, "depends_on": []}
+                urgent = {"priority": 10, "parameters": {"ms": 300}, "depends_on": []}
+                group.create_task(self._submit(f"crowd-{number}", 30, at, Random(rng.random()), **patient))
+                group.create_task(self._submit(f"urgent-{number}", 4, at + 3, Random(rng.random()), **urgent))
+
     async def interfere(self) -> None:
         """Cancels, retries, priorities, pauses of the queue, drains."""
         end = self._world.loop.time() + self._busy_s
@@ -53,10 +65,10 @@ class People:
             verb = self._rng.choice((self._cancel, self._cancel, self._retry, self._reprioritize, self._drain))
             await verb()
 
-    async def _submit(self, batch: str, size: int, at: float, rng: Random) -> None:
+    async def _submit(self, batch: str, size: int, at: float, rng: Random, **changes: Any) -> None:
         await asyncio.sleep(at)
         history = self._world.history
-        bodies = [self._body(batch, rng) for _ in range(size)]
+        bodies = [self._body(batch, rng, **changes) for _ in range(size)]
         # Some batches are groups; chosen apart, so that the rest of a run is as it was without.
         project = Random(batch).choice(("a", "b", None, None, None))
         if project is not None:
@@ -80,7 +92,7 @@ class People:
         else:
             history.add(past.SubmitRefused(history.now, batch, str(answer.items[0])))
 
-    def _body(self, batch: str, rng: Random) -> TaskBody:
+    def _body(self, batch: str, rng: Random, **changes: Any) -> TaskBody:
         fields: dict[str, Any] = {
             "task_type": TASK_TYPE, "parameters": draw_parameters(rng), "workflow_id": batch,
             "project_id": rng.choice(("a", "b")), "priority": rng.randint(1, 10), "timeout_s": 30,
@@ -91,7 +103,7 @@ class People:
             fields["depends_on"] = [task_text(task) for task in chosen]
         if rng.random() < 0.06:
             fields["run_at"] = to_text(EPOCH + self._world.loop.now_ms + rng.randint(1_000, 40_000))
-        body = task_body(fields)
+        body = task_body(fields | changes)
         assert isinstance(body, TaskBody), body
         return body
 

@@ -88,6 +88,7 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
     async with asyncio.TaskGroup() as group:
         group.create_task(schedules.make())
         group.create_task(people.submit_all())
+        group.create_task(people.crowd())
         group.create_task(people.interfere())
         group.create_task(faults.run())
     await asyncio.sleep(max(0.0, scale.total_s - world.loop.time()))

@@ -1,0 +1,106 @@
+"""Raises and lowers the slots of nodes by the load they measure, where a person or their cluster wants that.
+
+Only how much a node is given changes: nothing that runs is stopped for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from crawlfleet.control.configure import Configure
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.node_states import node_state
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import Node
+from crawlfleet.model.status import NodeStatus
+from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.node_store import NodeStore, PlacementView
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.slots import SlotChange, SlotStore
+from crawlfleet.scheduling.concurrency import LoadLimits, LoadState, Seen, next_slots
+from crawlfleet.scheduling.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
+
+_OTHERWISE_OPEN = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
+"""Everything but the slot that is looked for."""
+
+
+class _Store(ReadyTasks, NodeStore, SlotStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleReport:
+    raised: int = 0
+    lowered: int = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Scaler(LeaderLoop):
+    name = "scaler"
+    pause_s = 5.0
+
+    def __init__(
+        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, configure: Configure,
+        limits: LoadLimits | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._ledger = ledger
+        self._configure = configure
+        self._limits = limits or LoadLimits()
+        self._states: dict[NodeId, LoadState] = {}
+
+    async def run_term(self, term: int, now: Instant) -> ScaleReport:
+        await self._configure.refresh()
+        view = await self._store.placement_view()
+        following = [node for node in view.nodes if self._is_followed(node)]
+        self._states = {node.id: self._states.get(node.id, LoadState()) for node in following}
+        if not following:
+            return ScaleReport()
+        asks = await self._asks(view)
+        clusters = {cluster.name: cluster for cluster in view.clusters}
+        changes: list[SlotChange] = []
+        for node in following:
+            state = node_state(self._configure.sized(node), clusters, self._ledger)
+            if change := self._judged(node, state, asks):
+                changes.append(change)
+        return await self._write(changes, term, now)
+
+    def _is_followed(self, node: Node) -> bool:
+        is_there = node.status is NodeStatus.ONLINE and node.is_session_open and node.measurement is not None
+        return is_there and not node.description.is_pull_only and self._configure.follows_load(node)
+
+    async def _asks(self, view: PlacementView) -> Sequence[Ask]:
+        """The classes of tasks that wait, each once."""
+        lanes = await self._store.lanes(list(view.ready_heads))
+        return list({Ask(one.requirement, one.project) for one in lanes if one.queue not in view.paused_queues})
+
+    def _judged(self, node: Node, state: NodeState, asks: Sequence[Ask]) -> SlotChange | None:
+        assert node.measurement is not None
+        is_full = state.held >= state.slots
+        is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _OTHERWISE_OPEN) for ask in asks)
+        values = self._configure.known(node.description.cluster).values
+        bounds = values["slots_min"], values["slots_max"]
+        seen = Seen(node.measurement, state.slots, is_full, is_wanted)
+        at = self._clock.monotonic()
+        self._states[node.id], resize = next_slots(self._states[node.id], seen, at, bounds, self._limits)
+        return None if resize is None else SlotChange(node.id, state.slots, resize.slots, resize.reason)
+
+    async def _write(self, changes: Sequence[SlotChange], term: int, now: Instant) -> ScaleReport:
+        changed = await self._store.scale_slots(changes, term, now)
+        if not changed:
+            return ScaleReport()
+        await self._broker.signals.wake([*(node_topic(node) for node in sorted(changed)), LOOK, LEADER])
+        raised = sum(one.slots > one.had for one in changes if one.node in changed)
+        report = ScaleReport(raised, len(changed) - raised)
+        log.info("slots_scaled", raised=report.raised, lowered=report.lowered)
+        return report
