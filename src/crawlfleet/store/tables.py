@@ -442,10 +442,3 @@ tick = Table(
     _text("reason", nullable=True),
     Index(None, "made_at"),
 )  # fmt: skip
-
-__all__ = [
-    "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
-    "evidence", "execution", "flow_step", "group_counter", "group_delta", "heartbeat", "idempotency", "installation",
-    "lane", "leader", "lease", "live", "master", "metadata", "node", "outbox", "preemption", "queue", "schedule",
-    "task", "task_group", "task_type", "tick", "token",
-]  # fmt: skip
