@@ -223,3 +223,17 @@ async def test_a_flow_that_is_not_there_is_not_found(site: Site, flow: str) -> N
 async def test_a_viewer_changes_nothing(site: Site, method: str, path: str) -> None:
     answer = await site.send(method, f"{FLOWS}{path}", {"steps": {"a": ECHO}} if not path else None, role="viewer")
     assert answer.status == 403
+
+
+async def test_a_flow_is_not_changed_as_a_mere_group(site: Site) -> None:
+    """Its members in the order of their ids could start what depends on them."""
+    flow = await submitted(site, {"a": echo(), "b": echo(after={"a": "always"})})
+    path = f"/api/v1/groups/{flow['id']}"
+    for answer in (
+        await site.post(f"{path}:cancel"),
+        await site.post(f"{path}:retry"),
+        await site.send("DELETE", path),
+    ):
+        assert answer.problem[:2] == (409, "part_of_flow")
+    assert (await site.get(f"{FLOWS}/{flow['id']}")).json == flow
+    assert (await site.get(path)).json["kind"] == "flow"

@@ -30,6 +30,12 @@ FAILURES_SHOWN = 10
 _SPEC = msgspec.json.Decoder(ShardSpec)
 
 
+class IsFlow(Conflict):
+    """The group is a flow, which has verbs of its own that keep to its graph."""
+
+    code = "part_of_flow"
+
+
 class GroupOpen(Conflict):
     code = "group_open"
 
@@ -116,6 +122,13 @@ class Groups:
         if found is None:
             raise NotFound(f"no group {group_text(group)}")
         return found
+
+    async def known_plain(self, group: GroupId) -> Group:
+        """Raises IsFlow for a flow."""
+        known = await self.known(group)
+        if known.kind is GroupKind.FLOW:
+            raise IsFlow(f"{group_text(group)} is a flow: it is cancelled, resumed and dropped as one")
+        return known
 
     async def progress(self, group: GroupId) -> Progress:
         known = await self.known(group)

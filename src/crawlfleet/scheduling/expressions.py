@@ -20,7 +20,7 @@ from jmespath.visitor import Options, TreeInterpreter
 
 EXPRESSION_CHARS = 1_000
 EXPRESSION_DEPTH = 40
-BUDGET = 500_000
+BUDGET = 100_000
 """Of one decision about one step; some tenths of a second at most."""
 _CHARS_PER_UNIT = 16
 _MAKING = 3

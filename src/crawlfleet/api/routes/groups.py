@@ -161,6 +161,7 @@ async def cancel(
 ) -> Response:  # fmt: skip
     """Close the group, and cancel every member that has not ended. Those on nodes are asked to stop."""
     after = cursor_id(cursor) or 0
+    await services.groups.known_plain(group)
     await services.groups.close(group)
     view = await _changed(lambda at: services.groups.cancel_some(group, at), after)
     return await _answer(request, principal, "group.cancel", group, view)
@@ -177,7 +178,7 @@ async def retry(
 ) -> Response:  # fmt: skip
     """Open the next round of the members that failed or took too long, and of those only."""
     after = cursor_id(cursor) or 0
-    await services.groups.known(group)
+    await services.groups.known_plain(group)
     statuses = [TaskStatus.of_word(word) for word in dict.fromkeys(status or ("failed", "timeout"))]
     view = await _changed(lambda at: services.groups.retry_some(group, statuses, at), after)
     return await _answer(request, principal, "group.retry", group, view)
@@ -188,6 +189,7 @@ async def remove(
     group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Forget a finished group with its tasks and everything they left. Of a very large one, some at a time."""
+    await services.groups.known_plain(group)
     progress = await services.groups.progress(group)
     if progress.counts.open:
         raise GroupOpen(f"{group_text(group)} has {progress.counts.open} members that have not ended")
