@@ -234,6 +234,6 @@ async def test_a_flow_is_not_changed_as_a_mere_group(site: Site) -> None:
         await site.post(f"{path}:retry"),
         await site.send("DELETE", path),
     ):
-        assert answer.problem[:2] == (409, "part_of_flow")
+        assert answer.told[:2] == (409, "part_of_flow")
     assert (await site.get(f"{FLOWS}/{flow['id']}")).json == flow
     assert (await site.get(path)).json["kind"] == "flow"

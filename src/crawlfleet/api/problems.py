@@ -59,7 +59,7 @@ _HINTS = {
     "group_open": "POST /api/v1/groups/{id}:cancel ends what is open",
     "group_incomplete": "?partial=true gives what there is; POST /api/v1/groups/{id}:retry tries the others again",
     "does_not_fit": "GET /api/v1/tasks/{id}/why says which filter removed how many nodes",
-    "part_of_flow": "POST /api/v1/flows/{flow_id}:cancel and :resume, and DELETE /api/v1/flows/{flow_id}, do it for the whole",
+    "part_of_flow": "/api/v1/flows/{flow_id} has :cancel, :resume and DELETE for the whole",
     "idempotency_mismatch": "use a new Idempotency-Key for another body",
     "token_already_made": "POST /api/v1/tokens/{token_id}:rotate gives it another secret",
     "store_unavailable": "nothing was written; try again",

@@ -20,8 +20,8 @@ from jmespath.visitor import Options, TreeInterpreter
 
 EXPRESSION_CHARS = 1_000
 EXPRESSION_DEPTH = 40
-BUDGET = 100_000
-"""Of one decision about one step; some tenths of a second at most."""
+BUDGET = 500_000
+"""Of one decision about one step; enough for the widest fan-out, and about a second at most."""
 _CHARS_PER_UNIT = 16
 _MAKING = 3
 """More than a visit costs alone, as it takes that much longer."""
