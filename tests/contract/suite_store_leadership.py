@@ -8,7 +8,9 @@ import pytest
 
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.host_budget import Host
 from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.leadership import LeaderRow
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling import life
@@ -180,6 +182,8 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "relay": lambda term: store.relay(term, 10),
         "fold_counters": store.fold_counters,
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
+        "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),
+        "drop_hosts": lambda term: store.drop_hosts(term, far, 10),
     }
     assert done in await kit.second.tasks([done])
     # Those two are about the term itself and answer for it.

@@ -39,6 +39,8 @@ class Kind(StrEnum):
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
+    HOST_BACKOFF = "host.backoff"
+    HOST_FORGIVEN = "host.forgiven"
     BROKER_LOST = "broker.lost"
     BROKER_BACK = "broker.back"
 

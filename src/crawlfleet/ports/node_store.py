@@ -31,6 +31,8 @@ class Renewal(NamedTuple):
     session: int
     number: int
     measurement: bytes | None
+    hosts: bytes | None = None
+    """What it says of target hosts, for the leader."""
 
 
 class Renewed(NamedTuple):
@@ -46,6 +48,8 @@ class Renewed(NamedTuple):
     came_online: bool = False
     held: Sequence[LiveTask] = ()
     """What the store gives the node, read in the same transaction."""
+    granted: int = 0
+    """The newest version of the session's host grants."""
 
 
 class PlacementView(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from crawlfleet.ports.event_store import EventStore
+from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
@@ -23,7 +24,7 @@ from crawlfleet.ports.upkeep import Upkeep
 
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, Protocol,
+    ConfigStore, HostStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -6,6 +6,7 @@ from crawlfleet.store.adding import AddTables
 from crawlfleet.store.audit import AuditTables
 from crawlfleet.store.configs import ConfigTables
 from crawlfleet.store.events import EventTables
+from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
@@ -20,7 +21,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
-    TokenTables, AuditTables, TypeTables, ConfigTables,
+    TokenTables, AuditTables, TypeTables, ConfigTables, HostTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine
