@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from crawlfleet.model.host_budget import NONE, Units
@@ -37,9 +36,9 @@ class Node:
 class World:
     def __init__(self, pool: Units, spacing_ms: int = 0) -> None:
         self.now = 100.0
-        self.shares = HostShares(pool, spacing_ms)
+        self.shares: HostShares[tuple[int, int]] = HostShares(pool, spacing_ms)
         self.nodes: list[Node] = []
-        self.versions: dict[Hashable, int] = {}
+        self.versions: dict[tuple[int, int], int] = {}
         self.log: list[float] = []
         self.allowed: list[tuple[float, int]] = []
         """What the leader let be used, over time."""

@@ -22,6 +22,7 @@ from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
+from crawlfleet.control.loops.granter import Granter
 from crawlfleet.control.loops.leader import Leader
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.loops.node_watcher import NodeWatcher
@@ -127,6 +128,7 @@ class Master:
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng,
             configure=self.configure, placing=placing, window=window,
         )  # fmt: skip
+        self.granter = Granter(store=store, broker=broker, clock=clock, lead=lead, rng=rng, configure=self.configure)
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
@@ -139,7 +141,7 @@ class Master:
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.pruner,
+            self.reconciler, self.pruner, self.granter,
         ]  # fmt: skip
 
     async def run(self) -> None:

@@ -17,6 +17,8 @@ LEADER = "leader"
 """Signal: there may be something to place."""
 LOOK = "leader:look"
 """Signal, sent with LEADER: queues or nodes have changed, so look at the store before placing anything more."""
+GRANTS = "leader:grants"
+"""Signal: nodes or people have said something of target hosts."""
 ENDS = "ends"
 """Signal: a task may have ended."""
 

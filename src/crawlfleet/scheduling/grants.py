@@ -15,8 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from crawlfleet.model.host_budget import NONE, Units
+
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 EASE = 1.05
 """How much wider than its share a holder spaces its requests: then r units are at most r requests in any second."""
@@ -49,7 +52,7 @@ def turn_s(spacing_s: float) -> float:
     return max(TURN_S, 4 * spacing_s)
 
 
-def divide(pool: Units, holders: Mapping[Hashable, Holder], now: float, turn: float = TURN_S) -> dict[Hashable, Units]:
+def divide(pool: Units, holders: Mapping[KeyT, Holder], now: float, turn: float = TURN_S) -> dict[KeyT, Units]:
     """What each holder has from now on; the sum of what all may use keeps the pool, or does not grow."""
     seats = _seats(pool, holders, now, turn)
     fair = _filled(pool, seats, holders)
@@ -61,10 +64,10 @@ def divide(pool: Units, holders: Mapping[Hashable, Holder], now: float, turn: fl
     return _within(pool, holders, targets)
 
 
-def _seats(pool: Units, holders: Mapping[Hashable, Holder], now: float, turn: float) -> list[Hashable]:
+def _seats(pool: Units, holders: Mapping[KeyT, Holder], now: float, turn: float) -> list[KeyT]:
     """Who gets something: there may be fewer units than holders. Whose turn is over goes behind those who wait."""
 
-    def rank(key: Hashable) -> tuple[int, float, str]:
+    def rank(key: KeyT) -> tuple[int, float, str]:
         holder = holders[key]
         if not holder.current:
             return 1, holder.since, str(key)
@@ -74,7 +77,7 @@ def _seats(pool: Units, holders: Mapping[Hashable, Holder], now: float, turn: fl
     return wanting[: min(pool)]
 
 
-def _filled(pool: Units, seats: Sequence[Hashable], holders: Mapping[Hashable, Holder]) -> dict[Hashable, Units]:
+def _filled(pool: Units, seats: Sequence[KeyT], holders: Mapping[KeyT, Holder]) -> dict[KeyT, Units]:
     """Equal parts, and no more than somebody can use."""
     wanted = {key: holders[key].wanted or 0 for key in seats}
     rates = _level(pool.rate, {key: max(RATE_LEAST, most) for key, most in wanted.items()})
@@ -82,7 +85,7 @@ def _filled(pool: Units, seats: Sequence[Hashable], holders: Mapping[Hashable, H
     return {key: Units(rates[key], concurrency[key]) for key in seats}
 
 
-def _level(pool: int, caps: Mapping[Hashable, int]) -> dict[Hashable, int]:
+def _level(pool: int, caps: Mapping[KeyT, int]) -> dict[KeyT, int]:
     have = dict.fromkeys(caps, 0)
     open_to_more = [key for key in caps if caps[key] > 0]
     while pool > 0 and open_to_more:
@@ -96,8 +99,8 @@ def _level(pool: int, caps: Mapping[Hashable, int]) -> dict[Hashable, int]:
 
 
 def _is_fair(
-    pool: Units, kept: Mapping[Hashable, Units], seats: Sequence[Hashable], fair: Mapping[Hashable, Units],
-    holders: Mapping[Hashable, Holder],
+    pool: Units, kept: Mapping[KeyT, Units], seats: Sequence[KeyT], fair: Mapping[KeyT, Units],
+    holders: Mapping[KeyT, Holder],
 ) -> bool:  # fmt: skip
     """Good enough to stay: nobody has less than half of a fair part, so that small changes move nothing."""
     if not total(list(kept.values())).fits(pool):
@@ -108,7 +111,7 @@ def _is_fair(
     return not any(holder.wanted and kept[key] and key not in seated for key, holder in holders.items())
 
 
-def _with_rest(pool: Units, have: Mapping[Hashable, Units], seats: Sequence[Hashable]) -> dict[Hashable, Units]:
+def _with_rest(pool: Units, have: Mapping[KeyT, Units], seats: Sequence[KeyT]) -> dict[KeyT, Units]:
     """What nobody has goes to those who have least: an idle unit helps no one."""
     given = dict(have)
     if not seats:
@@ -125,9 +128,7 @@ def _with_rest(pool: Units, have: Mapping[Hashable, Units], seats: Sequence[Hash
     return given
 
 
-def _within(
-    pool: Units, holders: Mapping[Hashable, Holder], targets: Mapping[Hashable, Units]
-) -> dict[Hashable, Units]:
+def _within(pool: Units, holders: Mapping[KeyT, Holder], targets: Mapping[KeyT, Units]) -> dict[KeyT, Units]:
     """Cuts at once; raises as far as nobody may use those units any more, first to those who have nothing."""
     used = total([holder.may_use for holder in holders.values()])
     free = [max(0, pool.rate - used.rate), max(0, pool.concurrency - used.concurrency)]

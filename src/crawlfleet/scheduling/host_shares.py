@@ -7,11 +7,11 @@ who divides.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Generic
 
 from crawlfleet.model.host_budget import NONE, Units
-from crawlfleet.scheduling.grants import WINDOW_S, Holder, divide, total, turn_s
+from crawlfleet.scheduling.grants import WINDOW_S, Holder, KeyT, divide, total, turn_s
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Share(Holder):
     """When what was cut is free; None while the cut is not acknowledged."""
     is_ended: bool = False
     """The holder is gone: nothing is ever given to it again."""
-    told: tuple[int, int] = (0, 0)
+    told: tuple[int, int] = (-1, -1)
     """The host's terms as of its newest version."""
 
     @property
@@ -31,13 +31,13 @@ class Share(Holder):
 
 
 @dataclass(slots=True)
-class HostShares:
+class HostShares(Generic[KeyT]):
     pool: Units = NONE
     spacing_ms: int = 0
     """Between two requests of the one holder, for a budget that cannot be divided; 0: by its units."""
     away_until: int = 0
     """The end of a back-off, by the clock of the one who divides; 0: none. For holders to know."""
-    holders: dict[Hashable, Share] = field(default_factory=dict)
+    holders: dict[KeyT, Share] = field(default_factory=dict)
 
     @property
     def window_s(self) -> float:
@@ -60,7 +60,7 @@ class HostShares:
         ]
         return total(held).fits(self.pool)
 
-    def want(self, key: Hashable, wanted: int | None, now: float) -> bool:
+    def want(self, key: KeyT, wanted: int | None, now: float) -> bool:
         """True when that is news."""
         share = self.holders.get(key)
         if share is None:
@@ -71,19 +71,21 @@ class HostShares:
         share.wanted = wanted
         return is_news
 
-    def acknowledge(self, key: Hashable, version: int, now: float) -> None:
+    def acknowledge(self, key: KeyT, version: int, now: float) -> None:
         share = self.holders.get(key)
         if share is not None and share.is_cut and share.free_at is None and version >= share.cut_version:
             share.free_at = now + self.window_s
 
-    def end(self, key: Hashable, now: float, within_s: float = 0.0) -> None:
-        """The holder is gone, at the latest `within_s` from now."""
+    def end(self, key: KeyT, now: float, within_s: float = 0.0) -> bool:
+        """The holder is gone, at the latest `within_s` from now. True when that is news."""
         share = self.holders.get(key)
-        if share is not None and not share.is_ended:
-            share.wanted, share.current, share.is_ended = None, NONE, True
-            share.free_at = now + within_s + self.window_s
+        if share is None or share.is_ended:
+            return False
+        share.wanted, share.current, share.is_ended = None, NONE, True
+        share.free_at = now + within_s + self.window_s
+        return True
 
-    def settle(self, now: float) -> set[Hashable]:
+    def settle(self, now: float) -> set[KeyT]:
         """Frees what is free by now, and forgets who has and wants nothing; whose share changed by it."""
         freed = set()
         for key, share in list(self.holders.items()):
@@ -95,7 +97,7 @@ class HostShares:
                 freed.add(key)
         return freed
 
-    def divide(self, now: float, version_of: dict[Hashable, int]) -> set[Hashable]:
+    def divide(self, now: float, version_of: dict[KeyT, int]) -> set[KeyT]:
         """Gives everybody what is theirs now; whose grant changed. `version_of` has the version it will carry."""
         granted = divide(self.pool, self.holders, now, turn_s(self.spacing_ms / 1000))
         changed = set()
