@@ -19,7 +19,7 @@ from typing import Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "crawlfleet" / "client"
-NOUNS = ("tasks", "results", "nodes", "clusters", "dead_letters", "queues", "tokens", "events")
+NOUNS = ("tasks", "results", "nodes", "clusters", "dead_letters", "queues", "hosts", "tokens", "events")
 """Files of the async client whose methods the blocking one has too."""
 
 _BY_HAND = {"BatchAnswer"}

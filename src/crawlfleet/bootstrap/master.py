@@ -19,6 +19,7 @@ from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
 from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
+from crawlfleet.control.hosts import Hosts
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
@@ -120,6 +121,7 @@ class Master:
             simple=terms.simple,
         )  # fmt: skip
         self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=terms.simple)
+        self.hosts = Hosts(store=store, broker=broker, clock=clock, configure=self.configure)
         self.drain = Drain(store=store, broker=broker, clock=clock)
         self.unregister = Unregister(store=store, broker=broker, clock=clock)
 

@@ -16,6 +16,7 @@ from crawlfleet.cli import (
     dead_letter,
     demo,
     distribute,
+    host,
     init,
     master,
     node,
@@ -51,6 +52,7 @@ app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, cha
 app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, remove.")
 app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
 app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume.")
+app.add_typer(host.app, name="host", help="Target hosts: their budgets, back-offs, and who asks them.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
 app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
 

@@ -9,6 +9,7 @@ from crawlfleet.client.clusters import ClusterCalls
 from crawlfleet.client.dead_letters import DeadLetterCalls
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
+from crawlfleet.client.hosts import HostCalls
 from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
@@ -19,7 +20,7 @@ from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls, EventCalls
+    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, HostCalls, TokenCalls, EventCalls
 ):  # fmt: skip
     """Call an installation:
 

@@ -30,7 +30,10 @@ from crawlfleet.client.models import (
     EventPage,
     EventView,
     ExecutionView,
+    ForgivenView,
     FullConfigView,
+    HostDetail,
+    HostView,
     IssuedTokenView,
     NodeView,
     QueueState,
@@ -286,6 +289,35 @@ class Client(Background):
 
     def resume(self, queue: str) -> QueueState:
         return self._done(self._client.resume(queue))
+
+    def hosts(
+        self,
+        *,
+        q: str | None = None,
+        backing_off: bool | None = None,
+        is_set: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[HostView]:
+        """By name, page after page: those whose name contains `q`, are in back-off, have a budget of their own."""
+        return self._each(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
+
+    def host(self, name: str) -> HostDetail:
+        """With who holds parts of its budget, and who waits."""
+        return self._done(self._client.host(name))
+
+    def put_host(
+        self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
+    ) -> HostDetail:
+        """Its budget over all nodes; what is left out has its default."""
+        return self._done(self._client.put_host(name, rate=rate, concurrency=concurrency, delay_s=delay_s))
+
+    def reset_host(self, name: str) -> HostDetail:
+        """Back to the defaults."""
+        return self._done(self._client.reset_host(name))
+
+    def forgive_host(self, name: str) -> ForgivenView:
+        """End its back-off now."""
+        return self._done(self._client.forgive_host(name))
 
     def create_token(
         self, role: Role, *, name: str | None = None, uses: int | None = None, expires_in: str | None = None

@@ -56,13 +56,10 @@ def budget_of(own: HostLimits, usual: HostLimits, crawl_delay_s: float, level: i
 
 
 def read_rate(value: object) -> float:
-    """Raises ValueError saying what is wanted."""
-    wanted = f"requests a second: a whole number up to {RATE_MAX}, or from {RATE_LEAST} to 1"
+    """Above one the whole part counts: a budget is divided in whole requests. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not RATE_LEAST <= value <= RATE_MAX:
-        raise ValueError(wanted)
-    if value > 1 and value != int(value):
-        raise ValueError(wanted)
-    return float(value)
+        raise ValueError(f"requests a second, from {RATE_LEAST} to {RATE_MAX}")
+    return float(value) if value < 1 else float(int(value))
 
 
 def read_concurrency(value: object) -> int:
