@@ -52,10 +52,6 @@ class Hosts:
             host = target_host(name)
         except ValueError as exc:
             raise InvalidInput(str(exc), field="host") from exc
-        if not limits:
-            raise InvalidInput(
-                "at least one of rate, concurrency and delay_s; delete it for the defaults", field="rate"
-            )
         await self._store.set_host(host, _checked(limits), name_of(by), self._clock.now())
         await self._broker.signals.wake([GRANTS])
         return await self.show(host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from crawlfleet.model.host_budget import NONE, HostLimits, Units
 from crawlfleet.scheduling.grants import EASE
@@ -14,15 +14,18 @@ SLOWER_MOST = 6
 """Halved so many times at most, however often a host refuses."""
 
 
+Source = Literal["host", "robots", "default", "back-off"]
+"""Who said it: a person for this host, the site's own robots.txt, the configuration; or it is less than was said, for a
+while, after refusals."""
+
+
 class Budget(NamedTuple):
     rate: float
     concurrency: int
     delay_s: float
-    rate_from: str = "default"
-    """host (a person said it for this one), default, or back-off (less than was said, after refusals)."""
-    concurrency_from: str = "default"
-    delay_from: str = "default"
-    """host, robots or default."""
+    rate_from: Source = "default"
+    concurrency_from: Source = "default"
+    delay_from: Source = "default"
 
     @property
     def spacing_ms(self) -> int:
@@ -40,19 +43,19 @@ class Budget(NamedTuple):
 
 def budget_of(own: HostLimits, usual: HostLimits, crawl_delay_s: float, level: int) -> Budget:
     """A person's word for the host comes first, then the site's own, then what holds for all."""
-    rate, rate_from = (own.rate, "host") if own.rate is not None else (usual.rate or 1.0, "default")
-    if level > 0:
-        slower = rate / 2 ** min(level, SLOWER_MOST)
-        rate, rate_from = (float(int(slower)) if slower >= 1 else slower), "back-off"
-    delay_s, delay_from = usual.delay_s or 0.0, "default"
-    if own.delay_s is not None:
-        delay_s, delay_from = own.delay_s, "host"
-    elif crawl_delay_s > 0:
-        delay_s, delay_from = crawl_delay_s, "robots"
-    concurrency, concurrency_from = usual.concurrency or 1, "default"
+    budget = Budget(usual.rate or 1.0, usual.concurrency or 1, usual.delay_s or 0.0)
+    if own.rate is not None:
+        budget = budget._replace(rate=own.rate, rate_from="host")
     if own.concurrency is not None:
-        concurrency, concurrency_from = own.concurrency, "host"
-    return Budget(rate, concurrency, delay_s, rate_from, concurrency_from, delay_from)
+        budget = budget._replace(concurrency=own.concurrency, concurrency_from="host")
+    if own.delay_s is not None:
+        budget = budget._replace(delay_s=own.delay_s, delay_from="host")
+    elif crawl_delay_s > 0:
+        budget = budget._replace(delay_s=crawl_delay_s, delay_from="robots")
+    if level > 0:
+        slower = budget.rate / 2 ** min(level, SLOWER_MOST)
+        budget = budget._replace(rate=float(int(slower)) if slower >= 1 else slower, rate_from="back-off")
+    return budget
 
 
 def read_rate(value: object) -> float:

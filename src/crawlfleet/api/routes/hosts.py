@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request
@@ -22,13 +22,12 @@ from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.host_store import HostFilter
-from crawlfleet.scheduling.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX
+from crawlfleet.scheduling.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX, Source
 
 router = APIRouter(prefix=PREFIX, tags=["hosts"])
 
 HostName = Annotated[Text, Field(min_length=1, max_length=limits.HOST_CHARS)]
 HostInPath = Annotated[HostName, Path(description="A name or an address, with its port where that is an unusual one.")]
-Source = Literal["host", "robots", "default", "back-off"]
 
 
 class BudgetBody(Body):
