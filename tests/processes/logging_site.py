@@ -19,7 +19,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-PAGES = 50
+PAGES = 30
 
 
 class LoggingSite:

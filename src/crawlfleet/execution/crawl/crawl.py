@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.frontier import Frontier, Link
-from crawlfleet.execution.crawl.gate import Gate, OpenGate
+from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
 from crawlfleet.execution.crawl.links import site, target_of
 from crawlfleet.execution.crawl.pace import HOLD_MAX_S, Pace
@@ -25,16 +25,6 @@ from crawlfleet.execution.crawl.robots import Robots
 PAGE_TRIES = 2
 RETRY_S = 0.5
 LOGGED_FAILURES = 200
-PATIENCE_S = 60.0
-"""A crawl that has nothing yet waits so long for a host that is left alone; it is tried again later otherwise."""
-
-
-class HostAway(Exception):
-    """Nothing was crawled, and nothing can be for a while: every host it wants is left alone by everybody."""
-
-    def __init__(self, host: str, away_s: float) -> None:
-        super().__init__(f"host {host} is in back-off for another {away_s:.0f} s")
-        self.away_s = away_s
 
 
 class Report(Protocol):
@@ -129,6 +119,7 @@ class Crawl:
         if self._in_flight:
             await self._wake.wait()
             return
+        # A crawl that has nothing yet is tried again later instead; one that has something waits.
         host, away_s = min(((host, self._gate.away_s(host)) for host in self.queued()), key=itemgetter(1))
         if away_s > PATIENCE_S and not self.pages:
             raise HostAway(host, away_s)
@@ -161,6 +152,8 @@ class Crawl:
     async def _visit(self, link: Link) -> None:
         try:
             await self._crawl_page(link)
+        except HostAway:
+            self._frontier.put_back(link)
         except PageSkipped as exc:
             self._leave(link, str(exc))
         except PageFailed as exc:

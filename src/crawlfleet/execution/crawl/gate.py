@@ -29,6 +29,7 @@ LAG_S, LAG_FROM = 0.02, 50
 TELL_S = 0.5
 WANTED_MOST = 64
 HOSTS_TOLD = 200
+PATIENCE_S = 60.0
 HOLD_S = 1.0
 """After a refusal, until the agent says how long the host is left alone."""
 
@@ -78,13 +79,21 @@ class GateLink(Protocol):
     def news(self, host: str, kind: int, span_ms: int) -> None: ...
 
 
+class HostAway(Exception):
+    """The host is left alone by everybody, for longer than anybody waits in line."""
+
+    def __init__(self, host: str, away_s: float) -> None:
+        super().__init__(f"host {host} is in back-off for another {away_s:.0f} s")
+        self.away_s = away_s
+
+
 class NoGrant(Exception):
     """The grant ended between the turn and the request: wait for another turn."""
 
 
 class Gate(Protocol):
     async def begin(self, host: str) -> None:
-        """Returns when a request to the host may leave; `end` follows when its answer was read."""
+        """Returns when a request to the host may leave; `end` follows when its answer was read. Raises HostAway."""
         ...
 
     def end(self, host: str) -> None: ...
@@ -161,8 +170,10 @@ class _Target:
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     def take(self, share: ProcessShare) -> None:
-        self.share = share
-        rate = share.rate
+        if share.rate and not self.share.rate:
+            # Whoever gives it back knows of the refusal.
+            self.hold_until = 0.0
+        self.share, rate = share, share.rate
         self.spacing_s = math.inf if rate < 1 else share.spacing_ms / 1000 if share.spacing_ms else EASE / rate
         self.spacing_s = max(self.spacing_s, EASE * self.delay_s)
         self.lag_s = LAG_S if rate >= LAG_FROM and self.spacing_s < LAG_S else 0.0
@@ -236,6 +247,8 @@ class GrantedGate:
             if target.queue[0] is not mine:
                 await mine
             while (wait_s := target.wait_s(self._clock(), self._until)) > 0:
+                if (away_s := self.away_s(host)) > PATIENCE_S:
+                    raise HostAway(host, away_s)
                 await self._pause(target, wait_s)
             target.send(self._clock())
         finally:
@@ -269,9 +282,11 @@ class GrantedGate:
 
     def is_ready(self, host: str) -> bool:
         target = self._targets.get(host)
-        if target is None or host not in self._told:
+        if target is None:
             return True
-        return target.share.rate > 0 and target.share.concurrency > 0 and self.away_s(host) <= 0
+        # One that the agent has not heard of yet has to be lined up for, or it never will.
+        has_grant = target.share.rate > 0 and target.share.concurrency > 0
+        return self.away_s(host) <= 0 and (has_grant or host not in self._told)
 
     def away_s(self, host: str) -> float:
         target = self._targets.get(host)

@@ -59,8 +59,9 @@ class WebCrawl(Executor):
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
         from crawlfleet.execution.crawl.addresses import AddressGuard
-        from crawlfleet.execution.crawl.crawl import Crawl, HostAway
+        from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
+        from crawlfleet.execution.crawl.gate import HostAway
         from crawlfleet.execution.crawl.gathered import Gathered
         from crawlfleet.execution.crawl.reader import PageReader
 
