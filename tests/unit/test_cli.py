@@ -54,6 +54,7 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("node", name) for name in ["list", "show", "drain", "ready", "remove"]),
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
         *(("queue", name) for name in ["list", "pause", "resume"]),
+        *(("host", name) for name in ["list", "show", "set", "reset", "forgive"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
     }

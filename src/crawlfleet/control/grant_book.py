@@ -157,12 +157,13 @@ class GrantBook:
         held = self._held.get(session.node, {}).get(session.session, set())
         for name in {*known.wants, *held}:
             shares, want = self._hosts[name].shares, known.wants.get(name)
-            shares.want(key, None if want is None else want.wanted, at)
+            is_news = shares.want(key, None if want is None else want.wanted, at)
             if want is None or not want.is_pending:
-                shares.acknowledge(key, taken, at)
+                is_news = shares.acknowledge(key, taken, at) or is_news
+            if is_news:
+                self._dirty.add(name)
             if key in shares.holders:
                 self._held[session.node][session.session].add(name)
-            self._dirty.add(name)
 
     def _end(self, node: NodeId, but: int | None, at: float, within_s: float) -> None:
         for session, names in self._held.get(node, {}).items():

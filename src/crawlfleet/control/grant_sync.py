@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from crawlfleet.control.finish import is_storable
 from crawlfleet.control.gather import Gatherer
@@ -29,7 +29,7 @@ class GrantSync:
         self._store = store
         self._broker = broker
         self._clock = clock
-        self._heard: dict[NodeId, bytes] = {}
+        self._heard: dict[NodeId, Hashable] = {}
         """What nodes said to this master last: the leader is woken for news."""
         self._notes: Gatherer[HostNote, None] = Gatherer(self._write_notes, most=10_000)
         self._grants: Gatherer[NodeId, Granted | None] = Gatherer(self._read_grants, most=_GATHER_NODES)
@@ -38,18 +38,19 @@ class GrantSync:
         """To be kept with the renewal."""
         return encode_said(up.grants_taken, up.hosts)
 
-    async def hear(self, up: SyncUp, said: bytes | None) -> None:
+    async def hear(self, up: SyncUp) -> None:
         """After the renewal: it is the leader's turn. Refusals are in the store before the node is answered."""
         if up.host_news:
             notes = [HostNote(one.host, HostNews(one.kind), one.span_ms, up.node) for one in up.host_news]
             await self._notes.put(notes)
+        if not (up.hosts or up.grants_taken or up.host_news):
+            return
+        # Counts are no news: a busy node has others with every sync.
+        said = (up.session, up.grants_taken, *((want.host, want.wanted, want.is_pending) for want in up.hosts))
         if up.host_news or self._heard.get(up.node) != said:
             if len(self._heard) >= _NODES_KEPT:
                 self._heard.clear()
-            if said is None:
-                self._heard.pop(up.node, None)
-            else:
-                self._heard[up.node] = said
+            self._heard[up.node] = said
             await self._broker.signals.wake([GRANTS])
 
     async def news(self, up: SyncUp, newest: int) -> GrantsBody | None:

@@ -96,7 +96,7 @@ class Sync:
         acknowledged = [outcome.execution for outcome in up.outcomes]
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
-        await self._grants.hear(up, said)
+        await self._grants.hear(up)
         await self._broker.board.put(up.node, _measurement(up.measurement))
         if renewed.came_online:
             await self._broker.signals.wake([LOOK, LEADER])

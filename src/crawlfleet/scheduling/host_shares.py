@@ -71,10 +71,13 @@ class HostShares(Generic[KeyT]):
         share.wanted = wanted
         return is_news
 
-    def acknowledge(self, key: KeyT, version: int, now: float) -> None:
+    def acknowledge(self, key: KeyT, version: int, now: float) -> bool:
+        """True when that is news."""
         share = self.holders.get(key)
-        if share is not None and share.is_cut and share.free_at is None and version >= share.cut_version:
-            share.free_at = now + self.window_s
+        if share is None or not share.is_cut or share.free_at is not None or version < share.cut_version:
+            return False
+        share.free_at = now + self.window_s
+        return True
 
     def end(self, key: KeyT, now: float, within_s: float = 0.0) -> bool:
         """The holder is gone, at the latest `within_s` from now. True when that is news."""

@@ -31,7 +31,7 @@ _SHARE_COLUMNS = tuple(column.name for column in tables.host_share.columns)
 _SELECT_SHARES = f"SELECT {', '.join(_SHARE_COLUMNS)} FROM host_share"
 SESSION_HOSTS = (
     "SELECT node, session, is_open, lease_ms, hosts, granted FROM lease "
-    "WHERE hosts IS NOT NULL OR node IN (SELECT node FROM host_share)"
+    "WHERE (is_open = 1 AND hosts IS NOT NULL) OR node IN (SELECT node FROM host_share)"
 )
 GRANTED = (
     f"SELECT l.node, l.session, l.granted, h.backoff_until, {', '.join(f's.{name}' for name in _SHARE_COLUMNS)} "
