@@ -24,6 +24,8 @@ class Node:
     uses: Units = NONE
     spacing_ms: int = 0
     has_link: bool = True
+    is_deaf: bool = False
+    """What it says arrives, and no answer comes back."""
     is_orphan: bool = False
     """Its node has a newer session, of which it knows nothing."""
     sent_at: float = -100.0
@@ -42,11 +44,11 @@ class World:
         self.log: list[float] = []
         self.allowed: list[tuple[float, int]] = []
         """What the leader let be used, over time."""
-        self._steps = 0
+        self._steps = self._sessions = 0
 
     def join(self, number: int) -> Node:
-        session = 1 + max((node.key[1] for node in self.nodes if node.key[0] == number), default=0) + self._steps
-        node = Node((number, session), self.now)
+        self._sessions += 1
+        node = Node((number, self._sessions), self.now)
         self.nodes.append(node)
         return node
 
@@ -103,7 +105,7 @@ class World:
             self.nodes.remove(node)
 
     def _hear(self, node: Node) -> None:
-        if not node.has_link:
+        if not node.has_link or node.is_deaf:
             return
         node.heard_at = self.now
         share = self.shares.holders.get(node.key)

@@ -32,6 +32,11 @@ class Grants(RuleBasedStateMachine):
             node.has_link = not node.has_link
 
     @rule(number=NUMBERS)
+    def lose_or_hear_answers(self, number: int) -> None:
+        if node := self.world.find(number):
+            node.is_deaf = not node.is_deaf
+
+    @rule(number=NUMBERS)
     def leave(self, number: int) -> None:
         if node := self.world.find(number):
             self.world.leave(node)
@@ -68,7 +73,7 @@ class Grants(RuleBasedStateMachine):
         world.shares.pool, world.shares.spacing_ms = Units(2, 2), 0
         mine = [node for node in world.nodes if not node.is_orphan]
         for node in mine:
-            node.has_link = True
+            node.has_link, node.is_deaf = True, False
             world.want(node, 5)
         served = set()
         for _ in range(round(60 / STEP_S)):
@@ -113,3 +118,48 @@ def test_what_was_divided_stays_while_wants_hardly_change(pool: Units, wants: li
     for key, units in divide(pool, holders, 0.0).items():
         holders[key].current = holders[key].may_use = units
     assert divide(pool, holders, 1.0) == {key: holder.current for key, holder in holders.items()}
+
+
+def _held_by_one(pool: Units) -> World:
+    """One node holds all of it and asks as often as it may."""
+    world = World(pool)
+    world.want(world.join(0), 30)
+    world.step(40)
+    assert world.nodes[0].uses == pool
+    return world
+
+
+def test_a_node_that_hears_no_answers_keeps_its_part_until_it_is_known_to_have_stopped() -> None:
+    world = _held_by_one(Units(8, 4))
+    world.nodes[0].is_deaf = True
+    other = world.join(1)
+    world.want(other, 30)
+    world.step(round(GUARD_S / STEP_S))
+    assert other.uses == NONE
+    world.nodes[0].has_link = False
+    world.step(round(12 / STEP_S))
+    assert other.uses == Units(8, 4)
+
+
+def test_a_replaced_sessions_processes_are_reckoned_with_for_a_lease() -> None:
+    world = _held_by_one(Units(8, 4))
+    again = world.restart(world.nodes[0])
+    world.want(again, 30)
+    world.step(round(GUARD_S / STEP_S))
+    assert again.uses == NONE
+    world.step(round(5 / STEP_S))
+    assert again.uses == Units(8, 4)
+
+
+def test_a_unit_that_moves_is_in_no_window_twice() -> None:
+    """Several holders, each with units before and after: where the rounding of each could add up."""
+    for pool in (Units(5, 5), Units(8, 8), Units(13, 8)):
+        world = _held_by_one(pool)
+        for number in range(1, 5):
+            world.want(world.join(number), 30)
+            world.step(67)
+        for number in range(4):
+            node = world.find(number)
+            assert node is not None
+            world.want(node, None)
+            world.step(61)
