@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "crawlfleet" / "client"
 NOUNS = (
     "tasks", "results", "groups", "flows", "schedules", "nodes", "clusters", "dead_letters", "queues", "tokens",
-    "events",
+    "hosts", "events",
 )  # fmt: skip
 """Files of the async client whose methods the blocking one has too."""
 

@@ -85,6 +85,7 @@ async def _furnished(site: Site, holder: str) -> FuzzedSite:
     await site.send("PUT", "/api/v1/clusters/default", {"description": "the first"})
     await site.send("PUT", "/api/v1/clusters/other", {"status": "maintenance", "project": "shop"})
     await site.send("PUT", "/api/v1/clusters/other/config", {"values": {}})
+    await site.send("PUT", "/api/v1/hosts/shop.example", {"rate": 5})
     spare_token = (await site.post("/api/v1/tokens", {"role": "viewer", "name": "spare"})).json["id"]
     schedules = [
         (await site.post("/api/v1/schedules", {"task": {"task_type": "echo"}, **times})).json["id"]
@@ -96,4 +97,5 @@ async def _furnished(site: Site, holder: str) -> FuzzedSite:
         "execution_id": [execution], "number": [0, 1, 2], "token_id": [spare_token],
         "schedule_id": schedules,
         "cluster": ["default", "other"], "name": ["default", "paused"],
+        "host": ["shop.example", "other.example:8080"],
     })  # fmt: skip

@@ -8,7 +8,9 @@ import pytest
 
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.host_budget import Host
 from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.leadership import LeaderRow
 from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.ports.slots import SlotChange
@@ -192,6 +194,8 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "settle_groups": lambda term: store.settle_groups(term, now),
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
         "fire": lambda term: store.fire(firings, term, now),
+        "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),
+        "drop_hosts": lambda term: store.drop_hosts(term, far, 10),
     }
     assert done in await kit.second.tasks([done])
     # Those two are about the term itself and answer for it.

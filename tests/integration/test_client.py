@@ -412,6 +412,20 @@ def test_cli_schedules(data_dir: Path) -> None:
     assert run(data_dir, "schedule", "show", schedule).returncode == 3
 
 
+def test_cli_sets_and_shows_the_budget_of_a_host(data_dir: Path) -> None:
+    done = run(data_dir, "host", "set", "Shop.example", "--rate", "20", "--delay", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert "20/s (host)" in done.stdout and "8 (default)" in done.stdout and "0.5 s (host)" in done.stdout
+    assert [host["name"] for host in run_json(data_dir, "host", "list", "--set")["hosts"]] == ["shop.example"]
+    assert run_json(data_dir, "host", "show", "shop.example")["host"]["budget"]["rate"] == 20
+    assert "no back-off" in run(data_dir, "host", "forgive", "shop.example").stdout
+    assert run_json(data_dir, "host", "reset", "shop.example")["host"]["budget"]["rate_from"] == "default"
+    assert run(data_dir, "host", "show", "unknown.example").returncode == 3
+    assert run(data_dir, "host", "set", "shop.example").returncode == 2
+    refused = run(data_dir, "host", "set", "shop.example", "--rate", "0")
+    assert refused.returncode == 1 and "rate" in refused.stderr
+
+
 def test_cli_token_create_prints_the_token(data_dir: Path) -> None:
     made = run_json(data_dir, "token", "create", "--role", "enrol", "--uses", "2", "--expires", "24h")
     assert len(made["token"]) == 64 and made["uses_left"] == 2

@@ -58,6 +58,7 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("queue", name) for name in ["list", "pause", "resume"]),
         *(("flow", name) for name in ["submit", "list", "show", "watch", "cancel", "resume", "drop"]),
         *(("schedule", name) for name in ["add", "list", "show", "pause", "resume", "run", "remove", "next"]),
+        *(("host", name) for name in ["list", "show", "set", "reset", "forgive"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
     }

@@ -26,6 +26,7 @@ from crawlfleet.api.routes import (
     group_results,
     groups,
     health,
+    hosts,
     nodes,
     queues,
     results,
@@ -42,7 +43,7 @@ from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
     sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes,
-    clusters, task_types, events, flows, tokens, audit, health, schedules,
+    clusters, task_types, events, flows, tokens, audit, health, schedules, hosts,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

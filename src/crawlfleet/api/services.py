@@ -18,6 +18,7 @@ from crawlfleet.control.finish import Finish
 from crawlfleet.control.flows import Flows
 from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat
+from crawlfleet.control.hosts import Hosts
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.pause import Pause
@@ -82,6 +83,8 @@ class Services(Protocol):
     def register(self) -> Register: ...
     @property
     def heartbeat(self) -> Heartbeat: ...
+    @property
+    def hosts(self) -> Hosts: ...
     @property
     def drain(self) -> Drain: ...
     @property

@@ -23,11 +23,13 @@ from crawlfleet.control.finish import Finish
 from crawlfleet.control.flows import Flows
 from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
+from crawlfleet.control.hosts import Hosts
 from crawlfleet.control.knowing import Knowing
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
 from crawlfleet.control.loops.firer import Firer
+from crawlfleet.control.loops.granter import Granter
 from crawlfleet.control.loops.leader import Leader
 from crawlfleet.control.loops.learner import Learner
 from crawlfleet.control.loops.loop import Loop
@@ -147,6 +149,7 @@ class Master:
             simple=terms.simple,
         )  # fmt: skip
         self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=terms.simple)
+        self.hosts = Hosts(store=store, broker=broker, clock=clock, configure=self.configure)
         self.drain = Drain(store=store, broker=broker, clock=clock)
         self.unregister = Unregister(store=store, broker=broker, clock=clock)
 
@@ -155,6 +158,7 @@ class Master:
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, rng=rng,
             configure=self.configure, placing=placing, window=window, advice=advice,
         )  # fmt: skip
+        self.granter = Granter(store=store, broker=broker, clock=clock, lead=lead, rng=rng, configure=self.configure)
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead, avoided=advice.avoided)
         self.firer = Firer(store=store, broker=broker, clock=clock, lead=lead, submit=self.submit)
@@ -175,7 +179,7 @@ class Master:
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer,
+            self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer, self.granter,
         ]  # fmt: skip
 
     async def run(self) -> None:

@@ -19,6 +19,7 @@ from crawlfleet.cli import (
     distribute,
     flow,
     group,
+    host,
     init,
     master,
     node,
@@ -59,6 +60,7 @@ app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given u
 app.add_typer(flow.app, name="flow", help="Graphs of tasks: submit, show, watch, cancel, resume.")
 app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume.")
 app.add_typer(schedule.app, name="schedule", help="Schedules: add, list, show, pause, resume, run, remove, preview.")
+app.add_typer(host.app, name="host", help="Target hosts: their budgets, back-offs, and who asks them.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
 app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
 

@@ -11,6 +11,7 @@ from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
 from crawlfleet.client.flows import FlowCalls
 from crawlfleet.client.groups import GroupCalls
+from crawlfleet.client.hosts import HostCalls
 from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
@@ -22,8 +23,8 @@ from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, TokenCalls,
-    EventCalls, ScheduleCalls,
+    TaskCalls, ResultCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, HostCalls,
+    TokenCalls, EventCalls, ScheduleCalls,
 ):  # fmt: skip
     """Call an installation:
 

@@ -34,9 +34,12 @@ from crawlfleet.client.models import (
     FlowChangedView,
     FlowDetail,
     FlowView,
+    ForgivenView,
     FullConfigView,
     GroupOutcome,
     GroupView,
+    HostDetail,
+    HostView,
     IssuedTokenView,
     NodeView,
     QueueState,
@@ -500,6 +503,35 @@ class Client(Background):
 
     def revoke_token(self, token_id: int) -> None:
         return self._done(self._client.revoke_token(token_id))
+
+    def hosts(
+        self,
+        *,
+        q: str | None = None,
+        backing_off: bool | None = None,
+        is_set: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[HostView]:
+        """By name, page after page: those whose name contains `q`, are in back-off, have a budget of their own."""
+        return self._each(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
+
+    def host(self, name: str) -> HostDetail:
+        """With who holds parts of its budget, and who waits."""
+        return self._done(self._client.host(name))
+
+    def put_host(
+        self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
+    ) -> HostDetail:
+        """Its budget over all nodes; what is left out has its default."""
+        return self._done(self._client.put_host(name, rate=rate, concurrency=concurrency, delay_s=delay_s))
+
+    def reset_host(self, name: str) -> HostDetail:
+        """Back to the defaults."""
+        return self._done(self._client.reset_host(name))
+
+    def forgive_host(self, name: str) -> ForgivenView:
+        """End its back-off now."""
+        return self._done(self._client.forgive_host(name))
 
     def events(
         self,

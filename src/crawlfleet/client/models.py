@@ -33,6 +33,15 @@ class AuditView(Struct, frozen=True, kw_only=True):
     details: dict[str, Any]
 
 
+class BudgetView(Struct, frozen=True, kw_only=True):
+    rate: float
+    rate_from: str
+    concurrency: int
+    concurrency_from: str
+    delay_s: float
+    delay_from: str
+
+
 class CauseView(Struct, frozen=True, kw_only=True):
     cause: str
     count: int
@@ -143,6 +152,11 @@ class FlowView(Struct, frozen=True, kw_only=True):
     progress: FlowProgress
 
 
+class ForgivenView(Struct, frozen=True, kw_only=True):
+    name: str
+    has_changed: bool
+
+
 class FullConfigView(Struct, frozen=True, kw_only=True):
     cluster: str
     version: int
@@ -213,6 +227,36 @@ class HeartbeatHeard(Struct, frozen=True, kw_only=True):
     status: str
     stale: list[str]
     next_s: float
+
+
+class HostHolder(Struct, frozen=True, kw_only=True):
+    node_id: str
+    session: int
+    rate: int
+    concurrency: int
+    may_use_rate: int
+    may_use_concurrency: int
+
+
+class HostView(Struct, frozen=True, kw_only=True):
+    name: str
+    budget: BudgetView
+    rate_now: float
+    requests: int
+    refused: int
+    blocked: int
+    is_backing_off: bool
+    backoff_until: datetime | None
+    backoff_reason: str | None
+    backoff_level: int
+    set_by: str | None
+    set_at: datetime | None
+
+
+class HostWaiter(Struct, frozen=True, kw_only=True):
+    node_id: str
+    session: int
+    wanted: int
 
 
 class IssuedTokenView(Struct, frozen=True, kw_only=True):
@@ -627,6 +671,17 @@ class GroupView(Struct, frozen=True, kw_only=True):
     progress: GroupProgress
     shard: ShardSpec | None
     failures: list[GroupFailure]
+
+
+class HostDetail(Struct, frozen=True, kw_only=True):
+    host: HostView
+    holders: list[HostHolder]
+    waiting: list[HostWaiter]
+
+
+class HostPage(Struct, frozen=True, kw_only=True):
+    hosts: list[HostView]
+    next_cursor: str | None
 
 
 class NodeList(Struct, frozen=True, kw_only=True):

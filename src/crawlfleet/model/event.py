@@ -49,6 +49,8 @@ class Kind(StrEnum):
     SCHEDULE_SKIPPED = "schedule.skipped"
     SCHEDULE_REMOVED = "schedule.removed"
     CLUSTER_CHANGED = "cluster.changed"
+    HOST_BACKOFF = "host.backoff"
+    HOST_FORGIVEN = "host.forgiven"
     BROKER_LOST = "broker.lost"
     BROKER_BACK = "broker.back"
 

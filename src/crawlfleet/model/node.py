@@ -83,6 +83,8 @@ class Node:
     drain_by: Instant | None = None
     created_at: Instant = 0
     removed_at: Instant | None = None
+    granted: int = 0
+    """The newest version of its session's host grants."""
 
     @property
     def slots(self) -> int:

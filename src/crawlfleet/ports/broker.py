@@ -19,6 +19,8 @@ LOOK = "leader:look"
 """Signal, sent with LEADER: queues or nodes have changed, so look at the store before placing anything more."""
 SCHEDULES = "schedules"
 """Signal: schedules have changed, so the next tick may be another one."""
+GRANTS = "leader:grants"
+"""Signal: nodes or people have said something of target hosts."""
 ENDS = "ends"
 """Signal: a task may have ended."""
 

@@ -31,6 +31,8 @@ class Renewal(NamedTuple):
     session: int
     number: int
     measurement: bytes | None
+    hosts: bytes | None = None
+    """What it says of target hosts, for the leader."""
 
 
 class Renewed(NamedTuple):
@@ -48,6 +50,8 @@ class Renewed(NamedTuple):
     """What the store gives the node, read in the same transaction."""
     slots_measured: int | None = None
     follows_load: bool = False
+    granted: int = 0
+    """The newest version of the session's host grants."""
 
 
 class PlacementView(NamedTuple):

@@ -15,6 +15,7 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
@@ -29,7 +30,7 @@ from crawlfleet.ports.upkeep import Upkeep
 
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, Protocol,
+    ConfigStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

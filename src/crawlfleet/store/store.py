@@ -10,6 +10,7 @@ from crawlfleet.store.evidence import EvidenceTables
 from crawlfleet.store.firing import FireTables
 from crawlfleet.store.flows import FlowTables
 from crawlfleet.store.groups import GroupTables
+from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
@@ -28,7 +29,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, GroupTables, EvidenceTables, FlowTables, ScheduleTables,
-    FireTables, PreemptionTables, SlotTables,
+    FireTables, PreemptionTables, SlotTables, HostTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

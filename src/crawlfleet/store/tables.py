@@ -276,6 +276,9 @@ lease = Table(
     Column("lease_ms", Integer, nullable=False),
     _at("renewed_at"),
     Column("measurement", LargeBinary, nullable=True),
+    # What the session said of target hosts with its last renewal, and the newest version of what it is granted.
+    Column("hosts", LargeBinary, nullable=True),
+    _big("granted", nullable=True),
 )  # fmt: skip
 
 heartbeat = Table(
@@ -364,6 +367,58 @@ task_type = Table(
     Column("version", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
     _big("changed_at"),
+)  # fmt: skip
+
+# Rates in thousandths of a request a second.
+host = Table(
+    "host", metadata,
+    Column("name", Text, primary_key=True),
+    _big("rate_milli", nullable=True),
+    Column("concurrency", Integer, nullable=True),
+    _big("delay_ms", nullable=True),
+    _text("set_by", nullable=True),
+    _at("set_at"),
+    _big("crawl_delay_ms"),
+    _small("backoff_level"),
+    _big("backoff_until"),
+    _big("quiet_since"),
+    _text("backoff_reason"),
+    _big("requests"),
+    _big("refused"),
+    _big("blocked"),
+    _big("recent_milli"),
+    _at("counted_at"),
+)  # fmt: skip
+
+# A session's part of a host's budget; the leader writes it, and numbers the rows.
+host_share = Table(
+    "host_share", metadata,
+    _id(),
+    _big("node"),
+    _big("session"),
+    _text("host"),
+    Column("wanted", Integer, nullable=True),
+    Column("rate", Integer, nullable=False),
+    Column("concurrency", Integer, nullable=False),
+    Column("may_rate", Integer, nullable=False),
+    Column("may_concurrency", Integer, nullable=False),
+    _big("spacing_ms"),
+    _big("cut_version"),
+    _big("requests"),
+    _big("refused"),
+    _big("blocked"),
+    Index(None, "node"),
+    Index(None, "host"),
+)  # fmt: skip
+
+# For the leader, which takes each row once.
+host_news = Table(
+    "host_news", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _text("host"),
+    _small("kind"),
+    _big("span_ms"),
+    _big("node", nullable=True),
 )  # fmt: skip
 
 # Every version is kept: who changed what, and when.

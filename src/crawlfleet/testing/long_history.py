@@ -130,6 +130,8 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.groups([group.id])
     await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
     await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
+    await known.host_look(kit.now)
+    await known.granted([node.id])
     await known.secret_hash(node.id)
     await known.tasks([plain, other])
     await known.executions(plain)

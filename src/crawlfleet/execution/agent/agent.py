@@ -12,6 +12,7 @@ from random import Random
 from crawlfleet.execution.agent.config import AllowHosts, Config, hosts_unheard
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent, unheard
+from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.lease_guard import MARGIN_S, Lease, LeaseGuard
 from crawlfleet.execution.agent.masters import Masters
 from crawlfleet.execution.agent.news import News
@@ -62,6 +63,7 @@ class Agent:
         self, settings: AgentSettings, masters: Sequence[MasterTransport], executor: Executor, *,
         clock: Clock, rng: Random, measure: Callable[[], MeasurementBody], on_event: OnEvent = unheard,
         allow_hosts: AllowHosts = hosts_unheard, progress: Callable[[], list[ProgressBody]] = list,
+        grants: HostGrants | None = None,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._on_event = on_event
@@ -80,16 +82,21 @@ class Agent:
         self._guard = LeaseGuard(lease, clock, self._runner.stop_for_lease)
         self._drain = Drain(self._runner, news=news, clock=clock, on_event=on_event)
         config = Config(allow_hosts)
+        self._grants = grants or HostGrants(clock)
+        self._grants.attach(lease, news.tell)
         orders = Orders(
             self._runner, self._slots, self._outcomes,
-            lease=lease, drain=self._drain, config=config, tombstones=Tombstones(),
+            lease=lease, drain=self._drain, config=config, grants=self._grants, tombstones=Tombstones(),
         )  # fmt: skip
         self._opener = SessionOpener(
             Credentials(settings.node, settings.secret, settings.task_types), known_masters,
             runner=self._runner, slots=self._slots, outcomes=self._outcomes,
-            guard=self._guard, drain=self._drain, config=config, clock=clock, on_event=on_event,
+            guard=self._guard, drain=self._drain, config=config, grants=self._grants, clock=clock, on_event=on_event,
         )  # fmt: skip
-        parts = Parts(self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config)
+        parts = Parts(
+            self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config,
+            self._grants,
+        )  # fmt: skip
         self._syncer = Syncer(settings.node, known_masters, parts, measure, progress, clock=clock, on_event=on_event)
 
     async def run(self) -> Departure:
@@ -104,6 +111,7 @@ class Agent:
                     await self._slots.emptied()
                 finally:
                     self._runner.cancel_all()
+                    self._grants.close()
                     for alarm in alarms:
                         alarm.cancel()
             self._outcomes.save()
