@@ -10,6 +10,7 @@ from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.host_budget import Host
 from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.ports.evidence import EndedRuns
 from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.leadership import LeaderRow
 from crawlfleet.ports.preemptions import Preemption
@@ -196,6 +197,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "fire": lambda term: store.fire(firings, term, now),
         "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),
         "drop_hosts": lambda term: store.drop_hosts(term, far, 10),
+        "fold_evidence": lambda term: store.fold_evidence(EndedRuns(0, 0, []), [], term),
     }
     assert done in await kit.second.tasks([done])
     # Those two are about the term itself and answer for it.
