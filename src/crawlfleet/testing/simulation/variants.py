@@ -11,6 +11,7 @@ from unittest.mock import patch
 from crawlfleet.control.loops import firer, leader
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import Outcome
+from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import Plan, Schedule
 from crawlfleet.model.status import TaskStatus
@@ -145,6 +146,21 @@ def forgets_to_count(world: World) -> Iterator[None]:
 
 
 @contextmanager
+def forgets_members_that_end(world: World) -> Iterator[None]:
+    """A group misses some ends of its members."""
+    moved, rng = Journal.member_moved, Random(1)
+
+    def forgetful(
+        self: Journal, group: GroupId, have: TaskStatus | None, want: TaskStatus | None, count: int = 1
+    ) -> None:
+        if want is None or not want.is_final or rng.random() < 0.9:
+            moved(self, group, have, want, count)
+
+    with patch.object(Journal, "member_moved", forgetful):
+        yield
+
+
+@contextmanager
 def judges_late(world: World) -> Iterator[None]:
     """The leader waits five leases before it gives a node up."""
     store_leases = world.store.leases
@@ -185,6 +201,7 @@ VARIANTS: dict[str, Variant] = {
         (Invariant.RETRIES_BOUNDED, charges_for_a_lost_node),
         (Invariant.ALL_GIVEN_BACK, leaves_work_with_the_dead),
         (Invariant.COUNTERS_TRUE, forgets_to_count),
+        (Invariant.COUNTERS_TRUE, forgets_members_that_end),
         (Invariant.RECOVERY_BOUNDED, judges_late),
         (Invariant.RECOVERY_BOUNDED, elects_late),
         (Invariant.EACH_TICK_ONCE, fires_the_newest_tick_only),
