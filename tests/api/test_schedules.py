@@ -274,7 +274,15 @@ async def test_a_time_that_comes_runs_the_task_and_tells_of_it(site: Site, worke
     assert run["run_at"] == once["next_run_at"]
     task = await site.task(run["task_id"])
     assert (task["project_id"], task["result"]["data"]) == ("shop", ECHO["parameters"])
-    events = (await site.get(f"/api/v1/events?format=json&kind=schedule.fired&task={run['task_id']}")).json["events"]
-    assert [event["data"] for event in events] == [
+
+    async def told() -> list[Any]:
+        found = await site.get(f"/api/v1/events?format=json&kind=schedule.fired&task={run['task_id']}")
+        return [event["data"] for event in found.json["events"]]
+
+    async def is_told() -> bool:
+        return bool(await told())
+
+    await site.until(is_told)
+    assert await told() == [
         {"schedule": once["id"], "run_at": run["run_at"], "task": run["task_id"]}
     ]
