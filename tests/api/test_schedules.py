@@ -283,6 +283,4 @@ async def test_a_time_that_comes_runs_the_task_and_tells_of_it(site: Site, worke
         return bool(await told())
 
     await site.until(is_told)
-    assert await told() == [
-        {"schedule": once["id"], "run_at": run["run_at"], "task": run["task_id"]}
-    ]
+    assert await told() == [{"schedule": once["id"], "run_at": run["run_at"], "task": run["task_id"]}]
