@@ -63,17 +63,19 @@ class Scaler(LeaderLoop):
         await self._configure.refresh()
         view = await self._store.placement_view()
         following = [node for node in view.nodes if self._is_followed(node)]
-        self._states = {node.id: self._states.get(node.id, LoadState()) for node in following}
         if not following:
+            self._states.clear()
             return ScaleReport()
         asks = await self._asks(view)
         clusters = {cluster.name: cluster for cluster in view.clusters}
-        changes: list[SlotChange] = []
-        for node in following:
-            state = node_state(self._configure.sized(node), clusters, self._ledger)
-            if change := self._judged(node, state, asks):
-                changes.append(change)
-        return await self._write(changes, term, now)
+        judged = {
+            node.id: self._judged(node, node_state(self._configure.sized(node), clusters, self._ledger), asks)
+            for node in following
+        }
+        report = await self._write([change for _, change in judged.values() if change is not None], term, now)
+        # Only now: what could not be written is judged again.
+        self._states = {node: state for node, (state, _) in judged.items()}
+        return report
 
     def _is_followed(self, node: Node) -> bool:
         is_there = node.status is NodeStatus.ONLINE and node.is_session_open and node.measurement is not None
@@ -84,7 +86,7 @@ class Scaler(LeaderLoop):
         lanes = await self._store.lanes(list(view.ready_heads))
         return list({Ask(one.requirement, one.project) for one in lanes if one.queue not in view.paused_queues})
 
-    def _judged(self, node: Node, state: NodeState, asks: Sequence[Ask]) -> SlotChange | None:
+    def _judged(self, node: Node, state: NodeState, asks: Sequence[Ask]) -> tuple[LoadState, SlotChange | None]:
         assert node.measurement is not None
         is_full = state.held >= state.slots
         is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _OTHERWISE_OPEN) for ask in asks)
@@ -92,8 +94,8 @@ class Scaler(LeaderLoop):
         bounds = values["slots_min"], values["slots_max"]
         seen = Seen(node.measurement, state.slots, is_full, is_wanted)
         at = self._clock.monotonic()
-        self._states[node.id], resize = next_slots(self._states[node.id], seen, at, bounds, self._limits)
-        return None if resize is None else SlotChange(node.id, state.slots, resize.slots, resize.reason)
+        load, resize = next_slots(self._states.get(node.id, LoadState()), seen, at, bounds, self._limits)
+        return load, None if resize is None else SlotChange(node.id, state.slots, resize.slots, resize.reason)
 
     async def _write(self, changes: Sequence[SlotChange], term: int, now: Instant) -> ScaleReport:
         changed = await self._store.scale_slots(changes, term, now)

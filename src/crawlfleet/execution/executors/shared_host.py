@@ -7,6 +7,7 @@ answer, because something in it holds the interpreter, is killed, and so is one 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Sequence
 
@@ -128,10 +129,12 @@ class SharedHost:
     def kill(self, why: str = "") -> None:
         self.is_closing = True
         self._why = self._why or why
-        try:
-            self._process.kill()
-        except ProcessLookupError:
-            pass
+        if self._process.returncode is None:
+            # Not by `kill` of the process: that looks first whether it has ended, and takes its exit status away.
+            try:
+                os.kill(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     async def until_dead(self) -> None:
         """Tells every execution in it."""
