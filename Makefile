@@ -38,7 +38,7 @@ system: ## Check, and where allowed install, what only the operating system can 
 .PHONY: test
 test: system setup lint types ## Everything that must hold before a change is taken
 	@$(MAKE) --no-print-directory simulate SEEDS=200 START=0
-	$(BIN)/python -m pytest
+	scripts/test.sh $(BIN)/python
 
 .PHONY: lint
 lint: setup ## Style, formatting, and who may import whom

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from bench.table import Row, print_table, say
 from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.sight import follow_ledger
 from crawlfleet.model.ids import EPOCH_MS, NodeId, TaskId
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.project import Project, Quotas
@@ -31,7 +32,8 @@ from crawlfleet.scheduling.filters import Ask, NodeState, first_refusal
 from crawlfleet.scheduling.order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement import Placer
 from crawlfleet.scheduling.shares import SharesByRank
-from crawlfleet.scheduling.strategies import Candidates, LeastLoaded
+from crawlfleet.scheduling.strategies import Candidates
+from crawlfleet.scheduling.strategies.by_load import LeastLoaded
 
 TASKS, CLASSES, PROJECTS = 1_000_000, 50, 100
 SIZES = (10, 100, 1_000, 10_000)
@@ -139,10 +141,8 @@ class Leader:
         clock, ledger, placer = time.process_time, self._ledger, self._placer
         begun = clock()
         ledger.release(ended)
-        changed = ledger.take_changed()
         heard = clock()
-        for node in changed:
-            placer.update(node, len(ledger.held(node)), ledger.reserved(node))
+        follow_ledger(placer, ledger)
         placer.begin_pass()
         terms = Terms(self._projects, ledger.use)
         choice = Chooser(placer, self._shares, terms, Pace(batch), lambda asked: asked).choose(self.backlog.order, NOW)

@@ -62,6 +62,10 @@ MEANINGS: dict[str, Meaning] = {
         "The node chosen by hand cannot run the task: type, capability, resource or room.",
         "Choose another node; `why` says which filter refuses how many.",
     ),
+    "part_of_flow": Meaning(
+        "The task is a step of a flow, or an item of one: opened again alone it would run out of its place.",
+        "Resume the flow: `crawlfleet flow resume FLOW`.",
+    ),
     "too_large": Meaning(
         "The body is over 10,000,000 bytes (32 MiB for `:open` and `:sync`), or a field over its bound (`parameters`: "
         "1 MiB).",
@@ -76,6 +80,15 @@ MEANINGS: dict[str, Meaning] = {
         "No node that runs this task type has ever joined.", "Check the name; start a worker with that executor."
     ),
     "unknown_dependency": Meaning("`depends_on` names a task that does not exist.", "Submit the parents first."),
+    "unknown_group": Meaning("`group_id` names a group that does not exist.", "Make the group first."),
+    "group_closed": Meaning("The group takes no other tasks.", "Make another group, or leave `group_id` out."),
+    "group_open": Meaning(
+        "The group has members that have not ended, so it cannot be removed.", "Wait for it, or `:cancel` it."
+    ),
+    "group_incomplete": Meaning(
+        "Members have not completed, so the merged items would lack theirs; `progress` has the counts.",
+        "`:retry` the group, wait for it, or ask with `partial=true` for what there is.",
+    ),
     "idempotency_mismatch": Meaning(
         "The key was used within a day with another body.", "Use a new `Idempotency-Key` for another body."
     ),

@@ -19,7 +19,10 @@ from typing import Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "crawlfleet" / "client"
-NOUNS = ("tasks", "results", "nodes", "clusters", "dead_letters", "queues", "projects", "tokens", "events")
+NOUNS = (
+    "tasks", "results", "groups", "flows", "schedules", "nodes", "clusters", "dead_letters", "queues", "projects",
+    "tokens", "hosts", "events",
+)  # fmt: skip
 """Files of the async client whose methods the blocking one has too."""
 
 _BY_HAND = {"BatchAnswer"}

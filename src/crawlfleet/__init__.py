@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Executor", "TaskContext", "TaskError", "__version__", "executor"]
+__all__ = [
+    "Candidates", "Executor", "NodeState", "Strategy", "TaskContext", "TaskError", "__version__", "executor",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, executor
+    from crawlfleet.scheduling.filters import NodeState
+    from crawlfleet.scheduling.strategies import Candidates, Strategy
+
+_HOMES = {
+    "Candidates": "crawlfleet.scheduling.strategies",
+    "NodeState": "crawlfleet.scheduling.filters",
+    "Strategy": "crawlfleet.scheduling.strategies",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What users write executors with, loaded when it is asked for: every process imports this package."""
+    """What users write executors and strategies with, loaded when it is asked for: every process imports this."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from crawlfleet.execution.executors import sdk
-
-    return getattr(sdk, name)
+    return getattr(import_module(_HOMES.get(name, "crawlfleet.execution.executors.sdk")), name)

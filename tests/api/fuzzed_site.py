@@ -85,10 +85,17 @@ async def _furnished(site: Site, holder: str) -> FuzzedSite:
     await site.send("PUT", "/api/v1/clusters/default", {"description": "the first"})
     await site.send("PUT", "/api/v1/clusters/other", {"status": "maintenance", "project": "shop"})
     await site.send("PUT", "/api/v1/clusters/other/config", {"values": {}})
+    await site.send("PUT", "/api/v1/hosts/shop.example", {"rate": 5})
     spare_token = (await site.post("/api/v1/tokens", {"role": "viewer", "name": "spare"})).json["id"]
+    schedules = [
+        (await site.post("/api/v1/schedules", {"task": {"task_type": "echo"}, **times})).json["id"]
+        for times in ({"every_s": 1}, {"cron": "0 3 * * *", "time_zone": "Europe/Berlin", "overlap": "allow"})
+    ]
     (in_use,) = [token.id for token in await site.master.tokens.list() if token.name == "the admin"]
     return FuzzedSite(site.url, site.tokens["admin"], speaker, holder, held, in_use, {
         "task_id": [done, dead, waits, held], "node_id": [speaker.text, pulls, "spare-1"],
         "execution_id": [execution], "number": [0, 1, 2], "token_id": [spare_token],
+        "schedule_id": schedules,
         "cluster": ["default", "other"], "name": ["default", "paused"],
+        "host": ["shop.example", "other.example:8080"],
     })  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.model.ids import task_text
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.scheduling import life
 from tests.api.kit import Site
@@ -73,16 +74,6 @@ async def test_a_cluster_is_made_and_changed_field_by_field(site: Site) -> None:
     assert (await site.send("PUT", f"{CLUSTERS}/eu", {}, role="viewer")).told[0] == 403
 
 
-async def test_an_inactive_cluster_gets_no_work(site: Site) -> None:
-    node = await RemoteNode.online(site)
-    await site.send("PUT", f"{CLUSTERS}/default", {"status": "inactive"})
-    task = await site.submit()
-    why = (await site.get(f"/api/v1/tasks/{task}/why")).json
-    assert "inactive" in why["sentence"]
-    await site.send("PUT", f"{CLUSTERS}/default", {"status": "active"})
-    assert (await node.take()).task
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -149,6 +140,13 @@ async def test_a_change_on_top_of_an_older_version_is_refused(site: Site, is_hea
         ({"values": {"colour": "red"}}, {}, "colour"),
         ({"values": {"max_retries": -1}}, {}, "max_retries"),
         ({"values": {"strategy": "luck"}}, {}, "strategy"),
+        ({"values": {"concurrency": "wild"}}, {}, "concurrency"),
+        ({"values": {"slots_min": 0}}, {}, "slots_min"),
+        ({"values": {"slots_min": 9, "slots_max": 8}}, {}, "slots_min"),
+        ({"values": {"slots_min": 100}}, {}, "slots_min"),
+        ({"values": {"preemption": "on"}}, {}, "preemption"),
+        ({"values": {"preemption_gap": 0}}, {}, "preemption_gap"),
+        ({"values": {"preemptions_per_minute": -1}}, {}, "preemptions_per_minute"),
         ({"values": {}, "expected_version": "1"}, {}, "expected_version"),
         ({"values": {}, "expected_version": 1}, {"If-Match": '"0"'}, "expected_version"),
         ({"values": {}}, {"If-Match": "newest"}, "If-Match"),
@@ -189,6 +187,53 @@ async def test_the_slots_of_a_cluster_count_wherever_slots_are_counted(site: Sit
     # What a person wants of the node itself comes first.
     shown = (await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})).json
     assert (shown["slots"], shown["slots_declared"], shown["slots_set"]) == (3, 5, 3)
+
+
+async def test_making_room_is_a_matter_of_the_whole_installation(site: Site) -> None:
+    await site.send("PUT", f"{CLUSTERS}/eu", {})
+    for name in ("preemption", "preemption_gap", "preemptions_per_minute"):
+        answer = await site.send(
+            "PUT", f"{CLUSTERS}/eu/config", {"values": {name: True if name == "preemption" else 1}}
+        )
+        assert answer.told == (422, "invalid_input", name)
+    effective = (await site.get(f"{CLUSTERS}/eu/config")).json["effective"]
+    assert (effective["preemption"], effective["preemption_gap"], effective["preemptions_per_minute"]) == (True, 2, 60)
+    assert (effective["concurrency"], effective["slots_min"], effective["slots_max"]) == ("fixed", 1, 64)
+
+
+async def test_a_cluster_that_follows_its_load_says_so_of_its_nodes(site: Site) -> None:
+    node = await RemoteNode.online(site, cluster="eu")
+    assert (await site.get(f"/api/v1/nodes/{node.text}")).json["slots_mode"] == "fixed"
+    await site.send("PUT", f"{CLUSTERS}/eu/config", {"values": {"concurrency": "auto"}})
+    assert (await site.get(f"/api/v1/nodes/{node.text}")).json["slots_mode"] == "auto"
+    shown = (await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})).json
+    assert (shown["slots"], shown["slots_mode"]) == (3, "fixed")
+
+
+@pytest.mark.parametrize("status", ["inactive", "maintenance"])
+async def test_a_cluster_out_of_service_gets_no_work_until_it_is_back(site: Site, status: str) -> None:
+    node = await RemoteNode.online(site, cluster="eu")
+    await site.send("PUT", f"{CLUSTERS}/eu", {"status": status})
+    task = await site.submit()
+    await site.master.dispatcher.wait_for_passes(2)
+    assert (await node.sync()).assignments == []
+    why = (await site.get(f"/api/v1/tasks/{task}/why")).json
+    phrase = "in an inactive cluster" if status == "inactive" else "in a cluster in maintenance"
+    assert why["sentence"] == f"0 of 1 node: 1 {phrase}"
+    await site.send("PUT", f"{CLUSTERS}/eu", {"status": "active"})
+    await node.take()
+
+
+async def test_a_reserved_cluster_takes_only_its_project_s_tasks(site: Site) -> None:
+    node = await RemoteNode.online(site, cluster="eu")
+    await site.send("PUT", f"{CLUSTERS}/eu", {"project": "shop"})
+    other = await site.submit(project_id="news")
+    mine = await site.submit(project_id="shop")
+    assert task_text((await node.take()).task) == mine
+    why = (await site.get(f"/api/v1/tasks/{other}/why")).json["sentence"]
+    assert why == "0 of 1 node: 1 reserved for another project"
+    await site.send("PUT", f"{CLUSTERS}/eu", {"project": None})
+    assert task_text((await node.take()).task) == other
 
 
 async def lose(site: Site, node: RemoteNode) -> None:

@@ -50,6 +50,21 @@ async def test_the_source_example_registers_as_written(site: Site) -> None:
     assert (shown["cluster"], shown["status"], shown["health"]) == ("default", "pending", "unknown")
 
 
+async def test_a_node_tells_its_machine_and_the_address_that_sites_see(site: Site) -> None:
+    said = EXAMPLE | {"machine_id": "5b0c7a", "egress_address": "198.51.100.7"}
+    shown = (await site.get((await site.post("/api/v1/nodes:register", said)).headers["Location"])).json
+    assert (shown["machine_id"], shown["egress_address"]) == ("5b0c7a", "198.51.100.7")
+    # Its own word is all there is when a person registers it, or when it calls from an address that is not public.
+    shown = (await site.get((await site.post("/api/v1/nodes:register", EXAMPLE)).headers["Location"])).json
+    assert (shown["machine_id"], shown["egress_address"]) == ("", "192.168.1.101")
+
+
+@pytest.mark.parametrize(("field", "value"), [("egress_address", "nowhere"), ("machine_id", "x" * 101)])
+async def test_a_machine_or_address_that_is_none_is_refused_by_name(site: Site, field: str, value: str) -> None:
+    answer = await site.post("/api/v1/nodes:register", EXAMPLE | {field: value})
+    assert answer.told == (422, "invalid_input", field)
+
+
 async def test_the_source_example_of_a_heartbeat_brings_it_online(site: Site) -> None:
     joined = (await site.post("/api/v1/nodes:register", EXAMPLE)).json
     path = f"/api/v1/nodes/{joined['node_id']}"
@@ -384,7 +399,11 @@ async def test_slots_are_set_and_given_back(site: Site) -> None:
     assert (said["slots"], said["slots_declared"], said["slots_set"]) == (2, 5, 2)
     assert (await node.sync()).slots == 2
     said = (await site.post(path, {"slots": None})).json
-    assert (said["slots"], said["slots_set"]) == (5, None)
+    assert (said["slots"], said["slots_set"], said["slots_mode"]) == (5, None, "fixed")
+    said = (await site.post(path, {"slots": "auto"})).json
+    assert (said["slots"], said["slots_set"], said["slots_mode"]) == (5, None, "auto")
+    said = (await site.post(path, {"slots": 3})).json
+    assert (said["slots"], said["slots_set"], said["slots_mode"]) == (3, 3, "fixed")
 
 
 @pytest.mark.parametrize(
@@ -397,6 +416,10 @@ async def test_slots_are_set_and_given_back(site: Site) -> None:
         ("slots", {"slots": -1}, "slots"),
         ("slots", {"slots": 1.5}, "slots"),
         ("slots", {"slots": 1, "more": 1}, "more"),
+        ("slots", {"slots": True}, "slots"),
+        ("slots", {"slots": "many"}, "slots"),
+        ("slots", {"slots": "8"}, "slots"),
+        ("slots", {"slots": 10_001}, "slots"),
     ],
 )
 async def test_a_bad_order_changes_nothing(site: Site, verb: str, body: dict[str, Any], field: str) -> None:

@@ -88,6 +88,25 @@ async def test_a_full_project_refuses_with_the_time_to_come_again(site: Site) ->
     assert (await site.get(f"{PROJECTS}/other")).status == 404, "nothing of it was stored"
 
 
+async def test_a_full_project_refuses_groups_flows_and_runs_of_schedules_as_a_whole(site: Site) -> None:
+    echo = {"task_type": "echo", "project_id": "shop"}
+    schedule = (await site.post("/api/v1/schedules", {"every_s": 3600, "task": echo})).json["id"]
+    await site.send("PUT", f"{PROJECTS}/shop", {"max_waiting": 1})
+    steps = {name: {"task": {"task_type": "echo"}} for name in ("one", "two")}
+    group = {"project_id": "shop", "tasks": [echo, echo]}
+    for path, body in (("groups", group), ("flows", {"project_id": "shop", "steps": steps})):
+        refused = await site.post(f"/api/v1/{path}", body)
+        assert refused.told[:2] == (429, "over_limit")
+        assert "quota 'waiting' of project shop: 0 of 1 wait, and 2 more would be above it" in refused.json["detail"]
+        assert (await site.get(f"/api/v1/{path}")).json[path] == []
+    run = f"/api/v1/schedules/{schedule}:run"
+    assert (await site.post(run, {})).status == 201
+    refused = await site.post(f"{run}?force=true", {})
+    assert refused.told[:2] == (429, "over_limit")
+    assert int(refused.headers["Retry-After"]) > 0
+    assert (await site.get(f"{PROJECTS}/shop")).json["quotas"]["waiting"]["used"] == 1
+
+
 async def test_a_task_that_waits_for_its_quota_says_so(site: Site) -> None:
     node = await RemoteNode.online(site)
     await site.send("PUT", f"{PROJECTS}/shop", {"max_running": 1})

@@ -118,6 +118,10 @@ def _real(site: FuzzedSite, label: str) -> st.SearchStrategy[dict[str, Any]]:
             chosen |= {"body": st.lists(st.sampled_from([{"task_type": "echo"}, {"task_type": 1}, None]), max_size=3)}
         case "tasks" | "nodes:register":
             chosen |= {"field task_type": st.just("echo"), "field parameters": st.just({}), "query cursor": task}
+        case "schedules" | "{schedule_id}":
+            cron, zone = st.sampled_from(["0 3 * * *", "0 0 30 2 *"]), st.sampled_from(["UTC", "Asia/Tokyo", "Nowhere"])
+            chosen |= {"field task": st.just({"task_type": "echo"}), "field cron": cron, "field time_zone": zone}
+            chosen |= {f"field {name}": st.none() for name in ("at", "every_s", "starts_at", "ends_at")}
         case "tasks:cancel" | "tasks:retry" | "tasks:prioritize" | "dead-letters:replay":
             chosen |= {"field ids": ids}
         case "{task_id}:assign":

@@ -47,6 +47,13 @@ async def test_the_example_is_accepted_as_written(site: Site) -> None:
     assert {name: shown[name] for name in EXAMPLE} == EXAMPLE
 
 
+@pytest.mark.parametrize("preemptible", [True, False])
+async def test_whether_a_task_is_preemptible_is_kept(site: Site, preemptible: bool) -> None:
+    task = await site.submit(preemptible=preemptible)
+    assert (await site.task(task))["preemptible"] is preemptible
+    assert (await site.task(await site.submit()))["preemptible"] is False
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "field"),
     [
@@ -55,6 +62,8 @@ async def test_the_example_is_accepted_as_written(site: Site) -> None:
         ({"task_type": "web_crawl", "parameters": {"url": "https:///x"}}, 422, "invalid_input", "parameters.url"),
         ({"task_type": "echo", "priority": 11}, 422, "invalid_input", "priority"),
         ({"task_type": "echo", "priority": "7"}, 422, "invalid_input", "priority"),
+        ({"task_type": "echo", "preemptible": "yes"}, 422, "invalid_input", "preemptible"),
+        ({"task_type": "echo", "preemptible": None}, 422, "invalid_input", "preemptible"),
         ({"task_type": "echo", "parameters": []}, 422, "invalid_input", "parameters"),
         ({"task_type": "echo", "depends_on": ["task-0000000000000001"]}, 422, "unknown_dependency", "depends_on[0]"),
         ({"task_type": "echo", "depends_on": ["elsewhere"]}, 422, "invalid_input", "depends_on[0]"),

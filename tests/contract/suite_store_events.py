@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import End
-from crawlfleet.model.status import ErrorClass, Health, NodeStatus, Recall, TaskStatus
+from crawlfleet.model.node import Cluster
+from crawlfleet.model.status import ClusterStatus, ErrorClass, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
@@ -55,10 +56,22 @@ async def every_change_of_a_node_has_its_event(store: Store, kit: Kit) -> None:
     await _tells(kit, lambda: store.hold(node.id, None, False, kit.now), "node.online")
     health = [(node.id, Health.DEGRADED, {"cpu": 1.0})]
     await _tells(kit, lambda: store.set_health(health, term, kit.now), "node.health_changed")
+    await _tells(kit, lambda: store.set_slots(node.id, 3, kit.now), "node.slots_changed")
     await _tells(kit, lambda: kit.end(node), "node.timeout")
     again = await kit.online(node.id)
     await _tells(kit, lambda: kit.end(again, NodeStatus.OFFLINE), "node.offline")
     await _tells(kit, lambda: store.unregister(node.id, kit.now), "node.unregistered")
+
+
+async def a_cluster_that_changes_has_its_event(store: Store, kit: Kit) -> None:
+    cluster = Cluster("eu", ClusterStatus.MAINTENANCE, project="shop")
+    await _tells(kit, lambda: store.put_cluster(cluster, kit.now), "cluster.changed")
+    told = {"cluster": "eu", "status": "maintenance", "project": "shop"}
+    assert (await kit.events())[-1].data == told
+    before = await kit.events()
+    await store.put_cluster(cluster, kit.later())
+    assert await kit.events() == before
+    await _tells(kit, lambda: store.put_cluster(Cluster("eu"), kit.now), "cluster.changed")
 
 
 async def elections_and_paused_queues_have_their_events(store: Store, kit: Kit) -> None:

@@ -8,11 +8,17 @@ import pytest
 
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.host_budget import Host
 from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.ports.evidence import EndedRuns
+from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.leadership import LeaderRow
+from crawlfleet.ports.preemptions import Preemption
+from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import Kit
+from tests.contract.schedules_kit import MINUTE_MS, firings_due, made
 
 ROUNDS = 20
 
@@ -163,10 +169,15 @@ async def _replaced(kit: Kit) -> int:
 
 async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[object]]]:
     """Every method of the store that takes a term, each with a call that has something to write."""
+    await made(kit)
+    kit.later(MINUTE_MS)
+    firings = await firings_due(kit)
     store, now = kit.store, kit.now
     task, other, node = await kit.submit_one(), await kit.submit_one(), await kit.node()
-    done = await kit.ended_completed()
+    done = await kit.ended_completed(group=await kit.group())
     item = await kit.assignment(task, node)
+    run = await kit.run_one(await kit.node())
+    room = Preemption(run.task, run.execution, 1, run.node.id, other)
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
         "assign": lambda term: store.assign([item], term, now),
@@ -175,11 +186,18 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
             node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), now, term=term
         ),
         "set_health": lambda term: store.set_health([(node.id, Health.HEALTHY, {})], term, now),
+        "preempt": lambda term: store.preempt([room], term, now),
+        "scale_slots": lambda term: store.scale_slots([SlotChange(node.id, 10, 12, "more")], term, now),
         "note_heartbeats": lambda term: store.note_heartbeats([(node.id, b"{}")], term, now),
         "record": lambda term: store.record([EventBatch(Kind.NODE_UNAVAILABLE, shared={"a": 1})], now, term),
         "relay": lambda term: store.relay(term, 10),
         "fold_counters": store.fold_counters,
+        "settle_groups": lambda term: store.settle_groups(term, now),
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
+        "fire": lambda term: store.fire(firings, term, now),
+        "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),
+        "drop_hosts": lambda term: store.drop_hosts(term, far, 10),
+        "fold_evidence": lambda term: store.fold_evidence(EndedRuns(0, 0, []), [], term),
     }
     assert done in await kit.second.tasks([done])
     # Those two are about the term itself and answer for it.

@@ -6,15 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from crawlfleet.errors import Conflict
+from crawlfleet.errors import Conflict, OverLimit
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import End
 from crawlfleet.model.project import OnFull, Project, Quotas, Use
 from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.schedule import Overlap, TickStatus
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Assignment, Submission
 from crawlfleet.testing.factories import PROJECT, Kit
+from crawlfleet.testing.flow_kit import FlowKit
+from tests.contract.schedules_kit import MINUTE_MS, as_it_stands, by_hand, firings_due, made, ticks_of
 
 ROUNDS = 12
 PENDING = TaskStatus.PENDING
@@ -240,6 +244,74 @@ async def a_project_may_refuse_what_it_cannot_run_at_once(store: Store, kit: Kit
     assert not await _taken(kit, store, 1, lane=half), "the cores are in use"
     assert await _taken(kit, store, 2)
     assert not await _taken(kit, store, 1), "one runs and two wait"
+
+
+async def a_flow_is_taken_as_a_whole_or_not_at_all(store: Store, kit: Kit) -> None:
+    await store.change_project(PROJECT, quotas(waiting=3), 1, kit.now)
+    steps = {"first": {}, "second": {"after": {"first": "success"}}}
+    one, other = [await FlowKit.drafted(kit, steps) for _ in range(2)]
+    claim = Claim("flows", "key", b"hash", kit.now + 1_000)
+    await store.add_flow(one.new._replace(limited=(PROJECT,)), None, kit.now)
+    async with kit.unchanged():
+        with pytest.raises(OverLimit, match=r"quota 'waiting' of project .*: 2 of 3 wait"):
+            await store.add_flow(other.new._replace(limited=(PROJECT,)), claim, kit.now)
+    await store.change_project(PROJECT, quotas(waiting=4), 2, kit.now)
+    added = await store.add_flow(other.new._replace(limited=(PROJECT,)), claim, kit.now)
+    assert not added.is_replay, "what was refused has used up no key"
+    again = await store.add_flow(other.new._replace(limited=(PROJECT,)), claim, kit.now)
+    assert again.is_replay
+
+
+async def of_ticks_as_many_fire_as_there_is_room_for(store: Store, kit: Kit) -> None:
+    await store.change_project(PROJECT, quotas(waiting=2), 1, kit.now)
+    schedules = [await made(kit) for _ in range(3)]
+    at = kit.later(MINUTE_MS)
+    firings = [firing._replace(limited=(PROJECT, "other")) for firing in await firings_due(kit)]
+    report = await store.fire(firings, await kit.term(), kit.now)
+    assert (report.fired, report.skipped) == (2, 1)
+    statuses = [await ticks_of(kit, schedule) for schedule in schedules]
+    assert sorted(status for ((_, status),) in statuses) == sorted(
+        [TickStatus.FIRED, TickStatus.FIRED, TickStatus.REFUSED]
+    )
+    errors = [(await as_it_stands(kit, schedule)).last_error for schedule in schedules]
+    assert [error for error in errors if error is not None] == [
+        f"quota 'waiting' of project {PROJECT}: 2 of 2 wait, and 1 more would be above it"
+    ]
+    assert {when for ((when, _),) in statuses} == {at}
+    assert await kit.second.totals() == await kit.second.count_rows() == {PENDING: 2}
+
+
+async def a_run_by_hand_above_the_quota_changes_nothing(store: Store, kit: Kit) -> None:
+    schedule = await made(kit, overlap=Overlap.CANCEL_PREVIOUS)
+    claim = Claim("runs", "key", b"hash", kit.now + 1_000)
+    first = await store.run_schedule(by_hand(kit, schedule), kit.now)
+    assert isinstance(first.item, Accepted)
+    await store.change_project(PROJECT, quotas(waiting=0), 1, kit.now)
+    run = by_hand(kit, schedule, claim=claim, limited=(PROJECT,))
+    async with kit.unchanged():
+        with pytest.raises(OverLimit, match="quota 'waiting'"):
+            await store.run_schedule(run, kit.now)
+    assert await kit.status(first.item.id) is PENDING, "nobody was cancelled for it"
+    await store.change_project(PROJECT, quotas(waiting=1), 2, kit.now)
+    again = await store.run_schedule(run, kit.now)
+    assert (isinstance(again.item, Accepted), again.is_replay) == (True, False), "the place of the one it cancels"
+
+
+async def ticks_and_assignments_of_one_project_wait_for_each_other_and_not_for_ever(store: Store, kit: Kit) -> None:
+    """Both hold the project before they hold its tasks."""
+    fence = (await store.change_project(PROJECT, quotas(waiting=5), 7, kit.now)).fence
+    schedule = await made(kit, overlap=Overlap.CANCEL_PREVIOUS)
+    node, term = await kit.node(), await kit.term()
+    for _ in range(ROUNDS):
+        kit.later(MINUTE_MS)
+        tasks = (await as_it_stands(kit, schedule)).recent
+        live = await kit.second.live(tasks)
+        items = [Assignment(task, kit.lane.id, kit.ids.one(), node.id, node.session) for task in live]
+        firings = [firing._replace(limited=(PROJECT,)) for firing in await firings_due(kit)]
+        report, _ = await asyncio.gather(
+            kit.second.fire(firings, term, kit.now), store.assign(items, None, kit.now, {PROJECT: fence})
+        )
+        assert report.fired == 1
 
 
 async def _taken(kit: Kit, store: Store, count: int, *, project: str = PROJECT, lane: Lane | None = None) -> bool:

@@ -8,9 +8,10 @@ from typing import Any
 
 from crawlfleet.errors import NotFound
 from crawlfleet.model.execution import End, Failure, Outcome
-from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.ids import GroupId, NodeId, TaskId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Assignment, Submission
@@ -68,11 +69,12 @@ class _Walk:
         self._rng = Random(seed)
         self._tasks: list[TaskId] = shared._tasks if shared else []
         self._nodes: list[NodeId] = shared._nodes if shared else []
+        self._groups: list[GroupId] = shared._groups if shared else []
         self._verbs: list[Callable[[], Awaitable[object]]] = [
             self._add, self._add, self._add, self._assign, self._assign, self._assign, self._complete, self._complete,
             self._finish, self._finish, self._start, self._cancel, self._recall, self._release, self._reopen,
             self._drop, self._join, self._open, self._renew, self._renew, self._end, self._fold, self._relay,
-            self._prune,
+            self._prune, self._group, self._settle,
         ]  # fmt: skip
 
     async def step(self) -> None:
@@ -95,11 +97,22 @@ class _Walk:
             self._kit.new_task(
                 parents=self._some(2) if self._rng.random() < 0.4 else (), retry=POLICY,
                 due_at=self._kit.now + 2_000 if self._rng.random() < 0.2 else None,
+                group=self._rng.choice(self._groups) if self._groups and self._rng.random() < 0.6 else None,
             )
             for _ in range(self._rng.randint(1, 5))
         ]  # fmt: skip
         await self._store.add([Submission(new, is_atomic=self._rng.random() < 0.2)], self._kit.now)
         self._tasks += [task.id for task in new]
+
+    async def _group(self) -> None:
+        new = NewGroup(self._kit.ids.one(), self._kit.lane.project, is_closed=self._rng.random() < 0.2)
+        tasks = [self._kit.new_task(group=new.id, retry=POLICY) for _ in range(self._rng.randint(0, 4))]
+        await self._store.add([Submission(tasks, group=new)], self._kit.now)
+        self._groups.append(new.id)
+        self._tasks += [task.id for task in tasks]
+
+    async def _settle(self) -> None:
+        await self._store.settle_groups(await self._kit.term(), self._kit.now)
 
     async def _assign(self) -> None:
         heads = await self._store.ready_heads(self._kit.lane.id, 20)
@@ -187,10 +200,25 @@ async def _check(kit: Kit) -> None:
     dump = await kit.dump()
     live = {row["id"]: row for row in _rows(dump, "live")}
     done = {row["id"]: row for row in _rows(dump, "done")}
+    await _check_groups(kit, dump)
     assert live.keys() | done.keys() == {row[0] for row in dump["task"]}
     assert not live.keys() & done.keys()
     _check_live_rows(dump, live)
     _check_history(dump, done)
+
+
+async def _check_groups(kit: Kit, dump: Dump) -> None:
+    """Counted as their rows say, and never finished while a member is open."""
+    groups = {row["id"]: row for row in _rows(dump, "task_group")}
+    members = {row["id"]: row["group_id"] for row in _rows(dump, "task") if row["group_id"] is not None}
+    assert set(members.values()) <= groups.keys()
+    for table in ("live", "done"):
+        for row in _rows(dump, table):
+            assert row["group_id"] == members.get(row["id"])
+    counts = await kit.second.group_counts(list(groups))
+    for group, row in groups.items():
+        assert counts[group] == await kit.second.count_members(group)
+        assert row["finished_at"] is None or not counts[group].open, row
 
 
 def _check_live_rows(dump: Dump, live: dict[TaskId, Row]) -> None:
@@ -239,6 +267,9 @@ async def _check_events(kit: Kit) -> None:
             told[event.data["task"]].append(event.kind)
     for task, record in (await kit.second.tasks(list(told))).items():
         assert record.status in SAYS_STATUS[told[task][-1]], (record, told[task])
+    finishes = Counter(event.data["group"] for event in events if event.kind == "group.finished")
+    for group in await kit.second.list_groups(1_000):
+        assert group.finishes == finishes[group.id]
     for kinds in told.values():
         for one_round in " ".join(kinds).split("task.reopened"):
             assert sum(kind in ENDS for kind in one_round.split()) <= 1, kinds

@@ -47,9 +47,9 @@ class Installation:
 
 
 @contextmanager
-def _running(log: Path, *arguments: str, folder: Path = EXAMPLES) -> Iterator[str]:
+def _running(log: Path, *arguments: str, folder: Path = EXAMPLES, env: dict[str, str] | None = None) -> Iterator[str]:
     """The address that a program prints first."""
-    environment = ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": "1"}
+    environment = ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": "1"} | (env or {})
     with (
         log.open("w", encoding="utf-8") as errors,
         subprocess.Popen(

@@ -30,12 +30,28 @@ def test_blocking_submit(installation: Installation) -> None:
     ]
 
 
+def test_schedule_daily(installation: Installation) -> None:
+    said = installation.run(sys.executable, "schedule_daily.py").splitlines()
+    assert said == [
+        "active 5 runs to come",
+        "by hand: completed {'hello': 'every night'}",
+        "refused: 422 invalid_input cron",
+        "paused: None",
+    ]
+
+
 def test_crawl_of_the_shop_finds_every_product_once(installation: Installation, shop: str) -> None:
     said = installation.run(sys.executable, "crawl_shop.py", shop)
     products = [json.loads(line) for line in said.splitlines()]
     assert {product["url"] for product in products} == {f"/products/{number}" for number in range(1, 61)}
     assert len(products) == 60
     assert all(product["title"] and product["price"].startswith("$") for product in products)
+
+
+def test_shard_urls_gives_one_list_in_the_order_of_the_urls(installation: Installation, shop: str) -> None:
+    items = [json.loads(line) for line in installation.run(sys.executable, "shard_urls.py", shop).splitlines()]
+    assert [item["_url"] for item in items] == [f"{shop}/products/{number}" for number in range(1, 41)]
+    assert all(item["title"] and item["price"].startswith("$") for item in items)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")

@@ -26,6 +26,9 @@ WRITES = frozenset({
     "ensure_lanes", "add", "assign", "complete", "change", "reopen", "drop", "set_queue_paused", "register",
     "open_session", "renew", "end_session", "hold", "set_slots", "set_health", "note_heartbeats", "unregister",
     "put_cluster", "campaign", "beat", "resign", "register_master", "relay", "record", "fold_counters", "prune",
+    "settle_groups", "close_group", "remove_group", "add_flow", "resume_flow", "add_schedule", "change_schedule",
+    "remove_schedule", "fire", "run_schedule", "preempt", "scale_slots", "set_queue_order", "change_project",
+    "drop_project", "assign_by_hand",
 })  # fmt: skip
 
 

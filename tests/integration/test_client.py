@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from crawlfleet.cli.app import app
 from crawlfleet.client import ApiError, AsyncClient, Client, WaitTimeout
 from crawlfleet.client.models import RefusedView
 from crawlfleet.client.waiting import ONE_BY_ONE
@@ -396,6 +398,53 @@ def test_cli_changes_things(data_dir: Path) -> None:
     assert "max_retries" in run(data_dir, "config", "get").stdout
 
 
+def test_schedules_with_the_client(client: Client) -> None:
+    task = {"task_type": "echo", "parameters": {"n": 1}, "project_id": "scheduled"}
+    schedule = client.create_schedule(task, cron="0 3 * * *", time_zone="Asia/Tokyo", name="nightly", overlap="allow")
+    assert [one.id for one in client.schedules(project_id="scheduled", is_paused=False)] == [schedule.id]
+    ran = client.run_schedule(schedule.id)
+    (done,) = client.wait([ran.id], timeout=READY_S)
+    assert done.status == "completed"
+    assert client.change_schedule(schedule.id, every_s=3_600).cron is None
+    assert client.pause_schedule(schedule.id).status == "paused"
+    assert client.resume_schedule(schedule.id).next_run_at is not None
+    (run_,) = client.schedule(schedule.id).last_runs or []
+    assert (run_.task_id, run_.task_status, run_.status) == (ran.id, "completed", "by_hand")
+    with pytest.raises(ApiError) as refused:
+        client.create_schedule(task, cron="0 0 30 2 *")
+    assert refused.value.field == "cron"
+    client.remove_schedule(schedule.id)
+    assert list(client.schedules(project_id="scheduled")) == []
+
+
+def test_cli_schedules(data_dir: Path) -> None:
+    when = ("--cron", "0 3 * * *", "--time-zone", "Asia/Tokyo")
+    made = run(data_dir, "schedule", "add", "echo", *when, "--name", "nightly", "--project", "nightly")
+    assert made.returncode == 0, made.stderr
+    schedule = made.stdout.strip()
+    assert "0 3 * * * Asia/Tokyo" in run(data_dir, "schedule", "list", "--project", "nightly").stdout
+    task = run(data_dir, "schedule", "run", schedule, "--force").stdout.strip()
+    assert task in run(data_dir, "schedule", "show", schedule).stdout
+    assert run(data_dir, "schedule", "pause", schedule).stdout == f"{schedule}: paused\n"
+    assert run(data_dir, "schedule", "resume", schedule).stdout.startswith(f"{schedule}: active, next run ")
+    assert run_json(data_dir, "schedule", "remove", schedule) == {"removed": [schedule]}
+    assert run(data_dir, "schedule", "show", schedule).returncode == 3
+
+
+def test_cli_sets_and_shows_the_budget_of_a_host(data_dir: Path) -> None:
+    done = run(data_dir, "host", "set", "Shop.example", "--rate", "20", "--delay", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert "20/s (host)" in done.stdout and "8 (default)" in done.stdout and "0.5 s (host)" in done.stdout
+    assert [host["name"] for host in run_json(data_dir, "host", "list", "--set")["hosts"]] == ["shop.example"]
+    assert run_json(data_dir, "host", "show", "shop.example")["host"]["budget"]["rate"] == 20
+    assert "no back-off" in run(data_dir, "host", "forgive", "shop.example").stdout
+    assert run_json(data_dir, "host", "reset", "shop.example")["host"]["budget"]["rate_from"] == "default"
+    assert run(data_dir, "host", "show", "unknown.example").returncode == 3
+    assert run(data_dir, "host", "set", "shop.example").returncode == 2
+    refused = run(data_dir, "host", "set", "shop.example", "--rate", "0")
+    assert refused.returncode == 1 and "rate" in refused.stderr
+
+
 def test_cli_token_create_prints_the_token(data_dir: Path) -> None:
     made = run_json(data_dir, "token", "create", "--role", "enrol", "--uses", "2", "--expires", "24h")
     assert len(made["token"]) == 64 and made["uses_left"] == 2
@@ -403,6 +452,75 @@ def test_cli_token_create_prints_the_token(data_dir: Path) -> None:
     done = run(data_dir, "status", "--token", made["token"])
     assert done.returncode == 1
     assert made["token"] not in done.stderr
+
+
+def test_groups_are_made_waited_for_and_retried(client: Client) -> None:
+    fails = {"task_type": "fail", "parameters": {"message": "no"}, "retry": NO_RETRY}
+    group = client.create_group([{"task_type": "echo", "parameters": {"n": 1}}, fails], name="two", project_id="g")
+    seen: list[int] = []
+    ended = client.wait_group(group.id, 60, lambda one: seen.append(one.progress.open))
+    assert (ended.progress.completed, ended.progress.failed, seen[-1]) == (1, 1, 0)
+    assert [failure.status for failure in ended.failures] == ["failed"]
+    assert client.retry_group(group.id).by_status == {"pending": 1}
+    client.submit("echo", {"n": 2}, group_id=group.id, project_id="g")
+    assert client.close_group(group.id).is_closed
+    ended = client.wait_group(group.id, 60)
+    assert (ended.progress.total, ended.progress.completed) == (3, 2)
+    outcomes = list(client.group_outcomes(group.id))
+    assert [(one.status, one.result) for one in outcomes if one.status == "completed"] == [
+        ("completed", {"n": 1}), ("completed", {"n": 2}),
+    ]  # fmt: skip
+    assert {task.id for task in client.list(group=group.id)} == {one.task_id for one in outcomes}
+    with pytest.raises(ApiError) as refused:
+        list(client.group_items(group.id))
+    assert refused.value.error_code == "group_incomplete"
+    assert list(client.group_items(group.id, partial=True)) == []
+    assert [one.id for one in client.groups(project_id="g")] == [group.id]
+    client.remove_group(group.id)
+    with pytest.raises(ApiError) as gone:
+        client.group(group.id)
+    assert gone.value.status == 404
+
+
+def test_a_group_that_takes_too_long_is_cancelled_as_one(client: Client) -> None:
+    group = client.create_group([{"task_type": "sleep", "parameters": {"seconds": 300}}] * 3)
+    with pytest.raises(WaitTimeout):
+        client.wait_group(group.id, 0.3)
+    assert client.cancel_group(group.id).changed == 3
+    assert client.wait_group(group.id, 60).progress.cancelled == 3
+
+
+def test_cli_groups(data_dir: Path, tmp_path: Path) -> None:
+    """In this process: they are many, and each start of an interpreter takes its time."""
+
+    def said(*arguments: str, code: int = 0, stdin: str = "") -> Result:
+        result = CliRunner().invoke(app, ["group", *arguments, "--data-dir", str(data_dir)], input=stdin)
+        assert result.exit_code == code, (arguments, result.output)
+        return result
+
+    items = tmp_path / "items.jsonl"
+    (tmp_path / "values.txt").write_text("a\nb\n\nc\n")
+    shard = ("shard", "echo", "--over", "values", "--values", str(tmp_path / "values.txt"))
+    made = json.loads(said(*shard, "--size", "2", "--name", "letters", "--wait", "--json").stdout)
+    assert (made["progress"]["completed"], made["shard"]["values"]) == (2, 3)
+    assert made["id"] in said("list", "--json").stdout
+    assert "letters" in said("show", made["id"]).stdout
+    assert said("export", made["id"]).stdout == ""
+    told = json.loads(said("export", made["id"], "--output", str(items), "--json").stdout)
+    assert (told["bytes"], told["is_complete"], items.read_text()) == (0, True, "")
+    tasks = json.dumps([{"task_type": "fail", "parameters": {"message": "no"}, "retry": NO_RETRY}])
+    failed = said("add", "-", "--wait", stdin=tasks, code=4)
+    assert "1 members" in failed.stderr and "hint: crawlfleet group retry" in failed.stderr
+    group = failed.stdout.split()[0]
+    assert "hint: ?partial=true" in said("export", group, code=1).stderr
+    assert said("retry", group).stdout == "1 tasks open again\n"
+    said("watch", group, "--timeout", "60", code=4)
+    assert said("cancel", group).stdout.startswith("0 tasks")
+    said("remove", group)
+    said("show", group, code=3)
+    said(*shard, code=2)
+    said("add", "-", code=2)
+    said("export", group, "--json", code=2)
 
 
 def test_cli_is_interrupted_with_130(data_dir: Path) -> None:

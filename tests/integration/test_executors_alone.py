@@ -107,6 +107,13 @@ async def test_one_that_eats_memory_is_killed_by_its_limit(tmp_path: Path, task_
         await asyncio.wait({neighbour})
 
 
+@pytest.mark.parametrize(("allocated", "limit"), [(200, 200), (50, 150)])
+async def test_one_that_was_allocated_more_than_is_usual_may_use_it(tmp_path: Path, allocated: int, limit: int) -> None:
+    async with executing(tmp_path, memory_mb=150, hosts=1) as executor:
+        outcome = await asyncio.wait_for(executor.run(assignment("eats_memory", memory_mb=allocated)), 20)
+        assert outcome.message == f"used more than {limit} MB of memory"
+
+
 async def test_one_that_asks_for_all_memory_at_once_fails(tmp_path: Path) -> None:
     async with ChunkServer().serving() as server, executing(tmp_path, server, memory_mb=150, hosts=1) as executor:
         outcome = await executor.run(assignment("grabs_memory"))

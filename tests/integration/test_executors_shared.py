@@ -57,6 +57,14 @@ async def test_fail_fails_as_often_as_asked(tmp_path: Path) -> None:
         assert "1 of 2" in ends[0].message
 
 
+async def test_parameters_that_do_not_fit_fail_for_good_before_anything_runs(tmp_path: Path) -> None:
+    """Those of a step of a flow are filled in after its submit was checked."""
+    async with executing(tmp_path) as executor:
+        outcome = await executor.run(assignment("sleep", {"seconds": "long"}))
+        assert (outcome.end, outcome.error, outcome.is_permanent) == (End.FAILED, ErrorClass.INPUT, True)
+        assert outcome.message.startswith('parameters.seconds: "long"')
+
+
 async def test_sleep_honours_recall_at_once(tmp_path: Path) -> None:
     async with executing(tmp_path) as executor:
         assert result_of(await executor.run(assignment("sleep", {"seconds": 0.01}))) == {"slept_s": 0.01}

@@ -10,10 +10,12 @@ import pytest
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
+from crawlfleet.model.schedule import Overlap
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, TaskStatus
 from crawlfleet.testing import history as past
 from tests.integration.faults_crashes import NOWHERE, Failpoints, Point, bury
 from tests.integration.faults_kit import Fleet, PlayedNode, accepted_ids, echo
+from tests.integration.faults_schedules import check_ticks, fire, fired_ticks, new_schedule
 from tests.integration.faults_stores import Stores
 
 pytestmark = pytest.mark.integration
@@ -252,9 +254,41 @@ class StageARetry(Scenario):
         assert [(await self.fleet.record(task)).retries for task in self.tasks] == [1, 1]
 
 
+class FireSchedules(Scenario):
+    """The second tick of schedules that overlap in every way."""
+
+    async def prepare(self) -> None:
+        await self.fleet.node()
+        self.schedules = {
+            overlap: await new_schedule(self.fleet, every_s=3_600, catch_up="all", overlap=overlap.word)
+            for overlap in Overlap
+        }
+        for overlap in (Overlap.SKIP, Overlap.QUEUE, Overlap.CANCEL_PREVIOUS):
+            await self.fleet.master.schedules.run(self.schedules[overlap].id)
+        self.fleet.clock.advance(3_600)
+        await fire(self.fleet)
+        self.fleet.clock.advance(3_600)
+
+    async def act(self) -> None:
+        await fire(self.fleet)
+
+    async def expect(self) -> None:
+        # What was held fires when the task before it has ended.
+        await fire(self.fleet)
+        await self.fleet.settle()
+        for schedule in self.schedules.values():
+            await check_ticks(self.fleet, schedule, 2)
+        by_hand = 3
+        fired = {overlap: await fired_ticks(self.fleet, one) for overlap, one in self.schedules.items()}
+        assert {overlap: len(ticks) for overlap, ticks in fired.items()} == {
+            Overlap.ALLOW: 2, Overlap.SKIP: 0, Overlap.QUEUE: 1, Overlap.CANCEL_PREVIOUS: 2
+        }  # fmt: skip
+        assert sum((await self.fleet.store.count_rows()).values()) == by_hand + 5
+
+
 SCENARIOS = [
     SubmitUnderAKey, SubmitOnce, Dispatch, Finish, RetryByAPerson, ReleaseDependants, OpenASession, CancelTasks,
-    ReapALostNode, StageARetry,
+    ReapALostNode, StageARetry, FireSchedules,
 ]  # fmt: skip
 
 

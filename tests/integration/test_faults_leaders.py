@@ -17,8 +17,9 @@ from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.errors import NotLeader, StoreUnavailable
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
-from crawlfleet.wire.sync import MeasurementBody
+from crawlfleet.wire.sync import HostWantBody, MeasurementBody
 from tests.integration.faults_kit import Fleet
+from tests.integration.faults_schedules import new_schedule
 from tests.integration.faults_stores import Stores, store_between
 
 pytestmark = pytest.mark.integration
@@ -114,6 +115,42 @@ async def old_tasks(fleet: Fleet) -> None:
     fleet.clock.advance(3_600)
 
 
+async def due_schedules(fleet: Fleet) -> None:
+    for _ in range(3):
+        await new_schedule(fleet)
+    fleet.clock.advance(60)
+
+
+async def a_node_without_room(fleet: Fleet) -> None:
+    await fleet.node(slots=1)
+    await fleet.tasks(1, priority=1, preemptible=True)
+    await fleet.dispatch()
+    await fleet.tasks(1, priority=10)
+    await fleet.dispatch()
+    await fleet.master.preempter.run_once(fleet.clock.now())
+    fleet.clock.advance(2)
+
+
+async def an_overloaded_node(fleet: Fleet) -> None:
+    await fleet.master.configure.put("default", {"concurrency": "auto"}, "somebody")
+    node = await fleet.node(lease_ms=3_600_000)
+    await fleet.master.sync.sync(node.next_up(measurement=MeasurementBody(memory=0.99)))
+    await fleet.master.scaler.run_once(fleet.clock.now())
+    fleet.clock.advance(60)
+
+
+async def a_wanted_host(fleet: Fleet) -> None:
+    node = await fleet.node()
+    await fleet.master.sync.sync(node.next_up(hosts=[HostWantBody("shop.example", 4)]))
+
+
+async def something_to_learn(fleet: Fleet) -> None:
+    await fleet.node()
+    await fleet.tasks(2, content_features={"technology": "vue"})
+    await fleet.settle()
+    await fleet.master.relay.run_once(fleet.clock.now())
+
+
 WRITERS: dict[str, Arrange] = {
     "dispatcher": waiting_tasks,
     "reaper": a_silent_node,
@@ -123,6 +160,11 @@ WRITERS: dict[str, Arrange] = {
     "tallier": waiting_tasks,
     "node_watcher": an_ill_node,
     "pruner": old_tasks,
+    "firer": due_schedules,
+    "preempter": a_node_without_room,
+    "scaler": an_overloaded_node,
+    "granter": a_wanted_host,
+    "learner": something_to_learn,
 }
 
 

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.integration
 FINISHED = 50_000
 GROWING = {
     "task", "live", "done", "execution", "event_log", "dependency", "dead_letter", "idempotency", "heartbeat", "lane",
-    "audit",
+    "audit", "evidence", "tick", "preemption",
 }  # fmt: skip
 HISTORY = {"done", "execution", "event_log"}
 # One row is enough for these, and the table's own order or an index finds it.
 BOUNDED = re.compile(r"LIMIT 1\b")
 # Only what nodes hold is in this index, however many tasks there are.
 SMALL_INDEX = "ix_live_held"
-ALIAS = {"l": "live", "t": "task", "e": "execution", "d": "done"}
+ALIAS = {"l": "live", "t": "task", "e": "execution", "d": "done", "p": "preemption"}
 
 
 class OpenEngine(InlineEngine):

@@ -40,6 +40,7 @@ sys.exit(uvloop.run(run_worker(WorkerOptions(**options))))
 class Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
+        self._said: list[bytes] = []
 
     @property
     def pid(self) -> int:
@@ -52,11 +53,17 @@ class Worker:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    async def until_said(self, event: str, within_s: float = 15.0) -> None:
+        assert self.process.stderr is not None
+        async with asyncio.timeout(within_s):
+            while not self._said or json.loads(self._said[-1])["event"] != event:
+                self._said.append(await self.process.stderr.readline())
+
     async def ended(self, within_s: float = 15.0) -> tuple[int, list[dict[str, Any]]]:
         """Its exit code and its log lines."""
         _, said = await asyncio.wait_for(self.process.communicate(), within_s)
         assert self.process.returncode is not None
-        return self.process.returncode, [json.loads(line) for line in said.splitlines()]
+        return self.process.returncode, [json.loads(line) for line in (*self._said, *said.splitlines())]
 
 
 @asynccontextmanager
@@ -206,7 +213,7 @@ async def test_it_waits_for_its_master_and_says_so(tmp_path: Path) -> None:
         pass
     port = int(gone.url.rpartition(":")[2])
     async with working(gone.url, tmp_path / "node") as worker:
-        await until((tmp_path / "node" / "node.json").exists)
+        await worker.until_said("master_away")
         async with HttpMaster().serving(port) as master:
             await online(master)
             worker.signal(signal.SIGTERM)

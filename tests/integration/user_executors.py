@@ -28,6 +28,15 @@ async def greet(context: TaskContext) -> dict[str, Any]:
     return {"hello": context.parameters["name"], "attempt": context.attempt, "task": context.task_id}
 
 
+@executor("spell")
+async def spell(context: TaskContext) -> int:
+    """An item for each value, one after the other."""
+    for value in context.parameters["values"]:
+        await context.item({"value": value})
+        await asyncio.sleep(context.parameters.get("pause_s", 0))
+    return len(context.parameters["values"])
+
+
 class Shout(Executor):
     task_type = "shout"
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 from crawlfleet.testing.servers import PostgresServer, RedisServer
 from tests.processes.calls import Answer
 from tests.processes.fleet import echo, sleep
-from tests.processes.masters import ManyMasters, has_readiness, many_masters, readiness
+from tests.processes.masters import ManyMasters, MasterAt, has_readiness, many_masters, readiness
 
 pytestmark = [
     pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"),
@@ -26,6 +26,7 @@ GOES_ON_S = 3.0
 """A second until the store is looked at, and what a busy machine needs for the rest."""
 LEASE_S = 9.0
 RESUMED_S = 10.0
+HANGS_TOLD_S = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,25 @@ async def test_a_postgres_that_hangs_is_said_in_time_and_goes_on(standing: Stand
     await _all_completed(running, through, within_s=10)
     for task in through:
         assert len(await running.client.executions(task)) == 1
+
+
+async def test_whoever_submits_to_a_postgres_that_hangs_hears_so_in_time(standing: Standing) -> None:
+    running, postgres = standing.running, standing.postgres
+
+    async def submit(place: MasterAt) -> tuple[float, Answer]:
+        began = time.monotonic()
+        answer = await running.at(place, "POST", "/api/v1/tasks", json={"task_type": "echo"})
+        return time.monotonic() - began, answer
+
+    await asyncio.to_thread(postgres.pause)
+    try:
+        # More than there are connections: nobody waits behind the others for longer.
+        told = await asyncio.gather(*(submit(place) for place in running.masters * 20))
+    finally:
+        await asyncio.to_thread(postgres.resume)
+    assert {(answer.status, "Retry-After" in answer.headers) for _, answer in told} == {(503, True)}
+    assert max(took_s for took_s, _ in told) < HANGS_TOLD_S
+    await running.until(lambda: has_readiness(running.masters, "ok"), "not ready again", RESUMED_S)
 
 
 async def test_after_a_long_outage_what_ended_in_time_counts_and_the_rest_runs_again(standing: Standing) -> None:

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.sight import follow_ledger
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.scheduling.choosing import Chooser, Pace, Terms
 from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.machines import share_machines
 from crawlfleet.scheduling.order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement import Placer
 from crawlfleet.scheduling.shares import Shares, SharesByRank
@@ -103,12 +105,15 @@ limits = st.builds(
 
 class QuotasAreKept(RuleBasedStateMachine):
     """A leader with its ledger, its kept order and its kept placer, while tasks come and end, quotas change, nodes
-    lose what they hold, and the leader is another one."""
+    lose what they hold, and the leader is another one. Some nodes are of one machine."""
 
-    @initialize(slots=st.lists(st.integers(0, 6), min_size=1, max_size=4))
-    def begin(self, slots: list[int]) -> None:
+    @initialize(nodes=st.lists(st.tuples(st.integers(0, 6), st.sampled_from(("", "m", "n"))), min_size=1, max_size=5))
+    def begin(self, nodes: list[tuple[int, str]]) -> None:
         resources = (("cpu", 4.0), ("memory_mb", 2_048.0))
-        self.states = [node_state(number, slots=n, resources=resources) for number, n in enumerate(slots, 1)]
+        self.states = [
+            node_state(number, slots=slots, machine=machine, resources=resources)
+            for number, (slots, machine) in enumerate(nodes, 1)
+        ]
         self.held: dict[tuple[int, int], Lane] = {}
         self.sizes: Counter[int] = Counter()
         self.lanes: dict[int, Lane] = {}
@@ -126,6 +131,7 @@ class QuotasAreKept(RuleBasedStateMachine):
         self.ledger.take_changed()
         for state in self.states:
             state.held, state.reserved = len(self.ledger.held(state.node.id)), self.ledger.reserved(state.node.id)
+        share_machines(self.states)
         self.placer = Placer(self.states, rng=random.Random(3))
 
     @rule(
@@ -148,8 +154,8 @@ class QuotasAreKept(RuleBasedStateMachine):
 
     @rule(batch=st.integers(1, 30), quantum=st.integers(1, 5))
     def place(self, batch: int, quantum: int) -> None:
-        for node in self.ledger.take_changed():
-            self.placer.update(node, len(self.ledger.held(node)), self.ledger.reserved(node))
+        follow_ledger(self.placer, self.ledger)
+        self.it_counts_as_the_ledger_does()
         self.placer.begin_pass()
         terms = Terms(self.described, self.ledger.use)
         choice = Chooser(self.placer, self.shares, terms, Pace(batch, quantum), lambda asked: asked).choose(
@@ -163,6 +169,13 @@ class QuotasAreKept(RuleBasedStateMachine):
             self.sizes[lane_id] -= len(nodes)
             assert self.sizes[lane_id] >= 0
             self.order.put(lane, self.ids.one(), self.sizes[lane_id])
+
+    def it_counts_as_the_ledger_does(self) -> None:
+        for state in self.states:
+            assert state.held == len(self.ledger.held(state.node.id))
+            machine = self.placer.sharing(state.node.id) or [state]
+            cores = [self.ledger.reserved(one.node.id).get("cpu", 0.0) for one in machine]
+            assert state.reserved.get("cpu", 0.0) == sum(cores)
 
     @rule(data=st.data(), n=st.integers(1, 6))
     def end(self, data: st.DataObject, n: int) -> None:
@@ -200,8 +213,9 @@ class QuotasAreKept(RuleBasedStateMachine):
     @invariant()
     def nothing_is_promised_twice(self) -> None:
         for state in getattr(self, "states", ()):
-            mine = [lane.requirement for (node, _), lane in self.held.items() if node == state.node.id]
-            assert len(mine) <= state.slots
+            assert sum(node == state.node.id for node, _ in self.held) <= state.slots
+            machine = {one.node.id for one in self.placer.sharing(state.node.id)} or {state.node.id}
+            mine = [lane.requirement for (node, _), lane in self.held.items() if node in machine]
             for name, declared in state.declared.items():
                 assert sum(dict(one.resources).get(name, 0.0) for one in mine) <= declared
 

@@ -186,6 +186,24 @@ async def test_a_node_that_reaches_no_master_leaves_its_outcomes_on_disk(tmp_pat
 
 
 @virtual
+@pytest.mark.parametrize("busy_s", [0, 3])
+async def test_a_node_that_reaches_no_master_does_not_wait_for_work_that_is_over(tmp_path: Path, busy_s: int) -> None:
+    """The time to drain is for what runs: after it only the goodbye is tried, and not for long."""
+    async with node(tmp_path, Master(), leave_patience_s=8) as one:
+        if busy_s:
+            one.master.give(1)
+        await asyncio.sleep(0.5)
+        one.master.is_hung = True
+        one.agent.request_leave(60)
+        at = monotonic()
+        await asyncio.sleep(busy_s)
+        if busy_s:
+            one.work.end(1)
+        assert await one.running is Departure.GAVE_UP
+        assert monotonic() - at == pytest.approx(busy_s + 8, abs=0.1)
+
+
+@virtual
 async def test_what_is_gone_only_after_giving_up_is_on_disk_too(tmp_path: Path) -> None:
     async with node(tmp_path, Master(), leave_patience_s=2, work=Work(dying_s=30.0)) as one:
         one.master.give(1)

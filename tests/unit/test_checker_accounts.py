@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
 from crawlfleet.testing.checker import check
-from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
+from crawlfleet.testing.history import FinalState, GroupState, HeldSlots, TaskState
 from crawlfleet.testing.violations import Invariant
 from tests.unit.checker_kit import DONE, END, EXEC, EXEC_B, NODE, NODE_B, execution, final, history, only
 
@@ -68,3 +69,15 @@ def test_counters_are_the_rows() -> None:
     assert (
         "completed: the counter says 0, the rows 1" in only(check(history(), missing), Invariant.COUNTERS_TRUE).detail
     )
+
+
+def test_groups_are_counted_as_their_rows_and_finished_only_without_open_members() -> None:
+    counts = GroupCounts(open=1, completed=2)
+    good = FinalState(END, groups={7: GroupState(counts, counts, False)})
+    assert check(history(), good) == []
+    missed = FinalState(END, groups={7: GroupState(GroupCounts(open=2, completed=1), counts, False)})
+    assert "the counters say (2, 1, 0, 0, 0), the rows (1, 2, 0, 0, 0)" in (
+        only(check(history(), missed), Invariant.COUNTERS_TRUE).detail
+    )
+    early = FinalState(END, groups={7: GroupState(counts, counts, True)})
+    assert "is finished with 1 open members" in only(check(history(), early), Invariant.COUNTERS_TRUE).detail

@@ -51,11 +51,16 @@ def test_every_command_of_the_contract_is_there() -> None:
     wanted = {
         *((name,) for name in ["standalone", "master", "worker", "distribute", "init", "status", "submit-task"]),
         *(("task", name) for name in task),
-        *(("node", name) for name in ["list", "show", "drain", "ready", "remove"]),
+        *(("node", name) for name in ["list", "show", "drain", "ready", "slots", "remove"]),
+        *(("cluster", name) for name in ["list", "show", "set", "usage"]),
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
+        *(("group", name) for name in ["add", "shard", "list", "show", "watch", "cancel", "retry", "export", "remove"]),
         *(("queue", name) for name in ["list", "pause", "resume", "set"]),
         *(("project", name) for name in ["list", "show", "set", "reset"]),
         ("quota",),
+        *(("flow", name) for name in ["submit", "list", "show", "watch", "cancel", "resume", "drop"]),
+        *(("schedule", name) for name in ["add", "list", "show", "pause", "resume", "run", "remove", "next"]),
+        *(("host", name) for name in ["list", "show", "set", "reset", "forgive"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
     }
@@ -88,6 +93,14 @@ def test_the_version() -> None:
         ["task", "submit", "echo", "--field", "timeout_s"],
         ["task", "batch", "missing.jsonl"],
         ["task", "list", "--limit", "0"],
+        ["schedule", "add", "echo"],
+        ["schedule", "add", "echo", "--every", "5m", "--cron", "* * * * *"],
+        ["schedule", "add", "echo", "--every", "often"],
+        ["schedule", "add", "echo", "--every", "5m", "--overlap", "never"],
+        ["schedule", "next"],
+        ["schedule", "next", "--cron", "0 0 30 2 *"],
+        ["schedule", "next", "--cron", "* * * * *", "--time-zone", "Nowhere"],
+        ["schedule", "next", "--every", "0s"],
         ["token", "create", "--role", "god"],
         ["token", "create"],
         ["token", "revoke", "first"],
@@ -223,6 +236,33 @@ def test_distribute_reads_the_usual_file_and_notes_what_means_nothing(tmp_path: 
     assert "note: settings from config/distribution_master.json" in result.stderr
     assert "note: --device-id is ignored" in result.stderr
     assert "(from config/distribution_master.json: port)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("steps: [", "neither JSON nor YAML"),
+        ("name: x", "an object with steps"),
+        ("[1, 2]", "an object with steps"),
+        ("steps: {a: {task: {task_type: echo}}}\nstep: 1", "not step"),
+        (None, "cannot read"),
+    ],
+)
+def test_a_file_that_is_no_flow_is_exit_code_2(tmp_path: Path, text: str | None, complaint: str) -> None:
+    file = tmp_path / "flow.yaml"
+    if text is not None:
+        file.write_text(text)
+    result = runner.invoke(app, ["flow", "submit", str(file)])
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
+def test_a_cron_is_previewed_without_a_master() -> None:
+    zoned = ["schedule", "next", "--cron", "30 2 29 3 *", "--time-zone", "Europe/Berlin", "--count", "3"]
+    runs = json.loads(runner.invoke(app, [*zoned, "--json"]).stdout)["runs"]
+    assert len(runs) == 3
+    assert {run["local"][8:25] for run in runs} <= {"-03-29 02:30:00 C", "-03-29 03:00:00 C"}
+    assert len(runner.invoke(app, ["schedule", "next", "--every", "90s"]).stdout.splitlines()) == 6
 
 
 def test_help_is_quick() -> None:

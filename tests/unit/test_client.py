@@ -345,7 +345,7 @@ def _view(task: str) -> dict[str, Any]:
         "id": task, "task_type": "echo", "parameters": {}, "priority": 5, "min_resources": {}, "capabilities": {},
         "require_region": False, "content_features": {}, "categories": [], "queue": "default", "depends_on": [],
         "timeout_s": 60, "retry": {}, "status": "pending", "created_at": now, "updated_at": now, "retry_count": 0,
-        "max_retries": 3, "losses": 0, "round": 1,
+        "max_retries": 3, "losses": 0, "round": 1, "preemptible": False,
     }  # fmt: skip
 
 

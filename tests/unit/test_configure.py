@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from crawlfleet.control.configure import HOSTS_MOST, SETTINGS, Configure
+from crawlfleet.control.knowing import Knowing
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.scheduling.regions import Place
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from tests.unit.store_kit import sqlite_kit
@@ -101,6 +103,7 @@ async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
         ("allow_hosts", ["10.0.0.0/99"]), ("allow_hosts", [""]), ("allow_hosts", ["a b"]),
         ("allow_hosts", ["a..b"]), ("allow_hosts", ["h" * 64]), ("allow_hosts", [".".join(["a"] * 200)]),
         ("allow_hosts", ["a"] * (HOSTS_MOST + 1)), ("allow_hosts", ["a\x00"]), ("max_waiting", 5),
+        ("overcommit", 2), ("regions", {}),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_set_is_refused_by_name(desk: Desk, name: str, value: Any) -> None:
@@ -114,6 +117,45 @@ async def test_what_cannot_be_set_is_refused_by_name(desk: Desk, name: str, valu
 async def test_what_is_of_the_whole_installation_is_set_at_the_default_cluster(desk: Desk) -> None:
     await desk.configure.put("default", {"max_waiting": 5}, by="ann")
     assert (await desk.configure.effective("default")).values["max_waiting"] == 5
+
+
+PLACE = {"country": "AT", "latitude": 48, "longitude": 16.4}
+
+
+async def test_an_installation_has_its_own_regions_and_factor(desk: Desk) -> None:
+    await desk.configure.put("default", {"regions": {"Cellar 1": PLACE}, "overcommit": 1.5}, by="ann")
+    values = (await desk.configure.effective("default")).values
+    assert values["regions"] == {"Cellar 1": {"country": "at", "latitude": 48, "longitude": 16.4}}
+    assert values["overcommit"] == 1.5
+    knowing = Knowing(store=desk.kit.store, configure=desk.configure)
+    assert knowing.regions().find("cellar-1") == Place("at", 48, 16.4)
+    assert knowing.regions() is knowing.regions()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("overcommit", 0), ("overcommit", 101), ("overcommit", float("nan")), ("overcommit", "2"), ("overcommit", True),
+        ("regions", []), ("regions", "eu"), ("regions", {"": PLACE}), ("regions", {"a\x00": PLACE}),
+        ("regions", {"x" * 101: PLACE}), ("regions", {"a": {}}), ("regions", {"a": [48, 16]}),
+        ("regions", {"a": PLACE | {"more": 1}}), ("regions", {"a": PLACE | {"latitude": 91}}),
+        ("regions", {"a": PLACE | {"longitude": float("nan")}}), ("regions", {"a": PLACE | {"latitude": "48"}}),
+        ("regions", {"a": PLACE | {"country": "Austria"}}), ("regions", {"a": PLACE | {"country": None}}),
+        ("regions", {str(number): PLACE for number in range(1_001)}),
+    ],
+)  # fmt: skip
+async def test_what_is_no_region_or_factor_is_refused_by_name(desk: Desk, name: str, value: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        await desk.configure.put("default", {name: value}, by="ann")
+    assert raised.value.field == name
+    assert (await desk.configure.get("default")).version == 0
+
+
+async def test_a_strategy_of_a_users_own_can_be_set_where_it_is_known(desk: Desk) -> None:
+    own = Configure(store=desk.kit.store, clock=desk.clock, strategies=["least_loaded", "mine"])
+    await own.put("eu", {"strategy": "mine"}, by="ann")
+    with pytest.raises(InvalidInput, match="one of least_loaded, mine"):
+        await own.put("eu", {"strategy": "largest"}, by="ann")
 
 
 @pytest.mark.parametrize("cluster", ["nowhere", "", "a\x00b", "\ud800"])

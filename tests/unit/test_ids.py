@@ -13,6 +13,7 @@ from crawlfleet.model.ids import (
     SEQUENCE_BITS,
     IdFactory,
     execution_text,
+    group_text,
     made_at,
     node_text,
     parse,
@@ -91,7 +92,9 @@ def test_two_starts_never_share_an_id_even_when_the_clock_was_set_back(one: int,
 
 @given(st.integers(1, (1 << 63) - 1))
 def test_an_id_is_read_back_from_what_people_see(value: int) -> None:
-    for text, prefix in ((task_text(value), "task"), (execution_text(value), "exec"), (node_text(value), "node")):
+    texts = {"task": task_text, "exec": execution_text, "node": node_text, "group": group_text}
+    for prefix, said in texts.items():
+        text = said(value)
         assert parse(text, prefix, field="id") == value
         assert len(text) == len(prefix) + 17
 

@@ -1,5 +1,6 @@
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,8 @@ def id_made(at: int, boot: int = 1) -> int:
     return IdFactory(boot, lambda: at).one()
 
 
-def lane(name: str = "default", priority: int = 5, project: str = "p") -> Lane:
-    return Lane.of(name, project, priority, Requirement("echo"))
+def lane(name: str = "default", priority: int = 5, project: str = "p", **asks: Any) -> Lane:
+    return Lane.of(name, project, priority, Requirement("echo", **asks))
 
 
 def in_order(order: LaneOrder, now: int = NOW) -> list[Lane]:
@@ -86,6 +87,17 @@ def test_the_lowest_priority_overtakes_fresh_tens_in_the_end() -> None:
     assert in_order(ordered((ten, 0), (one, 9 * MINUTE - 1))) == [ten, one]
 
 
+def test_what_can_wait_never_comes_level_with_the_most_urgent() -> None:
+    can_wait, nine, fresh = (
+        lane(priority=1, preemptible=True),
+        lane(priority=9),
+        lane("b", priority=9, preemptible=True),
+    )
+    order = ordered((can_wait, 99 * MINUTE), (nine, 0), (fresh, 99 * MINUTE))
+    assert [(rank, len(rows["p"])) for rank, rows in order.ranks(NOW)] == [(9, 2), (8, 1)]
+    assert in_order(order)[-1] == can_wait
+
+
 def test_lanes_rise_while_they_wait() -> None:
     one, ten = lane(priority=1), lane(priority=10)
     order = ordered((one, 0))
@@ -128,6 +140,20 @@ def test_the_classes_that_wait_are_counted() -> None:
     order.clear()
     assert not order.classes
     assert not len(order)
+
+
+def test_classes_that_say_what_they_are_about_are_known_as_long_as_they_wait() -> None:
+    about = {"subjects": (("host", "shop.example"),)}
+    one, other, plain = lane("a", **about), lane("b", **about), lane("c")
+    order = ordered((one, 0), (other, 0), (plain, 0))
+    assert list(order.about.values()) == [one.requirement]
+    order.remove(one.id)
+    assert order.about
+    order.put(other, 0, 0)
+    assert not order.about
+    order.put(one, id_made(NOW), 1)
+    order.clear()
+    assert not order.about
 
 
 def test_order_does_not_depend_on_how_the_lanes_came_in() -> None:

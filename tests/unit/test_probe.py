@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.agent.probe import browser, count_gpus, has_sandbox, probe, usable_cpus
+from crawlfleet.execution.agent.probe import browser, count_gpus, has_sandbox, machine_id, probe, usable_cpus
 
 
 def program(path: Path, text: str = "exit 0") -> Path:
@@ -72,6 +72,22 @@ def test_a_containers_share_of_the_processors_counts(tmp_path: Path) -> None:
     assert usable_cpus(quota) == cores
     quota.write_text("50000 100000\n")
     assert usable_cpus(quota) == 0.5
+
+
+def test_agents_that_share_a_machine_say_the_same_of_it(tmp_path: Path) -> None:
+    boot, quota, memory = tmp_path / "boot_id", tmp_path / "cpu.max", tmp_path / "memory.max"
+    assert machine_id(boot, quota, memory) == "", "no telling"
+    boot.write_text("5b0c7a\n")
+    assert machine_id(boot, quota, memory) == "5b0c7a"
+    quota.write_text("max 100000\n")
+    memory.write_text("max\n")
+    assert machine_id(boot, quota, memory) == "5b0c7a"
+    for file, limit in ((quota, "50000 100000\n"), (memory, "1073741824\n")):
+        file.write_text(limit)
+        limited = machine_id(boot, quota, memory)
+        assert limited.startswith("5b0c7a/"), "a container with limits has what it declares for itself"
+        assert machine_id(boot, quota, memory) == limited
+    assert probe().machine == machine_id()
 
 
 def test_what_the_user_says_wins(bare: Path) -> None:

@@ -80,8 +80,9 @@ def test_whatever_differs_makes_another_lane() -> None:
     requirements = [
         plain, Requirement("browser"), Requirement("echo", cluster="eu"), Requirement("echo", node_type="gpu"),
         Requirement("echo", strategy="spread"), Requirement("echo", target_region="eu"),
-        Requirement("echo", require_region=True), Requirement("echo", capabilities=(("js", 1.0),)),
-        Requirement("echo", resources=(("cpu", 1.0),)),
+        Requirement("echo", preemptible=True), Requirement("echo", require_region=True),
+        Requirement("echo", capabilities=(("js", 1.0),)), Requirement("echo", resources=(("cpu", 1.0),)),
+        Requirement("echo", subjects=(("host", "shop.example"),)),
     ]  # fmt: skip
     lanes = [Lane.of("default", "shop", 5, requirement) for requirement in requirements]
     lanes += [
@@ -108,3 +109,8 @@ def test_another_priority_is_another_lane_of_the_same_class() -> None:
     assert urgent.requirement == lane.requirement
     assert urgent.id != lane.id
     assert urgent.at_priority(5) == lane
+
+
+@pytest.mark.parametrize(("priority", "preemptible", "highest"), [(1, False, 10), (1, True, 8), (9, True, 9)])
+def test_age_lifts_what_is_preemptible_less_far(priority: int, preemptible: bool, highest: int) -> None:
+    assert Lane.of("q", "p", priority, Requirement("echo", preemptible=preemptible)).highest_rank == highest

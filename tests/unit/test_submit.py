@@ -26,6 +26,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import ClusterConfig, TypeRecord
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
+from crawlfleet.scheduling.subjects import HOST_BUCKETS, HOSTS_NAMED
 from crawlfleet.testing.clock import EPOCH, FakeClock
 from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, task_body
 
@@ -36,6 +37,7 @@ class NotingStore:
     def __init__(self) -> None:
         self.lanes: dict[LaneId, Lane] = {}
         self.lane_calls = 0
+        self.evidence_calls = 0
         self.batches: list[Sequence[Submission]] = []
         self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
         self.may_answer.set()
@@ -79,6 +81,9 @@ class NotingStore:
         if self.is_away:
             raise StoreUnavailable("away")
         self.lanes |= {lane.id: lane for lane in lanes}
+
+    async def want_evidence(self) -> None:
+        self.evidence_calls += 1
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
         self.batches.append(submissions)
@@ -256,6 +261,48 @@ async def test_whatever_placement_looks_at_makes_a_lane_of_its_own(desk: Desk, f
     plain, asking = await desk.lane_of(), await desk.lane_of(**fields)
     assert plain.id != asking.id
     assert await desk.lane_of() == plain
+
+
+SHOP = {"parameters": {"url": "http://shop.example/a"}, "content_features": {"technology": "React", "pages": 3}}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subjects"),
+    [
+        ("content_based", (("technology", "react"),)),
+        ("anti_crawling", (("host", "shop.example"),)),
+        ("least_loaded", ()),
+        (None, ()),
+    ],
+)
+async def test_only_strategies_that_look_at_it_split_lanes_by_what_tasks_are_about(
+    desk: Desk, strategy: str | None, subjects: tuple[tuple[str, str], ...]
+) -> None:
+    lane = await desk.lane_of(**SHOP, schedule_strategy=strategy)
+    assert lane.requirement.subjects == subjects
+    assert desk.store.evidence_calls == 1, "what says something of its content is learned from in any case"
+    await desk.lane_of(**SHOP, schedule_strategy=strategy)
+    assert desk.store.evidence_calls == 1
+
+
+async def test_a_clusters_strategy_counts_like_one_that_tasks_name(desk: Desk) -> None:
+    desk.store.configured = [ClusterConfig("eu", 1, {"strategy": "anti_crawling"})]
+    await desk.lane_of(cluster="eu", parameters={"url": "http://shop.example"})
+    assert desk.store.tasks[-1].spec is not None
+    assert (await desk.lane_of(cluster="eu", parameters={"url": "http://shop.example"})).requirement.subjects
+    assert not (await desk.lane_of(cluster="us", parameters={"url": "http://shop.example"})).requirement.subjects
+
+
+async def test_plain_tasks_are_nothing_to_learn_from(desk: Desk) -> None:
+    await desk.lane_of(parameters={"url": "http://shop.example"})
+    assert desk.store.evidence_calls == 0
+
+
+async def test_hosts_make_a_bounded_number_of_lanes(desk: Desk) -> None:
+    for number in range(600):
+        url = f"http://{number}.example"
+        await desk.submit(echo(schedule_strategy="anti_crawling", parameters={"url": url}))
+    assert len(desk.store.lanes) <= HOSTS_NAMED + HOST_BUCKETS
 
 
 async def test_nobody_runs_ahead_of_a_lane_that_is_being_made_known(desk: Desk) -> None:

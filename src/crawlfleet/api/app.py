@@ -22,11 +22,16 @@ from crawlfleet.api.routes import (
     dead_letters,
     events,
     executions,
+    flows,
+    group_results,
+    groups,
     health,
+    hosts,
     nodes,
     projects,
     queues,
     results,
+    schedules,
     submit,
     sync,
     task,
@@ -38,8 +43,8 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, results, dead_letters, queues, nodes, clusters, projects, task_types,
-    events, tokens, audit, health,
+    sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes,
+    clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from crawlfleet.api.problems import shown
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
-from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, ScheduleId, TaskId
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.wire.tasks import unstorable
 
@@ -83,10 +83,20 @@ async def _node_in_path(node_id: Annotated[str, _path("node")]) -> NodeId:
     return known_id(node_id, "node")
 
 
+async def _group_in_path(group_id: Annotated[str, _path("group")]) -> GroupId:
+    return known_id(group_id, "group")
+
+
+async def _schedule_in_path(schedule_id: Annotated[str, _path("schedule")]) -> ScheduleId:
+    return known_id(schedule_id, "schedule")
+
+
 TaskInPath = Annotated[TaskId, Depends(_task_in_path)]
 """`{task_id}` of a path, read; 404 when it is none."""
 ExecutionInPath = Annotated[ExecutionId, Depends(_execution_in_path)]
 NodeInPath = Annotated[NodeId, Depends(_node_in_path)]
+GroupInPath = Annotated[GroupId, Depends(_group_in_path)]
+ScheduleInPath = Annotated[ScheduleId, Depends(_schedule_in_path)]
 
 
 async def node_named(store: NodeStore, text: str, *, field: str = "node") -> NodeId:

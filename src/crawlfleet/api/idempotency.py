@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Header
@@ -25,8 +25,12 @@ IdempotencyKey = Annotated[
 
 def claim_of(noun: str, principal: Principal, key: str | None, body: Body, now: Instant) -> Claim | None:
     """Of the token it came with: two callers that choose the same key have nothing to do with each other."""
+    return claim_over(noun, principal, key, body.model_dump(), now)
+
+
+def claim_over(noun: str, principal: Principal, key: str | None, said: Any, now: Instant) -> Claim | None:
+    """The same for whatever was said."""
     if key is None:
         return None
-    said = msgspec.json.encode(body.model_dump(), order="deterministic")
-    digest = blake2b(said, digest_size=16).digest()
+    digest = blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=16).digest()
     return Claim(f"{noun}:{principal.token}", key, digest, now + limits.IDEMPOTENCY_KEEP_MS)

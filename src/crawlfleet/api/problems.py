@@ -34,6 +34,8 @@ STATUS_OF_CODE: Mapping[Code, int] = {
     Code.UNKNOWN_TASK: 404,
     Code.UNKNOWN_NODE: 404,
     Code.UNKNOWN_DEPENDENCY: 422,
+    Code.UNKNOWN_GROUP: 422,
+    Code.GROUP_CLOSED: 409,
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.BATCH_REFUSED: 422,
     Code.ILLEGAL_TRANSITION: 409,
@@ -45,6 +47,7 @@ STATUS_OF_CODE: Mapping[Code, int] = {
     Code.SESSION_ENDED: 409,
     Code.NODE_NOT_READY: 409,
     Code.DOES_NOT_FIT: 409,
+    Code.PART_OF_FLOW: 409,
     Code.OVER_LIMIT: 429,
     Code.OVER_QUOTA: 409,
 }
@@ -54,7 +57,10 @@ _HINTS = {
     "already_final": "a final task is opened again by :retry",
     "not_final": "a task that has not ended is stopped by :cancel",
     "unknown_type": "GET /api/v1/task-types lists the known types; a type is known once a node that runs it has joined",
+    "group_open": "POST /api/v1/groups/{id}:cancel ends what is open",
+    "group_incomplete": "?partial=true gives what there is; POST /api/v1/groups/{id}:retry tries the others again",
     "does_not_fit": "GET /api/v1/tasks/{id}/why says which filter removed how many nodes",
+    "part_of_flow": "/api/v1/flows/{flow_id} has :cancel, :resume and DELETE for the whole",
     "idempotency_mismatch": "use a new Idempotency-Key for another body",
     "token_already_made": "POST /api/v1/tokens/{token_id}:rotate gives it another secret",
     "store_unavailable": "nothing was written; try again",
@@ -159,7 +165,8 @@ def of_error(exc: CrawlfleetError) -> Response:
         log.warning("unavailable", error=str(exc), code=exc.code)
         return problem(exc.http_status, exc.code, exc.told, headers=headers)
     detail = getattr(exc, "detail", None) or str(exc) or exc.code
-    return problem(exc.http_status, exc.code, detail, field=getattr(exc, "field", None), headers=headers)
+    field, extra = getattr(exc, "field", None), getattr(exc, "extra", None)
+    return problem(exc.http_status, exc.code, detail, field=field, headers=headers, extra=extra)
 
 
 def unexpected(exc: BaseException) -> Response:

@@ -15,7 +15,10 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
+from crawlfleet.control.flows import Flows
+from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat
+from crawlfleet.control.hosts import Hosts
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.pause import Pause
@@ -23,6 +26,7 @@ from crawlfleet.control.projects import Projects
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
+from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
 from crawlfleet.control.task_types import TaskTypes
@@ -51,9 +55,13 @@ class Services(Protocol):
     @property
     def submit(self) -> Submit: ...
     @property
+    def schedules(self) -> Schedules: ...
+    @property
     def cancel(self) -> Cancel: ...
     @property
     def retry(self) -> Retry: ...
+    @property
+    def groups(self) -> Groups: ...
     @property
     def reprioritize(self) -> Reprioritize: ...
     @property
@@ -62,6 +70,8 @@ class Services(Protocol):
     def pause(self) -> Pause: ...
     @property
     def dead_letters(self) -> DeadLetters: ...
+    @property
+    def flows(self) -> Flows: ...
     @property
     def why(self) -> Why: ...
     @property
@@ -74,6 +84,8 @@ class Services(Protocol):
     def register(self) -> Register: ...
     @property
     def heartbeat(self) -> Heartbeat: ...
+    @property
+    def hosts(self) -> Hosts: ...
     @property
     def drain(self) -> Drain: ...
     @property

@@ -9,7 +9,7 @@ import msgspec
 
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.execution import ExecutionRecord, Failure
-from crawlfleet.model.ids import TaskId, execution_text, node_text, task_text
+from crawlfleet.model.ids import TaskId, execution_text, group_text, node_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
@@ -76,8 +76,10 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     categories: list[str]
     queue: str
     depends_on: list[str]
+    group_id: str | None
     timeout_s: int
     retry: RetryBody
+    preemptible: bool
     status: StatusWord
     created_at: Time
     updated_at: Time
@@ -220,6 +222,7 @@ def task_view(
         node_type=spec.node_type, schedule_strategy=spec.schedule_strategy, target_region=spec.target_region,
         require_region=spec.require_region, content_features=spec.content_features, categories=spec.categories,
         queue=record.queue, depends_on=spec.depends_on, timeout_s=record.timeout_s, retry=spec.retry,
+        group_id=None if record.group is None else group_text(record.group), preemptible=spec.preemptible,
         status=_word(record.status), created_at=to_text(record.created_at),
         updated_at=to_text(max(at for at in (*times, *ends) if at is not None)), due_at=_text(record.due_at),
         assigned_node=None if record.node is None else node_text(record.node), assigned_at=_text(record.assigned_at),
@@ -231,6 +234,15 @@ def task_view(
         error=msgspec.UNSET if executions is None else _last_error(record, executions),
         progress=msgspec.UNSET if executions is None else _raw(progress),
     )  # fmt: skip
+
+
+def with_result(view: TaskView, result: bytes | None) -> TaskView:
+    """One that ended without an execution of its own."""
+    if result is None:
+        return view
+    is_completed = view.status == "completed"
+    given = ResultView(is_completed, msgspec.Raw(result), NULL, view.completed_at)
+    return msgspec.structs.replace(view, result=given)
 
 
 def _result(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import structlog
 
+from crawlfleet.control.advice import Advice
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.assign import AssignByHand
 from crawlfleet.control.audit import Audit
 from crawlfleet.control.cancel import Cancel
@@ -18,17 +20,26 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.dead_letters import DeadLetters
 from crawlfleet.control.drain import Drain
 from crawlfleet.control.finish import Finish
+from crawlfleet.control.flows import Flows
+from crawlfleet.control.groups import Groups
 from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
+from crawlfleet.control.hosts import Hosts
+from crawlfleet.control.knowing import Knowing
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
+from crawlfleet.control.loops.firer import Firer
+from crawlfleet.control.loops.granter import Granter
 from crawlfleet.control.loops.leader import Leader
+from crawlfleet.control.loops.learner import Learner
 from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.loops.node_watcher import NodeWatcher
+from crawlfleet.control.loops.preempter import Preempter
 from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.control.loops.reaper import Reaper
 from crawlfleet.control.loops.reconciler import Reconciler
 from crawlfleet.control.loops.relay import Relay
+from crawlfleet.control.loops.scaler import Scaler
 from crawlfleet.control.loops.stager import Stager
 from crawlfleet.control.loops.tallier import Tallier
 from crawlfleet.control.open_session import OpenSession
@@ -38,7 +49,9 @@ from crawlfleet.control.ready_order import OrderedBroker, QueueOrders
 from crawlfleet.control.register import Register
 from crawlfleet.control.reprioritize import Reprioritize
 from crawlfleet.control.retry import Retry
+from crawlfleet.control.schedules import Schedules
 from crawlfleet.control.sight import Sight
+from crawlfleet.control.strategy_book import StrategyBook
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
 from crawlfleet.control.task_types import KnownTypes, TaskTypes
@@ -53,6 +66,7 @@ from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.order import Ageing
+from crawlfleet.scheduling.strategies import Make
 
 RESIGN_S = 2.0
 
@@ -68,6 +82,8 @@ class Terms:
     clusters: Mapping[str, Any] = field(default_factory=dict)
     """Of the settings of control.configure: what holds where a cluster says nothing."""
     simple: SimpleClients = field(default_factory=SimpleClients)
+    strategies: Mapping[str, Make] = field(default_factory=dict)
+    """Users' own."""
 
 
 class Master:
@@ -99,24 +115,38 @@ class Master:
         terms = terms or Terms()
         self.tokens = Tokens(store=store, clock=clock, make_secret=make_secret)
         self.audit = Audit(store=store, clock=clock)
+        strategies = StrategyBook(terms.strategies)
         self.configure = Configure(
-            store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters}
-        )
+            store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters},
+            strategies=strategies.makers,
+        )  # fmt: skip
         self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids, placing=placing)
+        advice = Advice(Knowing(store=store, configure=self.configure), strategies)
         self.submit = Submit(
             store=store, broker=broker, id_factory=ids, clock=clock, known_types=self.known_types,
             waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
             configure=self.configure, projects=self.projects,
         )  # fmt: skip
+        self.schedules = Schedules(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
+        self.groups = Groups(
+            store=store, submit=self.submit, cancel=self.cancel, retry=self.retry, id_factory=ids, clock=clock
+        )
         self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
         self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids, configure=self.configure)
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
-        self.why = Why(store=store, clock=clock, configure=self.configure)
+        allocate = Allocate(store=store, clock=clock, configure=self.configure)
+        self.why = Why(
+            store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate
+        )  # fmt: skip
+        self.flows = Flows(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
-        self.sync = Sync(store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure)
+        self.sync = Sync(
+            store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure,
+            allocate=allocate,
+        )  # fmt: skip
         self.open_session = OpenSession(
             store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, known_types=self.known_types,
             configure=self.configure,
@@ -126,31 +156,41 @@ class Master:
             simple=terms.simple,
         )  # fmt: skip
         self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=terms.simple)
+        self.hosts = Hosts(store=store, broker=broker, clock=clock, configure=self.configure)
         self.drain = Drain(store=store, broker=broker, clock=clock)
         self.unregister = Unregister(store=store, broker=broker, clock=clock)
 
         self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
         sight = Sight(
             store=store, broker=broker, clock=clock, ledger=ledger, rng=rng, configure=self.configure, orders=orders,
-            ageing=Ageing(), window=window,
+            advice=advice, ageing=Ageing(), window=window,
         )  # fmt: skip
         self.dispatcher = Dispatcher(
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, sight=sight,
-            placing=placing,
+            placing=placing, advice=advice,
         )  # fmt: skip
+        self.granter = Granter(store=store, broker=broker, clock=clock, lead=lead, rng=rng, configure=self.configure)
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
-        self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead)
+        self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead, avoided=advice.avoided)
+        self.firer = Firer(store=store, broker=broker, clock=clock, lead=lead, submit=self.submit)
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
+        self.learner = Learner(store=store, clock=clock, lead=lead, knowing=advice.knowing)
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
         self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
         self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
+        self.preempter = Preempter(
+            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure, rng=rng
+        )
+        self.scaler = Scaler(
+            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure
+        )
         self.pruner = Pruner(store=store, clock=clock, lead=lead, retention=terms.retention, chunks=chunks)
 
     @property
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.pruner,
+            self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer, self.granter,
         ]  # fmt: skip
 
     async def run(self) -> None:

@@ -23,6 +23,7 @@ from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.results import open_results
 from crawlfleet.bootstrap.stores import open_store, when_there
+from crawlfleet.bootstrap.strategies import own_strategies
 from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.waiting import WaitingLimit
@@ -216,7 +217,7 @@ async def opened_until_signal(settings: MasterSettings) -> AsyncIterator[MasterP
         yield process
 
 
-_CLUSTER_DEFAULTS = ("strategy", "task_timeout_s", "max_retries", "allow_hosts")
+_CLUSTER_DEFAULTS = ("strategy", "task_timeout_s", "max_retries", "allow_hosts", "overcommit")
 
 
 def master_terms(settings: MasterSettings) -> Terms:
@@ -225,6 +226,7 @@ def master_terms(settings: MasterSettings) -> Terms:
         retention=Retention(_days(settings.retain_tasks_days), _days(settings.retain_events_days)),
         clusters={name: getattr(settings, name) for name in _CLUSTER_DEFAULTS},
         simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
+        strategies=own_strategies(),
     )
 
 

@@ -19,6 +19,7 @@ from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.agent import DRAIN_S, Agent, AgentSettings, Departure
 from crawlfleet.execution.agent.events import AgentEvent
+from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.http_calls import checked_address, open_session
 from crawlfleet.execution.agent.http_transport import HttpTransport
 from crawlfleet.execution.agent.identity import Identity, locked
@@ -52,6 +53,7 @@ class WorkerOptions:
     device_id: str | None = None
     name: str = ""
     region: str = ""
+    egress_address: str = ""
     node_type: str = "standard"
     cluster: str = "default"
     capabilities: Mapping[str, Capability] = field(default_factory=dict)
@@ -129,9 +131,11 @@ class _Worker:
     ) -> Departure:
         options = self._options
         uploads = Uploads(session, self._masters, identity.secret, self._rng)
+        grants = HostGrants(self._clock)
         executor = ProcessExecutor(
             entries, uploads, options.data_dir / "work", search_path=path, allow_hosts=options.allow_hosts,
             memory_mb=options.memory_limit_mb or MEMORY_MB, slots=options.slots, on_start=self._measure.note_start,
+            grants=grants,
         )  # fmt: skip
         settings = AgentSettings(
             node=identity.node, secret=identity.secret, outbox_directory=options.data_dir / "outbox",
@@ -141,6 +145,7 @@ class _Worker:
         self._agent = Agent(
             settings, transports, executor, clock=self._clock, rng=self._rng, measure=self._measure,
             on_event=self._tell, allow_hosts=executor.allow_hosts, progress=executor.progress,
+            grants=grants,
         )  # fmt: skip
         if self._is_leaving:
             self._agent.request_leave(0.0)
@@ -170,6 +175,8 @@ class _Worker:
             region=options.region,
             device_id=options.device_id,
             ip_address=own_address(self._masters[0]),
+            machine_id=probed.machine,
+            egress_address=options.egress_address,
         )
 
     def _leave(self) -> None:

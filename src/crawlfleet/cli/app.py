@@ -12,15 +12,20 @@ import typer
 
 import crawlfleet
 from crawlfleet.cli import (
+    cluster,
     config,
     dead_letter,
     demo,
     distribute,
+    flow,
+    group,
+    host,
     init,
     master,
     node,
     project,
     queue,
+    schedule,
     standalone,
     status,
     submit_task,
@@ -49,10 +54,15 @@ app = typer.Typer(
 for single in (demo, standalone, master, worker, distribute, init, status, submit_task, project):
     single.add_to(app)
 app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
-app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, remove.")
+app.add_typer(group.app, name="group", help="Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.")
+app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, set slots, remove.")
+app.add_typer(cluster.app, name="cluster", help="Clusters: list, show, what they use, whether they get work.")
 app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
+app.add_typer(flow.app, name="flow", help="Graphs of tasks: submit, show, watch, cancel, resume.")
 app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume, set their order.")
 app.add_typer(project.app, name="project", help="Projects: weights and quotas, and what is used of them.")
+app.add_typer(schedule.app, name="schedule", help="Schedules: add, list, show, pause, resume, run, remove, preview.")
+app.add_typer(host.app, name="host", help="Target hosts: their budgets, back-offs, and who asks them.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
 app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
 

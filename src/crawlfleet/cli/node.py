@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 T = TypeVar("T")
 _NAMED_MOST = 10
+_NUMBER_CHARS = 10
 
 NodeId = Annotated[str, typer.Argument(help="A node's id, device id or name.", show_default=False)]
 
@@ -64,14 +65,33 @@ def ready(call: Call, node_id: NodeId) -> None:
     _tell(call, _of_node(call, node_id, call.client.ready))
 
 
-@api_command(app, "slots", "crawlfleet node slots worker-001 8", "crawlfleet node slots worker-001")
+@api_command(
+    app,
+    "slots",
+    "crawlfleet node slots worker-001 8",
+    "crawlfleet node slots worker-001 auto",
+    "crawlfleet node slots worker-001 default",
+)
 def slots(
     call: Call,
     node_id: NodeId,
-    count: Annotated[int | None, typer.Argument(help="Tasks at a time; the node's own number if left out.")] = None,
+    count: Annotated[
+        str, typer.Argument(help="Tasks at a time; auto: as its load allows; default: as its cluster or itself says.")
+    ] = "default",
 ) -> None:
-    """Set how many tasks a node runs at a time."""
-    _tell(call, _of_node(call, node_id, lambda known: call.client.set_slots(known, count)))
+    """Set how many tasks a node runs at a time. Nothing that runs is stopped."""
+    wanted = _slots(count)
+    _tell(call, _of_node(call, node_id, lambda known: call.client.set_slots(known, wanted)))
+
+
+def _slots(said: str) -> int | Literal["auto"] | None:
+    if said == "auto":
+        return "auto"
+    if said == "default":
+        return None
+    if not (said.isascii() and said.isdigit() and len(said) < _NUMBER_CHARS):
+        usage_error(f"{said!r} is no number of slots", "a number, auto or default")
+    return int(said)
 
 
 @api_command(app, "remove", "crawlfleet node remove worker-001")
@@ -87,7 +107,9 @@ def remove(call: Call, node_id: NodeId) -> None:
 
 
 def _tell(call: Call, node: NodeView) -> None:
-    call.out.answer(node, f"{node.id} ({node.name}): {node.status}, {node.running} running, {node.slots} slots")
+    call.out.answer(
+        node, f"{node.id} ({node.name}): {node.status}, {node.running} running, {node.slots} slots ({node.slots_mode})"
+    )
 
 
 def _of_node(call: Call, said: str, act: Callable[[str], T]) -> T:

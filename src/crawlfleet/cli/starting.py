@@ -96,6 +96,7 @@ def start_worker(settings: WorkerSettings) -> None:
         device_id=settings.device_id,
         name=settings.name,
         region=settings.region,
+        egress_address=settings.egress_address,
         node_type=settings.node_type,
         cluster=settings.cluster,
         capabilities=settings.capabilities,

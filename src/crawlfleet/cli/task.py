@@ -27,6 +27,7 @@ ProjectOption = Annotated[str | None, typer.Option("--project", help="Only of th
 StatusOption = Annotated[str | None, typer.Option("--status", help="Only these, with commas between them.")]
 TypeOption = Annotated[str | None, typer.Option("--type", help="Only of this task type.")]
 NodeOption = Annotated[str | None, typer.Option("--node", help="Only on this node (id or device id).")]
+GroupOption = Annotated[str | None, typer.Option("--group", help="Only of this group.")]
 SearchOption = Annotated[
     str | None, typer.Option("--search", "-q", help="The beginning of an id or name, or a part of the URL's host.")
 ]
@@ -164,15 +165,17 @@ def list_tasks(
     task_type: TypeOption = None,
     queue: Annotated[str | None, typer.Option("--queue", help="Only of this queue.")] = None,
     node: NodeOption = None,
+    group: GroupOption = None,
     search: SearchOption = None,
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
 ) -> None:
     """List tasks, newest first."""
     found = list(
         call.client.list(
-            status=status, project_id=project, type=task_type, queue=queue, node=node, q=search, limit=limit
+            status=status, project_id=project, type=task_type, queue=queue, node=node, group=group, q=search,
+            limit=limit,
         )
-    )
+    )  # fmt: skip
     call.out.listing(
         "tasks", found,
         ("TASK", "STATUS", "TYPE", "PROJECT", "PRIORITY", "NODE", "CREATED", "NAME"),

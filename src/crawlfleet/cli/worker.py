@@ -39,6 +39,9 @@ def worker(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", "--device-name", help="The name people see.")] = None,
     region: Annotated[str | None, typer.Option("--region", help="Where the node stands, such as us.")] = None,
+    egress_address: Annotated[
+        str | None, typer.Option("--egress-address", help="The address that sites see, if masters see another one.")
+    ] = None,
     node_type: Annotated[str | None, typer.Option("--node-type", help="A kind of node tasks may ask for.")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="The cluster to join.")] = None,
     capability: Annotated[
@@ -68,8 +71,9 @@ def worker(
     flags = {
         "--master": starting.joined(master), "--enrol-token": enrol_token, "--enrol-token-file": enrol_token_file,
         "--executors": starting.joined(executors), "--device-id": device_id, "--name": name, "--region": region,
-        "--node-type": node_type, "--cluster": cluster, "--capability": capability, "--slots": slots,
-        "--data-dir": data_dir, "--allow-host": starting.joined(allow_host), "--ca-file": ca_file,
+        "--egress-address": egress_address, "--node-type": node_type, "--cluster": cluster,
+        "--capability": capability, "--slots": slots, "--data-dir": data_dir,
+        "--allow-host": starting.joined(allow_host), "--ca-file": ca_file,
         "--memory-limit-mb": memory_limit_mb, "--log-level": log_level, "log_format": starting.log_format(json),
     }  # fmt: skip
     starting.start_worker(starting.load_settings(WorkerSettings, config, flags).settings)

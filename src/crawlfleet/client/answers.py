@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from crawlfleet.client.models import AcceptedView, RefusedView, TaskView
+from crawlfleet.client.models import AcceptedView, GroupView, RefusedView, TaskView
 
 FINAL_STATUSES = frozenset({"completed", "failed", "timeout", "cancelled"})
 
@@ -17,6 +17,8 @@ OnProgress = Callable[[int, int], None]
 """Called with how many are done, and of how many."""
 OnLook = Callable[[TaskView], None]
 """Called with a task each time it is looked at."""
+OnGroup = Callable[[GroupView], None]
+"""Called with a group each time it is looked at."""
 Status = str | None
 """A status, or several with commas between them."""
 Role = Literal["viewer", "operator", "admin", "enrol"]

@@ -9,18 +9,23 @@ from crawlfleet.client.clusters import ClusterCalls
 from crawlfleet.client.dead_letters import DeadLetterCalls
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
+from crawlfleet.client.flows import FlowCalls
+from crawlfleet.client.groups import GroupCalls
+from crawlfleet.client.hosts import HostCalls
 from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.projects import ProjectCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
 from crawlfleet.client.retrying import RetryPolicy
+from crawlfleet.client.schedules import ScheduleCalls
 from crawlfleet.client.tasks import TaskCalls
 from crawlfleet.client.tokens import TokenCalls
 from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, ProjectCalls, TokenCalls, EventCalls
+    TaskCalls, ResultCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, ProjectCalls,
+    HostCalls, TokenCalls, EventCalls, ScheduleCalls,
 ):  # fmt: skip
     """Call an installation:
 

@@ -3,13 +3,14 @@
 # ruff: noqa
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from crawlfleet.client.answers import (
     BatchItem,
     BatchMode,
     Fields,
     LogLevel,
     LogLine,
+    OnGroup,
     OnLook,
     OnProgress,
     Role,
@@ -30,7 +31,15 @@ from crawlfleet.client.models import (
     EventPage,
     EventView,
     ExecutionView,
+    FlowChangedView,
+    FlowDetail,
+    FlowView,
+    ForgivenView,
     FullConfigView,
+    GroupOutcome,
+    GroupView,
+    HostDetail,
+    HostView,
     IssuedTokenView,
     NodeView,
     ProjectView,
@@ -38,6 +47,7 @@ from crawlfleet.client.models import (
     QueueState,
     QueueView,
     ResultPage,
+    ScheduleView,
     StatsView,
     TaskPageView,
     TaskTypeView,
@@ -89,6 +99,7 @@ class Client(Background):
         queue: str | None = None,
         node: str | None = None,
         q: str | None = None,
+        group: str | None = None,
         limit: int | None = None,
     ) -> Iterator[TaskView]:
         """Newest first, page after page; at most `limit` of them."""
@@ -101,6 +112,7 @@ class Client(Background):
                 queue=queue,
                 node=node,
                 q=q,
+                group=group,
                 limit=limit,
             )
         )
@@ -115,6 +127,7 @@ class Client(Background):
         queue: str | None = None,
         node: str | None = None,
         q: str | None = None,
+        group: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> TaskPageView:
@@ -128,6 +141,7 @@ class Client(Background):
                 queue=queue,
                 node=node,
                 q=q,
+                group=group,
                 limit=limit,
                 cursor=cursor,
             )
@@ -208,6 +222,193 @@ class Client(Background):
         """The log of the newest execution, or of the one named; with `follow` until that is over."""
         return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level))
 
+    def create_group(
+        self,
+        tasks: Iterable[Fields] = (),
+        *,
+        name: str | None = None,
+        project_id: str | None = None,
+        is_closed: bool = False,
+        idempotency_key: str | None = None,
+    ) -> GroupView:
+        """A group with its first tasks (up to 10,000), all of it or nothing. More may join while it is open: submit
+        them with `group_id`."""
+        return self._done(
+            self._client.create_group(
+                tasks, name=name, project_id=project_id, is_closed=is_closed, idempotency_key=idempotency_key
+            )
+        )
+
+    def shard(
+        self,
+        task_type: str,
+        parameters: Fields,
+        *,
+        over: str,
+        size: int | None = None,
+        count: int | None = None,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> GroupView:
+        """A task split into shards: the list at the parameter `over`, by `size` values each or into `count` shards.
+        `fields` are the others of a task: priority, queue, timeout_s, retry, ..."""
+        return self._done(
+            self._client.shard(
+                task_type,
+                parameters,
+                over=over,
+                size=size,
+                count=count,
+                name=name,
+                project_id=project_id,
+                idempotency_key=idempotency_key,
+                **fields,
+            )
+        )
+
+    def group(self, group_id: str) -> GroupView:
+        """With its progress, exact at this moment, and the first of its failures."""
+        return self._done(self._client.group(group_id))
+
+    def groups(
+        self, *, project_id: str | None = None, kind: str | None = None, limit: int | None = None
+    ) -> Iterator[GroupView]:
+        """Newest first, page after page."""
+        return self._each(self._client.groups(project_id=project_id, kind=kind, limit=limit))
+
+    def wait_group(self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None) -> GroupView:
+        """The group once every member has ended. `on_look` is called with it about every second. Raises WaitTimeout;
+        the group itself goes on."""
+        return self._done(self._client.wait_group(group_id, timeout, on_look))
+
+    def close_group(self, group_id: str) -> GroupView:
+        """Let no other tasks join."""
+        return self._done(self._client.close_group(group_id))
+
+    def cancel_group(self, group_id: str) -> BulkView:
+        """Every member that has not ended; and nobody may join any more."""
+        return self._done(self._client.cancel_group(group_id))
+
+    def retry_group(self, group_id: str, *, status: Status = None) -> BulkView:
+        """Only the members that failed or took too long, or that ended as `status` says: failed, timeout, cancelled."""
+        return self._done(self._client.retry_group(group_id, status=status))
+
+    def remove_group(self, group_id: str) -> None:
+        """Forget a finished group, with its tasks and everything they left."""
+        return self._done(self._client.remove_group(group_id))
+
+    def group_items(self, group_id: str, *, partial: bool = False) -> Iterator[Any]:
+        """The items of all members as one list, in the order of the members. Refused (409) while members are missing,
+        unless `partial`."""
+        return self._each(self._client.group_items(group_id, partial=partial))
+
+    def group_outcomes(self, group_id: str) -> Iterator[GroupOutcome]:
+        """What became of each member, with the results of those that completed, in order."""
+        return self._each(self._client.group_outcomes(group_id))
+
+    def export_group(self, group_id: str, *, partial: bool = False) -> Iterator[bytes]:
+        """The same as `group_items` in JSON lines, as they come: to be written to a file."""
+        return self._each(self._client.export_group(group_id, partial=partial))
+
+    def submit_flow(
+        self,
+        steps: Mapping[str, Fields],
+        *,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> FlowDetail:
+        """A whole graph, or nothing of it: `{"list": {"task": {...}}, "each": {"task": {...}, "after": ["list"],
+        "for_each": "steps.list.result.urls"}}`."""
+        return self._done(
+            self._client.submit_flow(steps, name=name, project_id=project_id, idempotency_key=idempotency_key)
+        )
+
+    def flow(self, flow_id: str) -> FlowDetail:
+        return self._done(self._client.flow(flow_id))
+
+    def flows(self, *, project_id: str | None = None, limit: int | None = None) -> Iterator[FlowView]:
+        """Newest first, page after page."""
+        return self._each(self._client.flows(project_id=project_id, limit=limit))
+
+    def wait_flow(
+        self, flow_id: str, timeout_s: float | None = None, on_look: Callable[[FlowDetail], None] | None = None
+    ) -> FlowDetail:
+        """The flow once nothing of it runs. Raises WaitTimeout."""
+        return self._done(self._client.wait_flow(flow_id, timeout_s, on_look))
+
+    def cancel_flow(self, flow_id: str) -> FlowChangedView:
+        """Every task of it that has not ended."""
+        return self._done(self._client.cancel_flow(flow_id))
+
+    def resume_flow(self, flow_id: str) -> FlowChangedView:
+        """Run again what ended badly, and what could not run because of it; what completed stays."""
+        return self._done(self._client.resume_flow(flow_id))
+
+    def drop_flow(self, flow_id: str) -> None:
+        """Forget a flow that has ended, with its tasks and their history."""
+        return self._done(self._client.drop_flow(flow_id))
+
+    def create_schedule(
+        self,
+        task: Fields,
+        *,
+        at: str | None = None,
+        every_s: int | None = None,
+        cron: str | None = None,
+        time_zone: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> ScheduleView:
+        """Submit the task, `{"task_type": ..., "parameters": ...}` as in a batch, `at` a time, `every_s` seconds, or by
+        `cron` in a `time_zone`: one of the three. `fields` are the others of a schedule: name, starts_at, ends_at,
+        jitter_s, catch_up, overlap, is_paused."""
+        return self._done(
+            self._client.create_schedule(
+                task, at=at, every_s=every_s, cron=cron, time_zone=time_zone, idempotency_key=idempotency_key, **fields
+            )
+        )
+
+    def schedules(
+        self,
+        *,
+        project_id: str | None = None,
+        task_type: str | None = None,
+        is_paused: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[ScheduleView]:
+        """Newest first, page after page."""
+        return self._each(
+            self._client.schedules(project_id=project_id, task_type=task_type, is_paused=is_paused, limit=limit)
+        )
+
+    def schedule(self, schedule_id: str) -> ScheduleView:
+        """With its next runs, and what became of its last ones."""
+        return self._done(self._client.schedule(schedule_id))
+
+    def change_schedule(self, schedule_id: str, **fields: Any) -> ScheduleView:
+        """Only what is named: `cron`, `time_zone`, `overlap`, `task` (the whole template), ..."""
+        return self._done(self._client.change_schedule(schedule_id, **fields))
+
+    def pause_schedule(self, schedule_id: str) -> ScheduleView:
+        return self._done(self._client.pause_schedule(schedule_id))
+
+    def resume_schedule(self, schedule_id: str) -> ScheduleView:
+        """From now on: what passed by meanwhile is not caught up."""
+        return self._done(self._client.resume_schedule(schedule_id))
+
+    def run_schedule(
+        self, schedule_id: str, *, force: bool = False, idempotency_key: str | None = None
+    ) -> AcceptedView:
+        """A task now, outside of its ticks; with `force` also while another one of it goes on."""
+        return self._done(self._client.run_schedule(schedule_id, force=force, idempotency_key=idempotency_key))
+
+    def remove_schedule(self, schedule_id: str) -> None:
+        """Tasks that it made stay."""
+        return self._done(self._client.remove_schedule(schedule_id))
+
     def nodes(self, *, cluster: str | None = None, status: str | None = None) -> Sequence[NodeView]:
         return self._done(self._client.nodes(cluster=cluster, status=status))
 
@@ -222,8 +423,8 @@ class Client(Background):
     def ready(self, node_id: str) -> NodeView:
         return self._done(self._client.ready(node_id))
 
-    def set_slots(self, node_id: str, slots: int | None) -> NodeView:
-        """How much it runs at once; None: what it declares itself."""
+    def set_slots(self, node_id: str, slots: int | Literal["auto"] | None) -> NodeView:
+        """How much it runs at once; `auto`: as its load allows; None: as its cluster says, or else the node itself."""
         return self._done(self._client.set_slots(node_id, slots))
 
     def remove_node(self, node_id: str) -> None:
@@ -323,6 +524,35 @@ class Client(Background):
 
     def revoke_token(self, token_id: int) -> None:
         return self._done(self._client.revoke_token(token_id))
+
+    def hosts(
+        self,
+        *,
+        q: str | None = None,
+        backing_off: bool | None = None,
+        is_set: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[HostView]:
+        """By name, page after page: those whose name contains `q`, are in back-off, have a budget of their own."""
+        return self._each(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
+
+    def host(self, name: str) -> HostDetail:
+        """With who holds parts of its budget, and who waits."""
+        return self._done(self._client.host(name))
+
+    def put_host(
+        self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
+    ) -> HostDetail:
+        """Its budget over all nodes; what is left out has its default."""
+        return self._done(self._client.put_host(name, rate=rate, concurrency=concurrency, delay_s=delay_s))
+
+    def reset_host(self, name: str) -> HostDetail:
+        """Back to the defaults."""
+        return self._done(self._client.reset_host(name))
+
+    def forgive_host(self, name: str) -> ForgivenView:
+        """End its back-off now."""
+        return self._done(self._client.forgive_host(name))
 
     def events(
         self,

@@ -66,6 +66,6 @@ class NoEndpoint(ConfigError):
 class WaitTimeout(CrawlfleetError):
     code = "wait_timeout"
 
-    def __init__(self, open_ids: Sequence[str], timeout_s: float) -> None:
-        super().__init__(f"{len(open_ids)} of the tasks are not final after {timeout_s:g} s")
+    def __init__(self, open_ids: Sequence[str], timeout_s: float, what: str | None = None) -> None:
+        super().__init__(f"{what or f'{len(open_ids)} of the tasks are not final'} after {timeout_s:g} s")
         self.open_ids = tuple(open_ids)

@@ -33,6 +33,15 @@ class AuditView(Struct, frozen=True, kw_only=True):
     details: dict[str, Any]
 
 
+class BudgetView(Struct, frozen=True, kw_only=True):
+    rate: float
+    rate_from: str
+    concurrency: int
+    concurrency_from: str
+    delay_s: float
+    delay_from: str
+
+
 class CauseView(Struct, frozen=True, kw_only=True):
     cause: str
     count: int
@@ -106,6 +115,48 @@ class ExecutionsView(Struct, frozen=True, kw_only=True):
     executions: list[ExecutionView]
 
 
+class FlowChangedView(Struct, frozen=True, kw_only=True):
+    """
+    A flow after what was asked.
+    """
+
+    id: str
+    changed: int
+    by_status: dict[str, int]
+
+
+class FlowProgress(Struct, frozen=True, kw_only=True):
+    """
+    Of its tasks: steps, and the items they fanned out into.
+    """
+
+    total: int
+    open: int
+    completed: int
+    failed: int
+    timeout: int
+    cancelled: int
+
+
+class FlowView(Struct, frozen=True, kw_only=True):
+    """
+    A graph of tasks.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    status: str
+    created_at: datetime
+    finished_at: datetime | None
+    progress: FlowProgress
+
+
+class ForgivenView(Struct, frozen=True, kw_only=True):
+    name: str
+    has_changed: bool
+
+
 class FullConfigView(Struct, frozen=True, kw_only=True):
     cluster: str
     version: int
@@ -113,6 +164,56 @@ class FullConfigView(Struct, frozen=True, kw_only=True):
     effective: dict[str, Any]
     changed_by: str | None
     changed_at: datetime | None
+
+
+class GroupFailure(Struct, frozen=True, kw_only=True):
+    task_id: str
+    status: str
+    message: str | None
+
+
+class GroupOutcome(Struct, frozen=True, kw_only=True):
+    """
+    What became of a member.
+    """
+
+    task_id: str
+    status: str
+    execution_id: str | None
+    result: Any
+    reason: str | None
+
+
+class GroupOutcomePage(Struct, frozen=True, kw_only=True):
+    outcomes: list[GroupOutcome]
+    next_cursor: str | None
+
+
+class GroupProgress(Struct, frozen=True, kw_only=True):
+    """
+    Members by what became of them: exact, at any moment.
+    """
+
+    total: int
+    open: int
+    completed: int
+    failed: int
+    timeout: int
+    cancelled: int
+    percent: float
+    rate_per_s: float | None
+    left_s: float | None
+
+
+class GroupResultPage(Struct, frozen=True, kw_only=True):
+    """
+    Items of members that completed, in the order of the members.
+    """
+
+    items: list[Any]
+    next_cursor: str | None
+    is_complete: bool
+    progress: GroupProgress
 
 
 class HealthView(Struct, frozen=True, kw_only=True):
@@ -126,6 +227,36 @@ class HeartbeatHeard(Struct, frozen=True, kw_only=True):
     status: str
     stale: list[str]
     next_s: float
+
+
+class HostHolder(Struct, frozen=True, kw_only=True):
+    node_id: str
+    session: int
+    rate: int
+    concurrency: int
+    may_use_rate: int
+    may_use_concurrency: int
+
+
+class HostView(Struct, frozen=True, kw_only=True):
+    name: str
+    budget: BudgetView
+    rate_now: float
+    requests: int
+    refused: int
+    blocked: int
+    is_backing_off: bool
+    backoff_until: datetime | None
+    backoff_reason: str | None
+    backoff_level: int
+    set_by: str | None
+    set_at: datetime | None
+
+
+class HostWaiter(Struct, frozen=True, kw_only=True):
+    node_id: str
+    session: int
+    wanted: int
 
 
 class IssuedTokenView(Struct, frozen=True, kw_only=True):
@@ -179,6 +310,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     slots: int
     slots_declared: int
     slots_set: int | None
+    slots_mode: str
     running: int
     measurement: MeasurementView | None
     description: str
@@ -194,6 +326,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     last_seen_at: str | None
     drain_by: str | None
     created_at: str
+    machine_id: str
+    egress_address: str
 
 
 class ProjectUse(Struct, frozen=True, kw_only=True):
@@ -258,6 +392,16 @@ class RefusedView(Struct, frozen=True, kw_only=True):
     error: RefusedItem
 
 
+class RemovedView(Struct, frozen=True, kw_only=True):
+    """
+    What was removed of a group.
+    """
+
+    id: str
+    is_gone: bool
+    left: int
+
+
 class ResultPage(Struct, frozen=True, kw_only=True):
     items: list[Any]
     next_cursor: str | None
@@ -286,6 +430,62 @@ class RetryBody(Struct, frozen=True, kw_only=True):
     max_delay_s: float = 300.0
 
 
+class RunView(Struct, frozen=True, kw_only=True):
+    """
+    What became of a tick, or a run by hand.
+    """
+
+    run_at: datetime
+    status: str
+    made_at: datetime
+    task_id: str | None
+    task_status: str | None
+    reason: str | None
+
+
+class ScheduleView(Struct, frozen=True, kw_only=True):
+    """
+    A schedule, as it was made and as it stands.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    task: dict[str, Any]
+    at: datetime | None
+    every_s: int | None
+    cron: str | None
+    time_zone: str
+    starts_at: datetime | None
+    ends_at: datetime | None
+    jitter_s: int
+    catch_up: str
+    overlap: str
+    is_paused: bool
+    status: str
+    created_at: datetime
+    created_by: str
+    changed_at: datetime
+    next_run_at: datetime | None
+    held_at: datetime | None
+    held_for: str | None
+    last_error: str | None
+    next_runs: list[datetime] | None = None
+    last_runs: list[RunView] | None = None
+
+
+class ShardSpec(Struct, frozen=True, kw_only=True):
+    """
+    What is kept of how a task was split.
+    """
+
+    over: str
+    shards: int
+    values: int
+    size: int | None = None
+    count: int | None = None
+
+
 class SlotsView(Struct, frozen=True, kw_only=True):
     total: int
     used: int
@@ -294,6 +494,36 @@ class SlotsView(Struct, frozen=True, kw_only=True):
 class StatsView(Struct, frozen=True, kw_only=True):
     total: int
     by_status: dict[str, int]
+
+
+class StepItems(Struct, frozen=True, kw_only=True):
+    """
+    What a step fanned out into.
+    """
+
+    total: int
+    by_status: dict[str, int]
+
+
+class StepView(Struct, frozen=True, kw_only=True):
+    """
+    A step of a flow, which is a task.
+    """
+
+    key: str
+    task_id: str
+    task_type: str
+    status: str
+    is_skipped: bool
+    reason: str | None
+    round: int
+    after: dict[str, str]
+    waits: int
+    when: str | None
+    for_each: Any
+    items: StepItems | None
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 class TaskTypeView(Struct, frozen=True, kw_only=True):
@@ -327,8 +557,10 @@ class TaskView(Struct, frozen=True, kw_only=True):
     categories: list[str]
     queue: str
     depends_on: list[str]
+    group_id: str | None
     timeout_s: int
     retry: RetryBody
+    preemptible: bool
     status: str
     created_at: datetime
     updated_at: datetime
@@ -422,6 +654,56 @@ class EventPage(Struct, frozen=True, kw_only=True):
     last: int
 
 
+class FlowDetail(Struct, frozen=True, kw_only=True):
+    """
+    A flow with its graph.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    status: str
+    created_at: datetime
+    finished_at: datetime | None
+    progress: FlowProgress
+    steps: list[StepView]
+
+
+class FlowPageView(Struct, frozen=True, kw_only=True):
+    flows: list[FlowView]
+    next_cursor: str | None
+
+
+class GroupView(Struct, frozen=True, kw_only=True):
+    """
+    Tasks as one.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    kind: str
+    created_at: datetime
+    is_closed: bool
+    is_finished: bool
+    is_complete: bool
+    finished_at: datetime | None
+    progress: GroupProgress
+    shard: ShardSpec | None
+    failures: list[GroupFailure]
+
+
+class HostDetail(Struct, frozen=True, kw_only=True):
+    host: HostView
+    holders: list[HostHolder]
+    waiting: list[HostWaiter]
+
+
+class HostPage(Struct, frozen=True, kw_only=True):
+    hosts: list[HostView]
+    next_cursor: str | None
+
+
 class NodeList(Struct, frozen=True, kw_only=True):
     nodes: list[NodeView]
 
@@ -443,6 +725,11 @@ class ProjectView(Struct, frozen=True, kw_only=True):
     quotas: QuotasView
     version: int
     changed_at: datetime | None
+
+
+class SchedulePageView(Struct, frozen=True, kw_only=True):
+    schedules: list[ScheduleView]
+    next_cursor: str | None
 
 
 class TaskPageView(Struct, frozen=True, kw_only=True):
@@ -483,6 +770,11 @@ class DeadLetterDetail(Struct, frozen=True, kw_only=True):
 
 class DeadLetterPageView(Struct, frozen=True, kw_only=True):
     dead_letters: list[DeadLetterView]
+    next_cursor: str | None
+
+
+class GroupPageView(Struct, frozen=True, kw_only=True):
+    groups: list[GroupView]
     next_cursor: str | None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.models import NodeList, NodeView
@@ -26,8 +27,8 @@ class NodeCalls(Calls):
     async def ready(self, node_id: str) -> NodeView:
         return await self._transport.change(NodeView, "POST", f"/nodes/{part(node_id)}:ready", is_repeatable=True)
 
-    async def set_slots(self, node_id: str, slots: int | None) -> NodeView:
-        """How much it runs at once; None: what it declares itself."""
+    async def set_slots(self, node_id: str, slots: int | Literal["auto"] | None) -> NodeView:
+        """How much it runs at once; `auto`: as its load allows; None: as its cluster says, or else the node itself."""
         body = {"slots": slots}
         return await self._transport.change(
             NodeView, "POST", f"/nodes/{part(node_id)}:slots", body, is_repeatable=True

@@ -70,14 +70,14 @@ class TaskCalls(Calls):
     async def list(
         self, *, status: Status = None, project_id: str | None = None, workflow_id: str | None = None,
         type: str | None = None, queue: str | None = None, node: str | None = None, q: str | None = None,
-        limit: int | None = None,
+        group: str | None = None, limit: int | None = None,
     ) -> AsyncIterator[TaskView]:  # fmt: skip
         """Newest first, page after page; at most `limit` of them."""
         left, cursor = limit, None
         while left is None or left > 0:
             page = await self.page(
                 status=status, project_id=project_id, workflow_id=workflow_id, type=type, queue=queue, node=node, q=q,
-                limit=_PAGE if left is None else min(_PAGE, left), cursor=cursor,
+                group=group, limit=_PAGE if left is None else min(_PAGE, left), cursor=cursor,
             )  # fmt: skip
             for task in page.tasks:
                 yield task
@@ -88,12 +88,12 @@ class TaskCalls(Calls):
     async def page(
         self, *, status: Status = None, project_id: str | None = None, workflow_id: str | None = None,
         type: str | None = None, queue: str | None = None, node: str | None = None, q: str | None = None,
-        limit: int = 100, cursor: str | None = None,
+        group: str | None = None, limit: int = 100, cursor: str | None = None,
     ) -> TaskPageView:  # fmt: skip
         """One page, with the cursor of the next."""
         params = {
             "status": status, "project_id": project_id, "workflow_id": workflow_id, "type": type, "queue": queue,
-            "node": node, "q": q, "limit": limit, "cursor": cursor,
+            "node": node, "q": q, "group": group, "limit": limit, "cursor": cursor,
         }  # fmt: skip
         return await self._transport.get(TaskPageView, "/tasks", params)
 

@@ -11,6 +11,7 @@ from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
+from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.project import Project, Use
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
@@ -48,7 +49,8 @@ class AssignByHand:
         if row is None or row.status is not TaskStatus.PENDING:
             return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
         (lane,) = await self._store.lanes([row.lane])
-        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project)):
+        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
             return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
         item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
         refuses = partial(_over_quota, lane.requirement)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.principal import Principal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import ClusterConfig, ConfigStore
-from crawlfleet.scheduling import strategies
+from crawlfleet.scheduling.budgets import read_concurrency, read_delay, read_rate
+from crawlfleet.scheduling.strategies import BUILT_IN, DEFAULT_STRATEGY
 from crawlfleet.wire.tasks import unstorable
 
 HISTORY_MOST = 1_000
@@ -24,6 +26,9 @@ SYNC_INTERVAL_S_MAX = 3.0
 """A third of the usual lease: two lost syncs in a row must not cost it."""
 MAX_WAITING_DEFAULT = 5_000_000
 HOSTS_MOST = 1_000
+REGIONS_MOST = 1_000
+OVERCOMMIT_MOST = 100.0
+_COUNTRY = re.compile(r"[A-Za-z]{2}")
 _CLUSTERS_KEPT = 10_000
 """Tasks may name clusters that nobody has: these must not fill the memory."""
 
@@ -54,10 +59,50 @@ def _number(least: float, most: float) -> Callable[[Any], float]:
     return read
 
 
-def _strategy(value: Any) -> str:
-    if not isinstance(value, str) or value not in strategies.BUILT_IN:
-        raise ValueError(f"one of {', '.join(sorted(strategies.BUILT_IN))}")
+def _flag(value: Any) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    raise ValueError("true or false")
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return value
+
+    return read
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text")  # noqa: TRY004 - whoever asks takes only ValueError
     return value
+
+
+def _regions(value: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, Mapping) or len(value) > REGIONS_MOST:
+        raise ValueError(f"at most {REGIONS_MOST} names, each with country, latitude and longitude")
+    return {_region_name(name): _place(name, place) for name, place in value.items()}
+
+
+def _region_name(name: Any) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= limits.LABEL_CHARS or unstorable(name):
+        raise ValueError(f"each name a text of 1 to {limits.LABEL_CHARS} characters")
+    return name
+
+
+def _place(name: str, place: Any) -> dict[str, Any]:
+    if not isinstance(place, Mapping) or place.keys() != {"country", "latitude", "longitude"}:
+        raise ValueError(f"{name}: needs country, latitude and longitude, and nothing else")
+    country = place["country"]
+    if not isinstance(country, str) or not _COUNTRY.fullmatch(country):
+        raise ValueError(f"{name}: country: two letters, such as de")
+    try:
+        north, east = _number(-90, 90)(place["latitude"]), _number(-180, 180)(place["longitude"])
+    except ValueError as exc:
+        raise ValueError(f"{name}: latitude from -90 to 90, longitude from -180 to 180") from exc
+    return {"country": country.lower(), "latitude": north, "longitude": east}
 
 
 def _hosts(value: Any) -> list[str]:
@@ -71,13 +116,24 @@ def _not_text(value: Any) -> str:
 
 
 SETTINGS: Mapping[str, Setting] = {
-    "strategy": Setting(strategies.DEFAULT_STRATEGY, _strategy),
+    "strategy": Setting(DEFAULT_STRATEGY, _name),
     "slots": Setting(None, _whole(0, limits.SLOTS_MAX)),
+    "concurrency": Setting("fixed", _one_of("fixed", "auto")),
+    "slots_min": Setting(1, _whole(1, limits.SLOTS_MAX)),
+    "slots_max": Setting(64, _whole(1, limits.SLOTS_MAX)),
     "sync_interval_s": Setting(SYNC_INTERVAL_S_MAX, _number(0.2, SYNC_INTERVAL_S_MAX)),
     "task_timeout_s": Setting(limits.TIMEOUT_S_DEFAULT, _whole(1, limits.TIMEOUT_S_MAX)),
     "max_retries": Setting(3, _whole(0, limits.RETRIES_MAX)),
     "allow_hosts": Setting([], _hosts),
+    "host_rate": Setting(10.0, read_rate, is_for_all=True),
+    "host_concurrency": Setting(8, read_concurrency, is_for_all=True),
+    "host_delay_s": Setting(0.0, read_delay, is_for_all=True),
     "max_waiting": Setting(MAX_WAITING_DEFAULT, _whole(0, 10**12), is_for_all=True),
+    "overcommit": Setting(1.0, _number(0.1, OVERCOMMIT_MOST), is_for_all=True),
+    "regions": Setting({}, _regions, is_for_all=True),
+    "preemption": Setting(True, _flag, is_for_all=True),
+    "preemption_gap": Setting(2, _whole(1, limits.PRIORITY_MAX), is_for_all=True),
+    "preemptions_per_minute": Setting(60, _whole(0, 100_000), is_for_all=True),
 }
 
 
@@ -89,12 +145,16 @@ class Configure:
     fresh_s = 1.0
     """How old what is known may be."""
 
-    def __init__(self, *, store: ConfigStore, clock: Clock, defaults: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, *, store: ConfigStore, clock: Clock, defaults: Mapping[str, Any] | None = None,
+        strategies: Collection[str] = tuple(BUILT_IN),
+    ) -> None:  # fmt: skip
         """`defaults` come from the master's own settings, under the same names and rules."""
         self._store = store
         self._clock = clock
+        self._strategies = strategies
         self._defaults = {name: setting.default for name, setting in SETTINGS.items()}
-        self._defaults |= checked(DEFAULT_CLUSTER, defaults or {})
+        self._defaults |= checked(DEFAULT_CLUSTER, defaults or {}, strategies)
         self.mark = _mark(self._defaults)
         """Of the defaults that nodes hear of: after a restart they may be others, at the same version."""
         self._newest: dict[str, ClusterConfig] = {}
@@ -113,7 +173,7 @@ class Configure:
         self, cluster: str, values: Mapping[str, Any], by: Principal | str, expected_version: int | None = None
     ) -> ClusterConfig:
         """These values and no others, as the next version. Raises InvalidInput with the setting named, or Conflict."""
-        kept = checked(cluster, values)
+        kept = checked(cluster, values, self._strategies)
         now = self._clock.now()
         config = await self._store.put_config(_storable(cluster), kept, name_of(by), now, expected_version)
         self._puts += 1
@@ -149,17 +209,29 @@ class Configure:
             self._effective[cluster] = config
         return config
 
-    def slots(self, cluster: str, wanted: int | None) -> int | None:
-        """Of a node: what a person wants of it (`wanted`), or else its cluster; None: as many as it declares."""
+    def slots(
+        self, cluster: str, wanted: int | None, measured: int | None = None, follows_load: bool = False
+    ) -> int | None:
+        """Of a node: what a person wants of it (`wanted`), or else what its load allows for (`measured`) where slots
+        follow the load, or else its cluster; None: as many as it declares."""
         if wanted is not None:
             return wanted
-        slots: int | None = self.known(cluster).values["slots"]
+        values = self.known(cluster).values
+        if measured is not None and (follows_load or values["concurrency"] == "auto"):
+            return int(max(values["slots_min"], min(values["slots_max"], measured)))
+        slots: int | None = values["slots"]
         return slots
 
     def sized(self, node: Node) -> Node:
         """The node with the slots in effect: for whoever counts them, as placement does."""
-        slots = self.slots(node.description.cluster, node.slots_wanted)
+        slots = self.slots(node.description.cluster, node.slots_wanted, node.slots_measured, node.follows_load)
         return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
+
+    def follows_load(self, node: Node) -> bool:
+        """Whether its slots are to follow what it measures."""
+        if node.slots_wanted is not None:
+            return False
+        return node.follows_load or self.known(node.description.cluster).values["concurrency"] == "auto"
 
     async def _read(self) -> None:
         at, puts = self._clock.monotonic(), self._puts
@@ -176,7 +248,7 @@ class Configure:
         return ClusterConfig(config.cluster, config.version, values, config.changed_by, config.changed_at)
 
 
-def checked(cluster: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def checked(cluster: str, values: Mapping[str, Any], strategies: Collection[str] = tuple(BUILT_IN)) -> dict[str, Any]:
     kept = {}
     for name, value in values.items():
         setting = SETTINGS.get(name)
@@ -190,6 +262,11 @@ def checked(cluster: str, values: Mapping[str, Any]) -> dict[str, Any]:
             kept[name] = setting.read(value)
         except ValueError as exc:
             raise InvalidInput(str(exc), field=name) from exc
+        if name == "strategy" and kept[name] not in strategies:
+            raise InvalidInput(f"one of {', '.join(sorted(strategies))}", field=name)
+    least, most = (kept.get(name, SETTINGS[name].default) for name in ("slots_min", "slots_max"))
+    if least > most:
+        raise InvalidInput(f"{least} is above slots_max, {most}", field="slots_min")
     return kept
 
 

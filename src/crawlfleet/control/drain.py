@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import NodeId, node_text
@@ -9,12 +11,17 @@ from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.slots import SlotStore
 
 DRAIN_S = 300.0
 
 
+class _Store(NodeStore, SlotStore, Protocol):
+    pass
+
+
 class Drain:
-    def __init__(self, *, store: NodeStore, broker: Broker, clock: Clock) -> None:
+    def __init__(self, *, store: _Store, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -29,10 +36,11 @@ class Drain:
     async def ready(self, node: NodeId) -> None:
         await self._hold(node, None)
 
-    async def set_slots(self, node: NodeId, slots: int | None) -> None:
+    async def set_slots(self, node: NodeId, slots: int | None, *, follows_load: bool = False) -> None:
+        """So many; or as its load allows; or neither: as its cluster, or the node itself, says."""
         if slots is not None and not 0 <= slots <= limits.SLOTS_MAX:
             raise InvalidInput(f"0 to {limits.SLOTS_MAX}", field="slots")
-        if not await self._store.set_slots(node, slots, self._clock.now()):
+        if not await self._store.set_slots(node, slots, self._clock.now(), follows_load=follows_load):
             raise NotFound(f"no node {node_text(node)}")
         await self._broker.signals.wake([node_topic(node), LOOK, LEADER])
 

@@ -110,8 +110,9 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     started_at = None if body.started_ms_ago is None else started_before(now, body.started_ms_ago)
     result = _capped(body.result, limits.RESULT_BYTES)
     return Outcome(
-        node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at
-    )
+        node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at,
+        min(max(0, body.again_ms), _LONGEST_MS),
+    )  # fmt: skip
 
 
 def is_storable(*numbers: int) -> bool:

@@ -13,6 +13,7 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.machines import share_machines
 
 
 class _Nodes(TaskStore, ReadyTasks, NodeStore, Protocol):
@@ -40,4 +41,6 @@ async def node_states(store: _Nodes, configure: Configure) -> list[NodeState]:
     ledger = Ledger()
     for row in rows:
         ledger.hold(row.node, row.id, lanes[row.lane].requirement, at=0.0)
-    return [node_state(node, clusters, ledger) for node in nodes]
+    states = [node_state(node, clusters, ledger) for node in nodes]
+    share_machines(states)
+    return states

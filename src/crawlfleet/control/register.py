@@ -133,6 +133,7 @@ def _check_texts(description: NodeDescription, join_key: str) -> None:
     if description.device_id is not None:
         _check_text("device_id", description.device_id)
     _check_text("region", description.region, least=0, most=limits.LABEL_CHARS)
+    _check_text("machine_id", description.machine, least=0, most=limits.LABEL_CHARS)
     _check_text("description", description.description, least=0, most=limits.MESSAGE_CHARS)
     if description.ip_address:
         try:

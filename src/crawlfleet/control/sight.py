@@ -12,6 +12,7 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
+from crawlfleet.control.advice import Advice
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.node_states import node_state
@@ -28,6 +29,7 @@ from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.scheduling.choosing import Choice, Chooser, Pace, Terms
+from crawlfleet.scheduling.machines import reserved_together, share_machines
 from crawlfleet.scheduling.order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement import Cursors, Placer
 from crawlfleet.scheduling.shares import SharesByRank
@@ -46,7 +48,7 @@ class _Store(ReadyTasks, NodeStore, ProjectStore, Protocol):
 class Sight:
     def __init__(
         self, *, store: _Store, broker: Broker, clock: Clock, ledger: Ledger, rng: Random, configure: Configure,
-        orders: QueueOrders, ageing: Ageing, window: int,
+        orders: QueueOrders, advice: Advice, ageing: Ageing, window: int,
     ) -> None:  # fmt: skip
         self._store = store
         self._broker = broker
@@ -55,6 +57,7 @@ class Sight:
         self._rng = rng
         self._configure = configure
         self._orders = orders
+        self._knowing, self._strategies = advice.knowing, advice.strategies
         self._window = window
         self.order = LaneOrder(ageing)
         self.nodes: Sequence[Node] = ()
@@ -119,13 +122,12 @@ class Sight:
         self.deep.clear()
         await self._see_windows(windows)
 
-    async def follow(self) -> None:
+    async def follow(self, term: int, now: Instant) -> None:
         """What happened since: cheap, and to be called before every choice."""
         await self._show_some()
         await self._see_windows(await self._broker.ready.changed())
-        ledger = self._ledger
-        for node in ledger.take_changed():
-            self.placer.update(node, len(ledger.held(node)), ledger.reserved(node))
+        self.placer.knowledge = await self._knowing.for_pass(self.order.about.values(), term, now)
+        follow_ledger(self.placer, self._ledger)
 
     async def _see_projects(self, projects: Sequence[Project]) -> None:
         """Before the leader counts on a fence, it has everything in its ledger that was assigned by hand up to it."""
@@ -166,7 +168,11 @@ class Sight:
         self._asked = {}
         ledger.take_changed()
         states = [node_state(node, self._clusters, ledger) for node in self.nodes]
-        self.placer = Placer(states, rng=self._rng, default_strategy=self.strategy, cursors=self._cursors)
+        share_machines(states)
+        self.placer = Placer(
+            states, rng=self._rng, default_strategy=self.strategy, cursors=self._cursors,
+            overcommit=configure.known(DEFAULT_CLUSTER).values["overcommit"], strategies=self._strategies.makers,
+        )  # fmt: skip
 
     async def _show_some(self) -> None:
         if self._unshown:
@@ -217,6 +223,20 @@ class Sight:
             return requirement
         strategy = self._configure.known(requirement.cluster).values["strategy"]
         return requirement if strategy == self.strategy else replace(requirement, strategy=strategy)
+
+
+def follow_ledger(placer: Placer, ledger: Ledger) -> None:
+    """What nodes hold that is not what the placer counted on; for nodes of one machine, what all of them reserve."""
+    accounts: dict[str, dict[str, float]] = {}
+    for node in ledger.take_changed():
+        machine = placer.sharing(node)
+        if not machine:
+            reserved = ledger.reserved(node)
+        elif (name := machine[0].node.description.machine) in accounts:
+            reserved = accounts[name]
+        else:
+            reserved = accounts[name] = reserved_together(ledger.reserved(state.node.id) for state in machine)
+        placer.update(node, len(ledger.held(node)), reserved)
 
 
 def _is_behind(head: TaskId, lane: LaneId, view: PlacementView) -> bool:

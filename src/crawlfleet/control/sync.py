@@ -17,9 +17,11 @@ from typing import Protocol
 
 import msgspec
 
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
+from crawlfleet.control.grant_sync import GrantSync, check_hosts
 from crawlfleet.control.hints import tell
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -32,6 +34,7 @@ from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
@@ -53,20 +56,23 @@ _CLUSTERS_KEPT = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
-class _Leases(TaskStore, NodeStore, Protocol):
+class _Leases(TaskStore, NodeStore, HostStore, Protocol):
     pass
 
 
 class Sync:
     def __init__(
-        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish, configure: Configure
-    ) -> None:
+        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish, configure: Configure,
+        allocate: Allocate,
+    ) -> None:  # fmt: skip
         self._store = store
         self._broker = broker
         self._clock = clock
         self._rng = rng
         self._finish = finish
         self._configure = configure
+        self._allocate = allocate
+        self._grants = GrantSync(store=store, broker=broker, clock=clock)
         self._clusters: dict[NodeId, tuple[int, str]] = {}
         """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
@@ -78,7 +84,9 @@ class Sync:
     async def sync(self, up: SyncUp) -> SyncDown:
         _check(up)
         await self._supersede(up)
-        renewing = self._renewals.put([Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)))])
+        said = self._grants.said(up)
+        renewal = Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)), said)
+        renewing = self._renewals.put([renewal])
         if up.outcomes or up.started:
             # At once, so that one commit may have it all.
             _, _, (renewed,) = await asyncio.gather(
@@ -91,6 +99,7 @@ class Sync:
         acknowledged = [outcome.execution for outcome in up.outcomes]
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
+        await self._grants.hear(up)
         await self._broker.board.put(up.node, _measurement(up.measurement))
         if renewed.came_online:
             await self._broker.signals.wake([LOOK, LEADER])
@@ -128,8 +137,9 @@ class Sync:
             return SyncDown(SyncVerdict.SESSION_ENDED)
         # The lease is not renewed by waiting: the node counts from when it sent this call.
         now_known = Renewed(
-            up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False, held=held
-        )
+            up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False, held=held,
+            slots_measured=node.slots_measured, follows_load=node.follows_load, granted=node.granted,
+        )  # fmt: skip
         return await self._compare(up, now_known, down.acknowledged)
 
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
@@ -156,8 +166,9 @@ class Sync:
             stops=[execution for execution in up.held if execution not in ours],
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
-            slots=self._configure.slots(cluster, renewed.slots_wanted),
+            slots=self._configure.slots(cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load),
             config=self._news_of_config(cluster, up),
+            grants=await self._grants.news(up, renewed.granted),
         )
 
     async def _cluster(self, up: SyncUp) -> str:
@@ -185,10 +196,12 @@ class Sync:
         if not rows:
             return []
         bodies = await self._store.deliveries([row.id for row in rows])
+        given = await self._allocate.given(rows[0].node, rows)
         return [
             AssignmentBody(
                 row.id, row.execution, bodies[row.id].task_type, msgspec.Raw(bodies[row.id].parameters),
                 row.timeout_s, row.retries, row.round, life.is_alone(row),
+                int(given[row.id].get("memory_mb", 0)) if row.id in given else 0,
             )
             for row in rows if row.id in bodies
         ]  # fmt: skip
@@ -242,6 +255,7 @@ def _check(up: SyncUp) -> None:
         raise InvalidInput(f"at most {limits.PROGRESS_PER_SYNC}", field="progress")
     if len(up.held) > 2 * limits.SLOTS_MAX:
         raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="held")
+    check_hosts(up)
 
 
 def _verdict(renewed: Renewed) -> SyncVerdict | None:
@@ -255,8 +269,9 @@ def _verdict(renewed: Renewed) -> SyncVerdict | None:
 def _says_something(down: SyncDown, up: SyncUp) -> bool:
     wants_drain = (down.drain_ms is not None) != up.is_draining
     wants_slots = down.slots is not None and down.slots != up.slots
-    has_news = down.assignments or down.recalls or down.stops or down.acknowledged or down.config is not None
-    return bool(has_news) or wants_drain or wants_slots
+    has_news = down.assignments or down.recalls or down.stops or down.acknowledged
+    has_terms = down.config is not None or down.grants is not None
+    return bool(has_news) or has_terms or wants_drain or wants_slots
 
 
 def _is_told(progress: ProgressBody) -> bool:

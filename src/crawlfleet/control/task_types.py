@@ -18,6 +18,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import TypeRecord, TypeStore
+from crawlfleet.scheduling.flow_plan import expressions_in, is_reference
 from crawlfleet.wire.tasks import unstorable
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
@@ -61,7 +62,8 @@ class TaskTypes:
     def names(self) -> list[str]:
         return sorted(self._validators)
 
-    def refusal(self, task_type: str, parameters: bytes) -> Refusal | None:
+    def refusal(self, task_type: str, parameters: bytes, *, is_template: bool = False) -> Refusal | None:
+        """Of a template, what is wrong with it whatever its references are filled with."""
         try:
             validator = self._validators[task_type]
         except KeyError:
@@ -70,11 +72,24 @@ class TaskTypes:
             return Refusal(Code.UNKNOWN_TYPE, f"no task type {task_type!r}; known: {known}", "task_type")
         if validator is None:
             return None
-        for error in validator.iter_errors(msgspec.json.decode(parameters)):
+        value = msgspec.json.decode(parameters)
+        for error in validator.iter_errors(value):
+            if is_template and _may_be_filled(value, error):
+                continue
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             said = shortened(_complaint(self._schemas[task_type], error))
             return Refusal(Code.INVALID_INPUT, said, shortened(f"parameters{path}"))
         return None
+
+
+def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
+    """Whether what is wrong may be right once the references in it are filled: those of its keys will not be."""
+    for step in error.instance_path:
+        if is_reference(value):
+            return True
+        value = value[step]
+    is_of_keys = error.schema_path[-1] in ("required", "additionalProperties") and not is_reference(value)
+    return not is_of_keys and any(expressions_in(value, ""))
 
 
 def _complaint(schema: Any, error: jsonschema_rs.ValidationError) -> str:

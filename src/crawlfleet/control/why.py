@@ -2,50 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Protocol
 
+from crawlfleet.control.advice import Advice
+from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
-from crawlfleet.model.requirement import Lane
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import explain
+from crawlfleet.scheduling import explain, explain_flow
+from crawlfleet.scheduling.choice import Choice, choice
+from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.quota import Allowance, QuotaFull
+from crawlfleet.scheduling.strategies import Candidates
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, ProjectStore, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, Protocol):
     pass
 
 
 class Why:
-    def __init__(self, *, store: _All, clock: Clock, configure: Configure) -> None:
+    def __init__(
+        self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random,
+        allocate: Allocate,
+    ) -> None:  # fmt: skip
         self._store = store
         self._clock = clock
         self._configure = configure
+        self._advice = advice
+        self._rng = rng
+        self._allocate = allocate
 
     async def why(self, task: TaskId) -> explain.Why:
         record = (await self._store.tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
+        if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
+            found = explain_flow.why(record, place)
+            if found is not None:
+                return found
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])
+        nodes, now = await node_states(self._store, self._configure), self._clock.now()
+        is_pending = record.status is TaskStatus.PENDING
+        preempted = (await self._store.preempted([task])).get(task) if lane.requirement.preemptible else None
         return explain.why(
             record,
             lane,
             is_queue_paused=lane.queue in await self._store.paused_queues(),
             parents=await self._store.parents(task),
-            nodes=await node_states(self._store, self._configure),
-            now=self._clock.now(),
-            quota=await self._full_quota(lane) if record.status is TaskStatus.PENDING else None,
+            nodes=nodes,
+            now=now,
+            overcommit=self._configure.known(DEFAULT_CLUSTER).values["overcommit"],
+            quota=await self._full_quota(lane) if is_pending else None,
+            choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
+            stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
+            preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
 
     async def _full_quota(self, lane: Lane) -> QuotaFull | None:
@@ -54,6 +83,22 @@ class Why:
             return None
         uses = await self._store.project_uses([lane.project])
         return Allowance(project, uses[lane.project].held).full(lane.requirement)
+
+    async def _choice(
+        self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant
+    ) -> Choice | None:
+        """What speaks for the node that has it, as things stand now."""
+        cluster = requirement.cluster or DEFAULT_CLUSTER
+        name = requirement.strategy or self._configure.known(cluster).values["strategy"]
+        make = self._advice.strategies.makers.get(name)
+        state = next((state for state in nodes if state.node.id == task.node), None)
+        if make is None or state is None:
+            return None
+        knowledge = await self._advice.knowing.now(requirement, now)
+        chosen = choice(name, make(Candidates(requirement, nodes, self._rng, 0, knowledge)), state)
+        live = await self._store.live([task.id]) if requirement.resources else {}
+        given = await self._allocate.given(state.node.id, list(live.values()))
+        return replace(chosen, allocation=given.get(task.id, {}))
 
     async def _last_failure(self, task: TaskId) -> str | None:
         failures = [one.failure.message for one in await self._store.executions(task) if one.failure is not None]

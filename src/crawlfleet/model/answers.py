@@ -15,6 +15,8 @@ class Code(StrEnum):
     UNKNOWN_TASK = "unknown_task"
     UNKNOWN_NODE = "unknown_node"
     UNKNOWN_DEPENDENCY = "unknown_dependency"
+    UNKNOWN_GROUP = "unknown_group"
+    GROUP_CLOSED = "group_closed"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     BATCH_REFUSED = "batch_refused"
     ILLEGAL_TRANSITION = "illegal_transition"
@@ -26,6 +28,7 @@ class Code(StrEnum):
     SESSION_ENDED = "session_ended"
     NODE_NOT_READY = "node_not_ready"
     DOES_NOT_FIT = "does_not_fit"
+    PART_OF_FLOW = "part_of_flow"
     OVER_LIMIT = "over_limit"
     OVER_QUOTA = "over_quota"
 

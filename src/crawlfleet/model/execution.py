@@ -46,6 +46,8 @@ class Outcome(NamedTuple):
     result: bytes | None = None
     metrics: bytes | None = None
     started_at: Instant | None = None
+    again_ms: int = 0
+    """Of one that was handed back: not to be tried before that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,43 @@
-"""Hosts that crawls may visit although their addresses are private: how one of them is written."""
+"""Hosts: how one is written, as a target that has a budget and as an entry of those that may be visited."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from enum import IntEnum
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 _PORT = re.compile(r"[0-9]{1,5}")
 _PORT_MAX = 65_535
+_USUAL_PORTS = (":80", ":443")
+
+
+class HostNews(IntEnum):
+    """What is to be known of a host at once."""
+
+    TOO_MANY = 429
+    UNAVAILABLE = 503
+    CRAWL_DELAY = 1
+    """robots.txt asks for it; 0 ms: no more."""
+    CHANGED = 2
+    """A person changed its budget."""
+    FORGIVE = 3
+    """A person ends its back-off."""
+
+    @property
+    def is_refusal(self) -> bool:
+        return self in (HostNews.TOO_MANY, HostNews.UNAVAILABLE)
+
+
+def target_host(text: str) -> str:
+    """A host as its budget is kept: name or address, the port only where it is an unusual one. Raises ValueError."""
+    if "/" in text:
+        raise ValueError(f"{text[:100]!r} is not a host name, host:port or address (without scheme, path)")
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    host = crawl_host(bare)
+    if _address(host) is not None:
+        return f"[{host}]" if ":" in host else host
+    return next((host.removesuffix(port) for port in _USUAL_PORTS if host.endswith(port)), host)
 
 
 def crawl_host(text: str) -> str:

@@ -18,6 +18,8 @@ from crawlfleet.model.instants import Instant
 TaskId = int
 ExecutionId = int
 NodeId = int
+GroupId = int
+ScheduleId = int
 
 EPOCH_MS = 1_704_067_200_000
 BOOT_BITS = 10
@@ -56,6 +58,16 @@ class IdFactory:
         return ids
 
 
+def following(first: int, count: int) -> list[int]:
+    """The ids that one `take` gave, from the first of them: so many can be set aside and only one be kept."""
+    head, sequence = first >> SEQUENCE_BITS, first & (_PER_MS - 1)
+    ids = []
+    for at in range(sequence, sequence + count):
+        later_ms, number = divmod(at, _PER_MS)
+        ids.append(((head + (later_ms << BOOT_BITS)) << SEQUENCE_BITS) | number)
+    return ids
+
+
 def made_at(any_id: int) -> Instant:
     """When the id was made, by the clock of the master that made it."""
     return (any_id >> _TIME_SHIFT) + EPOCH_MS
@@ -71,6 +83,14 @@ def execution_text(execution: ExecutionId) -> str:
 
 def node_text(node: NodeId) -> str:
     return f"node-{node:016x}"
+
+
+def group_text(group: GroupId) -> str:
+    return f"group-{group:016x}"
+
+
+def schedule_text(schedule: ScheduleId) -> str:
+    return f"schedule-{schedule:016x}"
 
 
 def parse(text: str, prefix: str, *, field: str) -> int:

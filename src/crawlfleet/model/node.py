@@ -34,6 +34,15 @@ class NodeDescription:
     is_pull_only: bool = False
     """A simple client that heartbeats and pulls: nothing is pushed to it."""
     lease_ms: int = 9_000
+    machine: str = ""
+    """The machine it runs on: nodes of one machine share what they declare. Empty: it has all of it for itself."""
+    egress: str = ""
+    """The address it was seen to come from."""
+
+    @property
+    def address(self) -> str:
+        """Where its requests come from, as far as it is known."""
+        return self.egress or self.ip_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +76,15 @@ class Node:
     renewed_at: Instant | None = None
     measurement: Measurement | None = None
     slots_wanted: int | None = None
+    slots_measured: int | None = None
+    """What the load it measures allows for: counts where slots follow the load."""
+    follows_load: bool = False
+    """A person wants its slots to follow its load, whatever its cluster says."""
     drain_by: Instant | None = None
     created_at: Instant = 0
     removed_at: Instant | None = None
+    granted: int = 0
+    """The newest version of its session's host grants."""
 
     @property
     def slots(self) -> int:

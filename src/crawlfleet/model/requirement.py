@@ -14,11 +14,15 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
+from crawlfleet.model.evidence import Subject
+from crawlfleet.model.limits import PREEMPTIBLE_RANK_MAX, PRIORITY_MAX
+
 LaneId = int
 RequirementId = int
 Capability = float | tuple[str, ...]
 
 _ALIASES = {"cpu_cores": ("cpu", 1.0), "memory_gb": ("memory_mb", 1024.0)}
+_LATER = {"subjects", "preemptible", "categories"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,17 @@ class Requirement:
     require_region: bool = False
     capabilities: tuple[tuple[str, Capability], ...] = ()
     resources: tuple[tuple[str, float], ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    """What the work is about; only for strategies that look at it, as every new subject is a class of its own."""
+    preemptible: bool = False
+    """Asks nothing of a node: it may be stopped, at no cost, to make room for what is more important."""
     categories: tuple[str, ...] = ()
 
     @property
     def id(self) -> RequirementId:
+        # Without what came later the name is the one it had before: stored lanes stay what they are.
         said = asdict(self)
-        if not self.categories:
-            # Not asked for, it is not part of the name: lanes of earlier versions keep theirs.
-            del said["categories"]
-        return _name_of(said)
+        return _name_of({name: value for name, value in said.items() if value or name not in _LATER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,12 @@ class Lane:
         requirement_id = requirement.id
         name = _name_of([queue, project, priority, requirement_id])
         return Lane(name, queue, project, priority, requirement_id, requirement)
+
+    @property
+    def highest_rank(self) -> int:
+        """How far age lifts its tasks. What says of itself that it can wait never comes level with the most urgent:
+        stopped for them, it would be the older one and get its place back before they do."""
+        return max(self.priority, PREEMPTIBLE_RANK_MAX) if self.requirement.preemptible else PRIORITY_MAX
 
     def at_priority(self, priority: int) -> Lane:
         return Lane.of(self.queue, self.project, priority, self.requirement)

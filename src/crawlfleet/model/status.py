@@ -120,8 +120,13 @@ REOPENED = frozenset({_S.PENDING, _S.WAITING})
 """Where the next round of a final task may begin."""
 
 
-def is_legal(have: TaskStatus, want: TaskStatus) -> bool:
-    return want in TRANSITIONS[have]
+ENDED_UNRUN = frozenset({_S.COMPLETED, _S.FAILED})
+"""Where a waiting step of a flow may end without an execution: one that only gathers what its items gave, or whose
+input cannot be had."""
+
+
+def is_legal(have: TaskStatus, want: TaskStatus, *, is_unrun: bool = False) -> bool:
+    return want in TRANSITIONS[have] or (is_unrun and have is _S.WAITING and want in ENDED_UNRUN)
 
 
 LIVE_STATUSES = tuple(status for status in TaskStatus if not status.is_final)

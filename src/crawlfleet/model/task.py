@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from crawlfleet.model.execution import Failure
-from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import Recall, TaskStatus
@@ -43,6 +43,7 @@ class LiveTask(NamedTuple):
     assigned_at: Instant | None = None
     started_at: Instant | None = None
     deadline_at: Instant | None = None
+    group: GroupId | None = None
 
     def unheld(self, status: TaskStatus, **changes: object) -> LiveTask:
         """This row off its node."""
@@ -69,6 +70,7 @@ class FinalTask(NamedTuple):
     started_at: Instant | None
     ended_at: Instant
     reason: str | None
+    group: GroupId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class TaskRecord:
     ended_at: Instant | None
     reason: str | None
     lane: LaneId
+    group: GroupId | None = None
 
 
 @dataclass(frozen=True, slots=True)

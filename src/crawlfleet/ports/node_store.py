@@ -33,6 +33,8 @@ class Renewal(NamedTuple):
     session: int
     number: int
     measurement: bytes | None
+    hosts: bytes | None = None
+    """What it says of target hosts, for the leader."""
 
 
 class Renewed(NamedTuple):
@@ -48,6 +50,10 @@ class Renewed(NamedTuple):
     came_online: bool = False
     held: Sequence[LiveTask] = ()
     """What the store gives the node, read in the same transaction."""
+    slots_measured: int | None = None
+    follows_load: bool = False
+    granted: int = 0
+    """The newest version of the session's host grants."""
 
 
 class PlacementView(NamedTuple):
@@ -124,8 +130,6 @@ class NodeStore(Protocol):
     async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         """Put a node into maintenance (drain until `drain_by`) or back; False when it is unknown."""
         ...
-
-    async def set_slots(self, node: NodeId, slots: int | None, now: Instant) -> bool: ...
 
     async def set_health(
         self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant

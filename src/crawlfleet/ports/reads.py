@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.ids import GroupId, NodeId, TaskId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
 
@@ -21,6 +21,7 @@ class TaskFilter:
     queue: str | None = None
     node: NodeId | None = None
     name_prefix: str | None = None
+    group: GroupId | None = None
 
 
 class TaskPage(NamedTuple):

@@ -12,19 +12,27 @@ from __future__ import annotations
 from typing import Protocol
 
 from crawlfleet.ports.event_store import EventStore
+from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.flow_store import FlowStore
+from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.schedule_store import ScheduleStore
+from crawlfleet.ports.slots import SlotStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.ports.upkeep import Upkeep
 
 
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, ProjectStore, Protocol,
+    ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
+    Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -8,13 +8,14 @@ from typing import NamedTuple, Protocol
 
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.execution import Outcome
-from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.group_store import NewGroup
 
 
 class NewTask(NamedTuple):
@@ -30,6 +31,7 @@ class NewTask(NamedTuple):
     timeout_s: int
     due_at: Instant | None = None
     parents: tuple[TaskId, ...] = ()
+    group: GroupId | None = None
 
 
 class Submission(NamedTuple):
@@ -38,6 +40,8 @@ class Submission(NamedTuple):
     items: Sequence[NewTask | Refusal]
     is_atomic: bool = False
     claim: Claim | None = None
+    group: NewGroup | None = None
+    """Made with its first members: all of it or nothing."""
     limited: Collection[str] = ()
     """Projects among those of its tasks that have quotas on what waits: above one, none of its tasks is taken."""
 
@@ -53,6 +57,8 @@ class Accepted(NamedTuple):
 class SubmissionAnswer:
     items: Sequence[Accepted | Refusal]
     is_replay: bool = False
+    group: GroupId | None = None
+    """The one that was made."""
     over_quota: str | None = None
     """Which quota has no room for them: none was taken."""
 
@@ -101,7 +107,8 @@ class TaskStore(Protocol):
 
         An atomic submission with one bad item adds none. A known idempotency key gives its first answer again,
         or IDEMPOTENCY_MISMATCH for every item when the body differs. A parent that ended other than completed
-        cancels the new task at once, with the reason; one that does not exist refuses it.
+        cancels the new task at once, with the reason; one that does not exist refuses it. So does a group that does
+        not exist, is closed or is of another project. A submission with a new group is atomic.
         """
         ...
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from crawlfleet.model.ids import NodeId, TaskId, execution_text, node_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
+from crawlfleet.scheduling.choice import Choice
 from crawlfleet.scheduling.filters import (
     Ask,
     NodeState,
@@ -94,6 +95,13 @@ class Why:
     """`status` and `cause` always, then what the cause is about. Fit for JSON."""
 
 
+class Preempted(NamedTuple):
+    """How often a task was asked to make room in its round, and for whom the last time."""
+
+    times: int
+    waiter: TaskId
+
+
 def explain_placement(
     requirement: Requirement, project: str, nodes: Sequence[NodeState], overcommit: float = 1.0
 ) -> Explanation:
@@ -149,9 +157,13 @@ def why(
     now: Instant,
     overcommit: float = 1.0,
     quota: QuotaFull | None = None,
+    choice: Choice | None = None,
+    stopping: Sequence[NodeId] = (),
+    preempted: Preempted | None = None,
 ) -> Why:
     """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is the
-    one of its project that has no room for it."""
+    one of its project that has no room for it; `choice` is why its node has it; `stopping` has the node of each task
+    that was told to make room for this one."""
     match task.status:
         case TaskStatus.WAITING:
             return _why_waiting(task, parents, now)
@@ -165,9 +177,14 @@ def why(
             return _why(task, "quota", quota.sentence, **quota._asdict())
         case TaskStatus.PENDING:
             found = explain_placement(lane.requirement, task.project, nodes, overcommit)
-            return _why(task, "turn" if found.able else "no_node", found.sentence, placement=found.as_data())
+            if stopping and not found.able:
+                return _why_making_room(task, found, stopping, nodes)
+            sentence, data = found.sentence, {"placement": found.as_data()} | _told_preempted(preempted)
+            if preempted is not None:
+                sentence += f"; it made room for {task_text(preempted.waiter)} (stopped {_times(preempted.times)})"
+            return _why(task, "turn" if found.able else "no_node", sentence, **data)
         case TaskStatus.ASSIGNED | TaskStatus.PROCESSING:
-            return _why_held(task, nodes, now)
+            return _why_held(task, nodes, now, choice, preempted)
         case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.TIMEOUT | TaskStatus.CANCELLED:
             sentence = f"{_FINAL[task.status]}{_colon(task.reason)}"
             return _why(task, "final", sentence, ended_at=_text(task.ended_at), reason=task.reason)
@@ -191,7 +208,25 @@ def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], 
     return _why(task, "parents", sentence, waits=count, parents=shown, due_at=_text(task.due_at))
 
 
-def _why_held(task: TaskRecord, nodes: Sequence[NodeState], now: Instant) -> Why:
+def _why_making_room(
+    task: TaskRecord, found: Explanation, stopping: Sequence[NodeId], nodes: Sequence[NodeState]
+) -> Why:
+    count, where = len(stopping), sorted(set(stopping))
+    place = f"on {_node_name(where[0], nodes)}" if len(where) == 1 else f"on {len(where)} nodes"
+    sentence = f"waits for {count} lower-priority task{'' if count == 1 else 's'} {place} to stop"
+    shown = [node_text(node) for node in where]
+    return _why(task, "making_room", sentence, stopping=count, nodes=shown, placement=found.as_data())
+
+
+def _told_preempted(preempted: Preempted | None) -> dict[str, Any]:
+    if preempted is None:
+        return {}
+    return {"preempted": {"times": preempted.times, "for": task_text(preempted.waiter)}}
+
+
+def _why_held(
+    task: TaskRecord, nodes: Sequence[NodeState], now: Instant, choice: Choice | None, preempted: Preempted | None
+) -> Why:
     name = _node_name(task.node, nodes)
     is_started = task.status is TaskStatus.PROCESSING
     since = task.started_at if is_started else task.assigned_at
@@ -201,12 +236,17 @@ def _why_held(task: TaskRecord, nodes: Sequence[NodeState], now: Instant) -> Why
         "since": _text(since),
     }
     if task.recall is not Recall.NONE:
-        sentence = f"{name} was told to stop it because {_RECALLS[task.recall]}; waits until it has, or its lease ends"
-        return _why(task, "recalled", sentence, recall=task.recall.word, **data)
+        because = _RECALLS[task.recall]
+        if task.recall is Recall.PREEMPT and preempted is not None:
+            because = f"its place is needed for {task_text(preempted.waiter)}"
+        sentence = f"{name} was told to stop it because {because}; waits until it has, or its lease ends"
+        return _why(task, "recalled", sentence, recall=task.recall.word, **data, **_told_preempted(preempted))
     lasted = "" if since is None else f" for {_span(now - since)}"
+    data |= {} if choice is None else {"choice": choice.as_data()}
+    chosen = "" if choice is None else f"; {choice.sentence}"
     if is_started:
-        return _why(task, "processing", f"runs on {name}{lasted}", **data)
-    return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet", **data)
+        return _why(task, "processing", f"runs on {name}{lasted}{chosen}", **data)
+    return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet{chosen}", **data)
 
 
 def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Why:

@@ -38,6 +38,8 @@ class NodeState:
     """The newest one; without it the one in the node's record is taken."""
     slots: int = field(init=False)
     declared: dict[str, float] = field(init=False)
+    is_shared: bool = field(init=False, default=False)
+    """Other nodes of its machine have the same `declared` and `reserved`."""
     stamp: int = field(init=False, default=0)
     """The placer's: another one whenever its price may have changed."""
 

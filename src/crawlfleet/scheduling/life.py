@@ -104,6 +104,17 @@ def parent_completed(now: Instant, parents: int) -> Decide:
     return decide
 
 
+def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = None) -> Decide:
+    """A waiting step of a flow ends without having run. It is a dead letter when nobody else is to tell of it."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        kind = Kind.TASK_COMPLETED if status is TaskStatus.COMPLETED else Kind.TASK_FAILED
+        after = row._replace(status=status, waits=0)
+        return Step(after, kind, failure=failure, reason=reason, is_dead_letter=failure is not None)
+
+    return decide
+
+
 def reprioritize(lanes: Mapping[LaneId, LaneId]) -> Decide:
     """Move to the lane of the new priority, by the lane it stands in."""
 
@@ -198,7 +209,7 @@ def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, r
             stopped = _recalled(row, policy, now, rng)
             return stopped or _again(row, ExecutionStatus.LOST, "stopped by the node's lease guard")
         case End.RETURNED:
-            return _recalled(row, policy, now, rng) or _again(row, ExecutionStatus.RETURNED, "handed back by its node")
+            return _recalled(row, policy, now, rng) or _returned(row, outcome, now)
         case End.PROCESS_LOST:
             lost = _recalled(row, policy, now, rng)
             return lost or _again(row, ExecutionStatus.LOST, "its executor process died", losses=row.losses + 1)
@@ -225,6 +236,15 @@ def _recalled(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> 
 def _again(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | None = None) -> Step:
     after = row.unheld(TaskStatus.PENDING, losses=row.losses if losses is None else losses)
     return Step(after, Kind.TASK_REASSIGN, ended, reason=reason)
+
+
+def _returned(row: LiveTask, outcome: Outcome, now: Instant) -> Step:
+    if outcome.again_ms <= 0:
+        return _again(row, ExecutionStatus.RETURNED, "handed back by its node")
+    # What it needs is away for a known time, which is no failure of its own: no retry is spent.
+    after = row.unheld(TaskStatus.RETRYING, due_at=now + outcome.again_ms)
+    reason = outcome.failure.message if outcome.failure else "handed back by its node until later"
+    return Step(after, Kind.TASK_RETRYING, ExecutionStatus.RETURNED, outcome.failure, reason=reason)
 
 
 def _timed_out(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step:

@@ -6,7 +6,8 @@ one node moves. So nothing looks more than once at a node that nothing happened 
 An entry of a heap is good as long as it carries its node's stamp. Whatever changes a node gives it a new stamp, and it
 is entered again before the heap is asked; what is old is dropped when it comes to the top.
 
-All that needs a price that depends on the node alone, as that of the strategies here does.
+All that needs a price that depends on the node alone, as that of the strategies here does; or on what is reserved on
+its machine: nodes of one machine are priced again when they come to the top.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from crawlfleet.scheduling.strategies import Candidates, Make, Strategy
 OF_THE_NODE_ALONE = ("least_loaded", "least_tasks", "weighted")
 """Built-in strategies that price a node the same for every class."""
 
-_OWN = ("name", "description", "ip_address", "port", "weight", "slots", "device_id", "lease_ms")
+_OWN = ("name", "description", "ip_address", "port", "weight", "slots", "device_id", "lease_ms", "machine", "egress")
 _FEW = 64
 _ANYTHING = Requirement("")
 _shared = attrgetter(*(field.name for field in fields(NodeDescription) if field.name not in _OWN))
@@ -108,7 +109,10 @@ class NodeGroups:
             heap = heaps[position]
             entry = heap[0]
             state = entry[3]
-            if resources and has_no_room(state, ask):
+            if state.is_shared and (price := cost(state, 0)) > entry[0]:
+                # A node of the same machine has taken from what both have: while tasks are placed prices only rise.
+                heapreplace(heap, (price, entry[1], entry[2], state))
+            elif resources and has_no_room(state, ask):
                 passed.append((heap, heappop(heap)))
             else:
                 chosen.append(state)
@@ -156,9 +160,9 @@ class NodeGroups:
             state.stamp = self._stamp = self._stamp + 1
             self._group_of[state.node.id].changed.append(state)
 
-    def gave_back(self, node: NodeId, state: NodeState) -> None:
+    def gave_back(self, state: NodeState) -> None:
         """It may have room again."""
-        group = self._group_of.get(node)
+        group = self._group_of.get(state.node.id)
         if group is not None:
             state.stamp = self._stamp = self._stamp + 1
             group.changed.append(state)

@@ -1,7 +1,8 @@
 """The order in which lanes are served: priority, raised by age, then fair shares between projects, then the oldest.
 
-Every `step_s` a lane's oldest task has waited lifts it by one rank, up to the highest priority. There the older one
-wins, so that nothing waits for ever behind fresh work, while a fresh 10 still goes before a fresh 9.
+Every `step_s` a lane's oldest task has waited lifts it by one rank, up to the highest priority (preemptible ones not as
+far). There the older one wins, so that nothing waits for ever behind fresh work, while a fresh 10 still goes before a
+fresh 9.
 
 The order is kept from pass to pass: a pass costs what it looks at, not what there is.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from crawlfleet.model.ids import TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MAX
-from crawlfleet.model.requirement import Lane, LaneId, RequirementId
+from crawlfleet.model.requirement import Lane, LaneId, Requirement, RequirementId
 
 RANKED_FOR_MS = 1_000
 """How old the age of a lane may be when its rank is taken from it."""
@@ -37,6 +38,10 @@ def effective_priority(priority: int, oldest_made_at: Instant, now: Instant, age
     lifted = priority + int((now - oldest_made_at) / 1000 / ageing.step_s)
     # Never lowered: a task from the future (another master's clock, or ours set back) has waited no time.
     return max(priority, min(ageing.highest, lifted))
+
+
+def lane_rank(lane: Lane, oldest: TaskId, now: Instant, ageing: Ageing) -> int:
+    return min(lane.highest_rank, effective_priority(lane.priority, made_at(oldest), now, ageing))
 
 
 class ReadyLane:
@@ -61,6 +66,8 @@ class LaneOrder:
     def __init__(self, ageing: Ageing) -> None:
         self.classes: Counter[RequirementId] = Counter()
         """How many lanes ask for each class."""
+        self.about: dict[RequirementId, Requirement] = {}
+        """Those of the classes that say what their work is about."""
         self._ageing = ageing
         self._now: Instant = 0
         self._lanes: dict[LaneId, ReadyLane] = {}
@@ -92,6 +99,7 @@ class LaneOrder:
         self._lanes.clear()
         self._ranks.clear()
         self.classes.clear()
+        self.about.clear()
 
     def ranks(self, now: Instant) -> Iterator[tuple[int, Mapping[str, Row]]]:
         """Best first: the lanes of each project at each rank. Not to be changed while somebody walks it."""
@@ -108,12 +116,14 @@ class LaneOrder:
             self._put_in(ReadyLane(known.lane, known.oldest, known.size, self._rank(known.lane, known.oldest)))
 
     def _rank(self, lane: Lane, oldest: TaskId) -> int:
-        return effective_priority(lane.priority, made_at(oldest), self._now, self._ageing)
+        return lane_rank(lane, oldest, self._now, self._ageing)
 
     def _put_in(self, ready: ReadyLane) -> None:
         lane = ready.lane
         self._lanes[lane.id] = ready
         self.classes[lane.requirement_id] += 1
+        if lane.requirement.subjects:
+            self.about[lane.requirement_id] = lane.requirement
         row = self._ranks.setdefault(ready.rank, {}).setdefault(lane.project, [])
         insort(row, (ready.oldest, lane.id, ready))
 
@@ -123,6 +133,7 @@ class LaneOrder:
         self.classes[lane.requirement_id] -= 1
         if not self.classes[lane.requirement_id]:
             del self.classes[lane.requirement_id]
+            self.about.pop(lane.requirement_id, None)
         projects = self._ranks[ready.rank]
         row = projects[lane.project]
         # By the first two of each: the pair is found just before its own entry.

@@ -15,8 +15,17 @@ from heapq import heapify, heappop, heapreplace
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.filters import CLASS_FILTERS, Ask, NodeState, has_no_room, tasks_fit
+from crawlfleet.scheduling.machines import machines_of
 from crawlfleet.scheduling.node_groups import OF_THE_NODE_ALONE, ClassGroups, NodeGroups
-from crawlfleet.scheduling.strategies import BUILT_IN, DEFAULT_STRATEGY, Candidates, Make, Strategy
+from crawlfleet.scheduling.strategies import (
+    BUILT_IN,
+    DEFAULT_STRATEGY,
+    NOTHING_KNOWN,
+    Candidates,
+    Knowledge,
+    Make,
+    Strategy,
+)
 
 Cursors = dict[Requirement, NodeId]
 """The node that took the last task of each class. The caller keeps it from pass to pass."""
@@ -62,17 +71,21 @@ class Placer:
         cursors: Cursors | None = None,
         overcommit: float = 1.0,
         strategies: Mapping[str, Make] = BUILT_IN,
+        knowledge: Knowledge = NOTHING_KNOWN,
     ) -> None:
         self.states = nodes
+        self.overcommit = overcommit
+        self.knowledge = knowledge
+        """The caller's to renew before a pass."""
         self.cursors: Cursors = {} if cursors is None else cursors
         self.unknown_strategies: set[str] = set()
         """Names that were asked for and are none; the default served instead."""
         self.reserved_for = {state.cluster_project for state in nodes if state.cluster_project is not None}
         """Projects that have a cluster of their own: to all others nodes are the same."""
         self._nodes = {state.node.id: state for state in nodes}
+        self._machines = machines_of(nodes)
         self._rng = rng
         self._default = default_strategy
-        self._overcommit = overcommit
         self._strategies = strategies
         self._groups = NodeGroups(nodes, rng, overcommit)
         self._plans: dict[tuple[Requirement, str], _Plan] = {}
@@ -95,19 +108,45 @@ class Placer:
             plan.heap = None
         self._with_heap.clear()
 
+    def sharing(self, node: NodeId) -> Sequence[NodeState]:
+        """The nodes of its machine, itself among them, if it has more than one."""
+        return self._machines.get(node, ())
+
     def update(self, node: NodeId, held: int, reserved: dict[str, float]) -> None:
-        """What a node holds now, if it is not what was counted on here. The dictionary is the placer's from then on."""
+        """What a node holds now, if it is not what was counted on here; and what is reserved on its machine, if that
+        has several. The dictionary is the placer's from then on."""
         state = self._nodes.get(node)
-        if state is not None and (held != state.held or reserved != state.reserved):
-            state.held, state.reserved = held, reserved
-            self._gave_back(node, state)
+        if state is None or (held == state.held and reserved == state.reserved):
+            return
+        state.held = held
+        if reserved == state.reserved:
+            self._gave_back(state)
+            return
+        for each in self.sharing(node) or (state,):
+            each.reserved = reserved
+            self._gave_back(each)
 
     def undo(self, requirement: Requirement, node_id: NodeId, count: int) -> None:
         """Give back what was deducted for tasks that were not assigned after all."""
         state = self._nodes[node_id]
         state.held = max(0, state.held - count)
         _reserve(state, requirement.resources, -count)
-        self._gave_back(node_id, state)
+        for each in self.sharing(node_id) or (state,):
+            self._gave_back(each)
+
+    def other_than(self, node_id: NodeId, requirement: Requirement, project: str) -> NodeState | None:
+        """Another node for one more task; None when no other has room. Looks at every node: for single tasks only."""
+        plan = self._plan(requirement, project)
+        ask = plan.groups.ask
+        found = [state for state in self._able(plan) if state.node.id != node_id and tasks_fit(state, ask) > 0]
+        if not found:
+            return None
+        prices = self._groups.prices.get(plan.strategy) or (plan.heap or self._price_for_class(plan)).strategy
+        state = min(found, key=lambda state: (prices.cost(state, 0), state.node.id))
+        state.held += 1
+        _reserve(state, requirement.resources, 1)
+        self._groups.took([state])
+        return state
 
     def room(self, requirement: Requirement, project: str) -> int:
         """How many tasks of the class fit now, if no other class takes the place."""
@@ -118,8 +157,8 @@ class Placer:
         """No node would do, not even an empty one."""
         return not self._plan(requirement, project).groups.groups
 
-    def _gave_back(self, node: NodeId, state: NodeState) -> None:
-        self._groups.gave_back(node, state)
+    def _gave_back(self, state: NodeState) -> None:
+        self._groups.gave_back(state)
         if self._with_heap:
             # Prices may have fallen: the heaps of classes are old.
             self.begin_pass()
@@ -131,7 +170,8 @@ class Placer:
         chosen: list[NodeState] = []
         while heap and len(chosen) < count:
             _, chance, node, held, given, state = heap[0]
-            if held == state.held:
+            # A node of the same machine may have taken the room meanwhile.
+            if held == state.held and not (state.is_shared and has_no_room(state, ask)):
                 chosen.append(state)
                 given += 1
                 state.held = held = held + 1
@@ -148,7 +188,8 @@ class Placer:
     def _price_for_class(self, plan: _Plan) -> _ClassHeap:
         ask = plan.groups.ask
         nodes = [state for state in self._able(plan) if state.held < state.slots and not has_no_room(state, ask)]
-        candidates = Candidates(ask.requirement, nodes, self._rng, self.cursors.get(ask.requirement, 0))
+        last = self.cursors.get(ask.requirement, 0)
+        candidates = Candidates(ask.requirement, nodes, self._rng, last, self.knowledge)
         plan.heap = _ClassHeap(candidates, self._strategies[plan.strategy])
         self._with_heap.append(plan)
         return plan.heap
@@ -157,7 +198,7 @@ class Placer:
         key = (requirement, project if project in self.reserved_for else "")
         plan = self._plans.get(key)
         if plan is None:
-            ask = Ask(requirement, project, self._overcommit)
+            ask = Ask(requirement, project, self.overcommit)
             name = self._strategy_for(requirement.strategy)
             plan = self._plans[key] = _Plan(self._groups.of_class(ask, CLASS_FILTERS), name)
             make = self._strategies[name]

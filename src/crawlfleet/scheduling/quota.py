@@ -6,7 +6,7 @@ kept to the last quarter of a core.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from crawlfleet.model.project import OnFull, Project, Use
@@ -81,6 +81,11 @@ class Allowance:
 
     def _used(self, name: str) -> float:
         return self._use.running if name == "running" else self._use.reserved.get(name, 0.0)
+
+
+def allowances(projects: Iterable[Project], use: Callable[[str], Use]) -> dict[str, Allowance]:
+    """Of those whose quotas limit what runs."""
+    return {one.name: Allowance(one, use(one.name)) for one in projects if one.quotas.limits_running}
 
 
 class Door:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -10,9 +11,14 @@ from pydantic import AfterValidator, model_validator
 
 from crawlfleet.model import limits
 from crawlfleet.settings.base import Settings, default_data_dir, setting
-from crawlfleet.settings.values import Count, CrawlHosts, Folder, Host, Label, Modules, Networks, Port, Seconds
+from crawlfleet.settings.values import Count, CrawlHosts, Factor, Folder, Host, Label, Modules, Networks, Port, Seconds
 
-Strategy = Literal["least_loaded", "least_tasks", "round_robin", "weighted", "random", "largest"]
+STRATEGIES = (
+    "anti_crawling", "content_based", "geo_location", "largest", "least_loaded", "least_tasks", "random", "round_robin",
+    "weighted",
+)  # fmt: skip
+STRATEGY_GROUP = "crawlfleet.strategies"
+"""Of entry points: users' own."""
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
 
@@ -29,6 +35,13 @@ def _store(text: str) -> str:
 def _broker(text: str) -> str:
     if text != "memory:" and not text.startswith(_BROKERS):
         raise ValueError(f"{text!r} is neither memory: nor redis://HOST:PORT/NUMBER")
+    return text
+
+
+def _strategy(text: str) -> str:
+    known = {*STRATEGIES, *(point.name for point in entry_points(group=STRATEGY_GROUP))}
+    if text not in known:
+        raise ValueError(f"{text!r} is none of {', '.join(sorted(known))}")
     return text
 
 
@@ -97,7 +110,13 @@ class MasterSettings(Settings):
         le=limits.TIMEOUT_S_MAX,
     )
     max_retries: Count = setting(3, about="Retries of a failed task when it does not say.", ge=0, le=limits.RETRIES_MAX)
-    strategy: Strategy = setting("least_loaded", about="How a node is chosen when a task does not say.")
+    strategy: Annotated[str, AfterValidator(_strategy)] = setting(
+        "least_loaded",
+        about=f"How a node is chosen when a task does not say: {', '.join(STRATEGIES)}, or one of your own.",
+    )
+    overcommit: Factor = setting(
+        1.0, about="How many times the resources that nodes declare may be reserved in all.", ge=0.1, le=100
+    )
     heartbeat_interval_s: Seconds = setting(
         30.0, about="Seconds between two heartbeats of a node that only heartbeats and pulls.", gt=0, le=3_600
     )

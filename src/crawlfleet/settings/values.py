@@ -42,6 +42,13 @@ def _network(text: str) -> str:
         raise ValueError(f"{text!r} is not an address range such as 10.0.0.0/8") from None
 
 
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text.strip())) if text.strip() else ""
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IP address") from None
+
+
 def _host(text: str) -> str:
     if not text or any(char.isspace() or char in "/@?#" for char in text):
         raise ValueError(f"{text!r} is not a host name or address (without scheme and path)")
@@ -112,9 +119,11 @@ def _known_capabilities(value: Mapping[str, Any]) -> dict[str, Any]:
 
 Count = Annotated[int, BeforeValidator(_not_a_bool)]
 Seconds = Annotated[float, BeforeValidator(_not_a_bool)]
+Factor = Seconds
 Port = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=65_535)]
 Folder = Annotated[Path, AfterValidator(_expanded)]
 Host = Annotated[str, AfterValidator(_host)]
+Address = Annotated[str, AfterValidator(_address)]
 CrawlHosts = Annotated[tuple[Annotated[str, AfterValidator(crawl_host)], ...], BeforeValidator(_split)]
 Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_split)]
 Url = Annotated[str, AfterValidator(_http_url)]

@@ -13,7 +13,18 @@ from crawlfleet.model import limits
 from crawlfleet.settings.base import Settings, default_data_dir, setting
 from crawlfleet.settings.master import LogFormat, LogLevel
 from crawlfleet.settings.source import BadSetting, Source
-from crawlfleet.settings.values import Capabilities, Count, CrawlHosts, Folder, Label, Modules, Seconds, Secret, Urls
+from crawlfleet.settings.values import (
+    Address,
+    Capabilities,
+    Count,
+    CrawlHosts,
+    Folder,
+    Label,
+    Modules,
+    Seconds,
+    Secret,
+    Urls,
+)
 
 
 def _worker_dir() -> Path:
@@ -32,6 +43,9 @@ class WorkerSettings(Settings):
     name: Label = setting(platform.node, about="The name people see.", shown="the machine's host name")
     region: Annotated[str, AfterValidator(str.strip)] = setting(
         "", about="Where the node stands, such as us or cn-north.", max_length=limits.LABEL_CHARS
+    )
+    egress_address: Address = setting(
+        "", about="The address that sites see, where it is another one than masters see: behind a proxy, say."
     )
     node_type: Label = setting("standard", about="A kind of node that tasks may ask for.")
     cluster: Label = setting("default", about="The cluster the node joins.")
@@ -57,7 +71,7 @@ class WorkerSettings(Settings):
     )
     ca_file: Folder | None = setting(None, about="Certificates (PEM) to trust instead of the system's.")
     memory_limit_mb: Count | None = setting(
-        None, about="Memory that one execution of a user's executor may take.", ge=16
+        None, about="Memory that one execution of a user's executor may take, if its task did not reserve more.", ge=16
     )
     drain_s: Seconds = setting(
         30.0, about="Seconds that running tasks may take to end when the agent is told to leave.", ge=0, le=86_400

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby, repeat
+from dataclasses import replace
+from itertools import groupby, repeat, starmap
 from operator import itemgetter
 
 from crawlfleet.model.answers import Code, Refusal
@@ -18,19 +19,25 @@ from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, Su
 from crawlfleet.scheduling.quota import Door
 from crawlfleet.store import codec, tables
 from crawlfleet.store.claims import EXPIRED_KEYS, KNOWN_KEYS, name_of
+from crawlfleet.store.joining import Joining
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.projects import open_doors
 from crawlfleet.store.transitions import parent_ended
 from crawlfleet.store.tx import Engine, Row, Tx
 
-TASK_COLUMNS = NewTask._fields[:7]
+_SAID = 7
+"""How many of the first fields of a new task are kept as said."""
+TASK_COLUMNS = (*NewTask._fields[:_SAID], "group_id")
 # Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
 LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
 FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
 KEPT_ANSWER = "SELECT body_hash, answer FROM idempotency WHERE key = $1 AND expires_at > $2"
 FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
 _ONLY_TASKS = {NewTask}
+_REASON = codec.DONE_COLUMNS.index("reason")
+_GROUP = itemgetter(NewTask._fields.index("group"))
+_NO_GROUP = {None}
 _PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
 
 
@@ -39,14 +46,23 @@ class AddTables:
     _lanes: LaneBook
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
-        return await self._engine.write(lambda tx: _Adding(tx, self._lanes, now).add(submissions))
+        return await self._engine.write(lambda tx: add_tasks(tx, self._lanes, submissions, now))
 
     async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(KEPT_ANSWER, name_of(claim), now))
-        if not rows or rows[0][1] is None:
-            return None
-        body_hash, answer = rows[0]
-        return codec.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
+        return await self._engine.glance(lambda tx: kept_answer(tx, claim, items, now))
+
+
+async def add_tasks(tx: Tx, lanes: LaneBook, submissions: Sequence[Submission], now: Instant) -> Added:
+    """For whoever has more to write in the same transaction."""
+    return await _Adding(tx, lanes, now).add(submissions)
+
+
+async def kept_answer(tx: Tx, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+    rows = await tx.fetch(KEPT_ANSWER, name_of(claim), now)
+    if not rows or rows[0][1] is None:
+        return None
+    body_hash, answer = rows[0]
+    return codec.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
 
 
 class _Adding:
@@ -61,6 +77,7 @@ class _Adding:
         self._done: list[Row] = []
         self._edges: list[Row] = []
         self._parents: dict[TaskId, TaskStatus | None] = {}
+        self._joining = Joining(tx)
 
     async def add(self, submissions: Sequence[Submission]) -> Added:
         answers = await self._replays(submissions)
@@ -69,6 +86,8 @@ class _Adding:
         await self._lanes.load(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
         doors = await open_doors(self._tx, self._lanes, {name for at in fresh for name in submissions[at].limited})
+        if (groups := set(map(_GROUP, items))) != _NO_GROUP:
+            await self._joining.look_up(groups)
         for position in fresh:
             answers[position] = self._turned_away(submissions[position], doors) or self._answer(submissions[position])
         await self._write()
@@ -115,7 +134,7 @@ class _Adding:
             if submissions[position].claim is None or answer is None:
                 continue
             # A request of which nothing was taken binds nobody: mended, it may use its key again.
-            if any(isinstance(item, Accepted) for item in answer.items):
+            if answer.group is not None or any(isinstance(item, Accepted) for item in answer.items):
                 kept.append((_key(submissions[position]), codec.encode_answer(answer)))
             else:
                 dropped.append(_key(submissions[position]))
@@ -135,9 +154,7 @@ class _Adding:
             assert twin is not None
             assert answer is not None
             same = original.body_hash == twin.body_hash
-            answers[position] = (
-                SubmissionAnswer(answer.items, True) if same else _mismatch(len(submissions[position].items))
-            )
+            answers[position] = replace(answer, is_replay=True) if same else _mismatch(len(submissions[position].items))
         return [answer for answer in answers if answer is not None]
 
     # -- tasks
@@ -163,10 +180,21 @@ class _Adding:
             self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
 
     def _answer(self, submission: Submission) -> SubmissionAnswer:
+        new = submission.group
+        if new is None:
+            return self._answer_items(submission)
+        self._joining.create(new)
+        answer = self._answer_items(submission)
+        if any(isinstance(item, Refusal) for item in answer.items):
+            self._joining.withdraw(new)
+            return answer
+        return replace(answer, group=new.id)
+
+    def _answer_items(self, submission: Submission) -> SubmissionAnswer:
         if (answer := self._accept_plain(submission.items)) is not None:
             return answer
         refused = [self._refusal(item) for item in submission.items]
-        if submission.is_atomic and any(refused):
+        if (submission.is_atomic or submission.group is not None) and any(refused):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([refusal or spared for refusal in refused])
         return SubmissionAnswer([
@@ -195,11 +223,15 @@ class _Adding:
         """
         if set(map(type, items)) != _ONLY_TASKS:
             return None
-        ids, _, _, _, created, _, _, lanes, priorities, timeouts, dues, parents = zip(*items, strict=True)
+        ids, projects, _, _, created, _, _, lanes, priorities, timeouts, dues, parents, groups = zip(
+            *items, strict=True
+        )
         if any(parents) or dues.count(None) < len(dues):
             return None
+        if any(groups) and any(starmap(self._joining.refusal, set(zip(groups, projects, strict=True)))):
+            return None
         self._tasks += items  # type: ignore[arg-type]
-        self._pending += zip(ids, lanes, timeouts, strict=True)
+        self._pending += zip(ids, lanes, timeouts, groups, strict=True)
         return SubmissionAnswer(list(map(Accepted, ids, repeat(_PENDING), created, priorities)))
 
     def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
@@ -209,13 +241,13 @@ class _Adding:
             if parent not in self._parents:
                 field = f"depends_on[{position}]"
                 return Refusal(Code.UNKNOWN_DEPENDENCY, f"{task_text(parent)} does not exist", field)
-        return None
+        return self._joining.refusal(item.group, item.project)
 
     def _accept(self, item: NewTask) -> Accepted:
         self._tasks.append(item)
         due_at = item.due_at if item.due_at is not None and item.due_at > self._now else None
         if due_at is None and not item.parents:
-            self._pending.append((item.id, item.lane, item.timeout_s))
+            self._pending.append((item.id, item.lane, item.timeout_s, item.group))
             return Accepted(item.id, _PENDING, item.created_at, item.priority)
         for parent in item.parents:
             ended = self._parents[parent]
@@ -229,19 +261,34 @@ class _Adding:
     def _accept_live(self, item: NewTask, status: TaskStatus, due_at: Instant | None, waits: int) -> Accepted:
         self._live.append((
             item.id, int(status), item.lane, 1, 0, 0, 0, waits, due_at, item.timeout_s, 0, 0, 0, 0, None, None, None,
+            item.group,
         ))  # fmt: skip
         return Accepted(item.id, status, item.created_at, item.priority)
 
     def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
         self._done.append((
             item.id, int(_CANCELLED), item.lane, 1, 0, 0, 0, item.timeout_s, 0, 0, None, None, self._now, reason,
+            item.group,
         ))  # fmt: skip
         return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
 
     async def _write(self) -> None:
-        if not self._tasks:
-            return
-        await self._write_tasks()
+        groups = set(map(_GROUP, self._tasks))
+        await self._joining.write(groups, self._journal, self._now)
+        if self._tasks:
+            await self._write_tasks()
+            self._note_tasks()
+            if groups != _NO_GROUP:
+                self._note_members()
+        await self._journal.write(self._tx, self._now)
+
+    async def _write_tasks(self) -> None:
+        # Most tasks have no workflow, no name, no spec and no group: columns that nobody fills are not sent.
+        *columns, groups = zip(*self._tasks, strict=True)
+        columns = [*columns[:_SAID], groups]
+        sent = [n for n, column in enumerate(columns) if column.count(None) < len(column)]
+        rows = list(zip(*(columns[n] for n in sent), strict=True))
+        await self._tx.insert(tables.task, [TASK_COLUMNS[n] for n in sent], rows)
         if self._pending:
             await self._tx.add_pending(self._pending)
         if self._live:
@@ -250,22 +297,23 @@ class _Adding:
             await self._tx.insert(tables.done, codec.DONE_COLUMNS, self._done)
         if self._edges:
             await self._tx.insert(tables.dependency, ("parent", "child"), self._edges)
+
+    def _note_tasks(self) -> None:
         for lane, count in Counter(map(itemgetter(1), self._pending)).items():
             self._journal.moved(self._lanes[lane].project, None, _PENDING, count)
         for (lane, status), count in Counter((row[2], row[1]) for row in [*self._live, *self._done]).items():
             self._journal.moved(self._lanes[lane].project, None, codec.STATUSES[status], count)
         self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
         if self._done:
-            each = {"task": [row[0] for row in self._done], "reason": [row[-1] for row in self._done]}
+            each = {"task": [row[0] for row in self._done], "reason": [row[_REASON] for row in self._done]}
             self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
-        await self._journal.write(self._tx, self._now)
 
-    async def _write_tasks(self) -> None:
-        # Most tasks have no workflow, no name and no spec: columns that nobody fills are not sent.
-        columns = list(zip(*self._tasks, strict=True))[: len(TASK_COLUMNS)]
-        sent = [n for n, column in enumerate(columns) if column.count(None) < len(column)]
-        rows = list(zip(*(columns[n] for n in sent), strict=True))
-        await self._tx.insert(tables.task, [TASK_COLUMNS[n] for n in sent], rows)
+    def _note_members(self) -> None:
+        cancelled = Counter(row[-1] for row in self._done)
+        for group, count in Counter(map(_GROUP, self._tasks)).items():
+            if group is not None:
+                self._journal.member_moved(group, None, _PENDING, count - cancelled[group])
+                self._journal.member_moved(group, None, _CANCELLED, cancelled[group])
 
 
 _TWIN = SubmissionAnswer([])

@@ -10,14 +10,16 @@ import msgspec
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import ExecutionRecord, Failure
+from crawlfleet.model.flow import StepSpec
 from crawlfleet.model.node import Measurement, NodeDescription
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 
-LIVE_COLUMNS = LiveTask._fields
-DONE_COLUMNS = FinalTask._fields
+# Called `group` everywhere but in SQL, where that is a word of the language.
+LIVE_COLUMNS = (*LiveTask._fields[:-1], "group_id")
+DONE_COLUMNS = (*FinalTask._fields[:-1], "group_id")
 STATUSES = {int(status): status for status in TaskStatus}
 RECALLS = {int(recall): recall for recall in Recall}
 _STATUS, _RECALL = LIVE_COLUMNS.index("status"), LIVE_COLUMNS.index("recall")
@@ -60,19 +62,31 @@ _DEFAULT_POLICY = RetryPolicy()
 
 
 def encode_answer(answer: SubmissionAnswer) -> bytes:
-    return _encode([
+    items = [
         list(item) if isinstance(item, Accepted) else [item.code, item.detail, item.field] for item in answer.items
-    ])  # fmt: skip
+    ]
+    return _encode(items if answer.group is None else {"group": answer.group, "items": items})
 
 
 def decode_answer(body: bytes) -> SubmissionAnswer:
     items: list[Accepted | Refusal] = []
-    for item in msgspec.json.decode(body):
+    said = msgspec.json.decode(body)
+    group, listed = (said["group"], said["items"]) if isinstance(said, dict) else (None, said)
+    for item in listed:
         if isinstance(item[0], int):
             items.append(Accepted(item[0], STATUSES[item[1]], item[2], item[3]))
         else:
             items.append(Refusal(Code(item[0]), item[1], item[2]))
-    return SubmissionAnswer(items, is_replay=True)
+    return SubmissionAnswer(items, is_replay=True, group=group)
+
+
+def plain(row: Sequence[object]) -> tuple[Any, ...]:
+    """Enum members as the integers they are: drivers are quicker with the real thing."""
+    return tuple(int(value) if isinstance(value, int) else value for value in row)
+
+
+def step_spec(body: bytes) -> StepSpec:
+    return msgspec.json.decode(body, type=StepSpec)
 
 
 def requirement(body: bytes) -> Requirement:

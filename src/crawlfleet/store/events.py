@@ -33,7 +33,7 @@ class EventTables:
             rows = await tx.fetch(TAKE_OUTBOX, limit)
             if not rows:
                 return 0
-            number = await _last(tx) + 1
+            number = await last_number(tx) + 1
             logged = []
             for _, at, count, body in sorted(rows):
                 logged.append((number, count, at, body))
@@ -57,9 +57,9 @@ class EventTables:
         return await self._engine.read(work)
 
     async def last_event(self) -> int:
-        return await self._engine.read(_last)
+        return await self._engine.read(last_number)
 
 
-async def _last(tx: Tx) -> int:
+async def last_number(tx: Tx) -> int:
     rows = await tx.fetch(LAST)
     return int(rows[0][0]) if rows else 0

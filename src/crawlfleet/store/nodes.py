@@ -33,12 +33,14 @@ from crawlfleet.store.tx import Engine, Row, Tx
 
 _SELECT_NODE = (
     "SELECT n.id, n.description, n.status, n.health, n.health_details, n.health_at, l.session, l.is_open, l.renewals, "
-    "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at "
+    "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at, n.slots_measured, "
+    "n.follows_load, l.granted "
     "FROM node n JOIN lease l ON l.node = n.id"
 )
 _SELECT_CLUSTER = "SELECT name, status, description, project FROM cluster"
 LOCK_LEASES = (
-    "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at "
+    "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at, "
+    "n.slots_measured, n.follows_load, l.granted "
     "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
 )
 NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
@@ -84,8 +86,9 @@ class NodeTables:
             said = description | {"slots": slots, "task_types": list(task_types)}
             await tx.update(tables.node, ("id", "description"), [(node, codec.encode(said))])
             # Only here does a lease change its length: the node counts on the one it was told at its last opening.
-            columns = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at")
-            await tx.update(tables.lease, columns, [(node, session + 1, 1, 0, 0, description["lease_ms"], now)])
+            columns = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "hosts", "granted")
+            row = (node, session + 1, 1, 0, 0, description["lease_ms"], now, None, None)
+            await tx.update(tables.lease, columns, [row])
             return session + 1, await transition.write()
 
         return await self._engine.write(work)
@@ -141,10 +144,6 @@ class NodeTables:
             return True
 
         return await self._engine.write(work)
-
-    async def set_slots(self, node: NodeId, slots: int | None, now: Instant) -> bool:
-        sql = "UPDATE node SET slots_wanted = $2 WHERE id = $1 AND removed_at IS NULL"
-        return await self._engine.write(lambda tx: tx.execute(sql, node, slots)) == 1
 
     async def set_health(
         self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant
@@ -211,8 +210,12 @@ class NodeTables:
         async def work(tx: Tx) -> None:
             columns = ("name", "status", "description", "project", "changed_at")
             row = (cluster.name, int(cluster.status), cluster.description, cluster.project, now)
+            known = await tx.fetch(f"{_SELECT_CLUSTER} WHERE name = $1", cluster.name)
             await tx.insert_new(tables.cluster, columns, [row])
             await tx.update(tables.cluster, columns, [row])
+            if not known or _cluster(known[0]) != cluster:
+                shared = {"cluster": cluster.name, "status": cluster.status.word, "project": cluster.project}
+                await write_events(tx, [EventBatch(Kind.CLUSTER_CHANGED, shared=shared)], now)
 
         await self._engine.write(work)
 
@@ -222,7 +225,7 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
     if waking := sorted(node for node, row in found.items() if row[5] in _WAKING):
         # About to be brought online: read again under a lock, as a person may be holding or removing it right now.
         for node, status, removed_at in await tx.fetch(LOCK_NODES, waking):
-            found[node] = (*found[node][:5], status, *found[node][6:8], removed_at)
+            found[node] = (*found[node][:5], status, *found[node][6:8], removed_at, *found[node][9:])
     renewed: dict[NodeId, Row] = {}
     online: dict[NodeId, Row] = {}
     answers = []
@@ -231,21 +234,22 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
         if row is None:
             answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
             continue
-        node, session, is_open, number, count, status, slots, drain_by, removed_at = row
+        node, session, is_open, number, count, status, slots, drain_by, removed_at, measured, follows, granted = row
         is_ours = bool(is_open) and session == renewal.session and removed_at is None
         is_newest = is_ours and renewal.number > number
         came_online = is_newest and status in _WAKING
         if is_newest:
-            renewed[node] = (node, count + 1, renewal.number, now, renewal.measurement)
+            renewed[node] = (node, count + 1, renewal.number, now, renewal.measurement, renewal.hosts)
             status = NodeStatus.ONLINE if came_online else status
             if came_online:
                 online[node] = (node, int(status))
-            found[node] = (node, session, is_open, renewal.number, count + 1, status, slots, drain_by, removed_at)
+            found[node] = (node, session, is_open, renewal.number, count + 1, status, *row[6:])
         answers.append(Renewed(
             node, is_ours, is_newest, NodeStatus(status), slots, drain_by, removed_at is not None, came_online,
+            slots_measured=measured, follows_load=bool(follows), granted=granted or 0,
         ))  # fmt: skip
     if renewed:
-        columns = ("node", "renewals", "number", "renewed_at", "measurement")
+        columns = ("node", "renewals", "number", "renewed_at", "measurement", "hosts")
         await tx.update(tables.lease, columns, list(renewed.values()))
     if online:
         await tx.update(tables.node, ("id", "status"), list(online.values()))
@@ -276,5 +280,6 @@ def _node(row: Row) -> Node:
         id=row[0], description=codec.description(row[1]), status=NodeStatus(row[2]), health=Health(row[3]),
         health_details=codec.details(row[4]), health_at=row[5], session=row[6], is_session_open=bool(row[7]),
         renewals=row[8], renewed_at=row[9], measurement=codec.measurement(row[10]), slots_wanted=row[11],
-        drain_by=row[12], created_at=row[13], removed_at=row[14],
+        drain_by=row[12], created_at=row[13], removed_at=row[14], slots_measured=row[15], follows_load=bool(row[16]),
+        granted=row[17] or 0,
     )  # fmt: skip

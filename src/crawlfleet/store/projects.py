@@ -119,6 +119,12 @@ async def behind_fences(tx: Tx, fences: Mapping[str, int]) -> set[str]:
     return {project for project, fence in fences.items() if known.get(project, 0) != fence}
 
 
+async def hold(tx: Tx, names: Collection[str]) -> None:
+    """For whoever changes other tasks before it adds some."""
+    if names:
+        await tx.fetch(LOCK_PROJECTS, sorted(names))
+
+
 async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str]) -> dict[str, Door]:
     """The doors of projects with quotas, as they are until this transaction ends."""
     described_ones = [described(row) for row in await tx.fetch(LOCK_PROJECTS, sorted(names))] if names else []

@@ -44,7 +44,7 @@ class ReadTables:
         return {row[0]: _record(row) for row in rows}
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
-        query = _filtered(_records(where.statuses), where)
+        query = _filtered(_records(_walked(where)), where)
         if before is not None:
             query = query.where(task.c.id < before)
         rows = await self._engine.query(query.order_by(task.c.id.desc()).limit(limit))
@@ -53,7 +53,7 @@ class ReadTables:
     async def find_tasks(
         self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None
     ) -> TaskPage:
-        query = _filtered(_records(where.statuses), where)
+        query = _filtered(_records(_walked(where)), where)
         ids = search.ids_of(text)
         if ids is not None:
             query = query.where(task.c.id.between(*ids))
@@ -130,6 +130,11 @@ class ReadTables:
         return [DeadLetterGroup(*row) for row in rows]
 
 
+def _walked(where: TaskFilter) -> Sequence[TaskStatus]:
+    """A group's tasks are few enough to walk, whatever their statuses."""
+    return () if where.group is not None else where.statuses
+
+
 def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
     both = task.outerjoin(live, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
     # With a status asked for, an inner join lets the database walk the smaller table.
@@ -148,6 +153,7 @@ def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
         either("losses"), either("deaths"), func.coalesce(live.c.waits, _ZERO), live.c.due_at, either("timeout_s"),
         func.coalesce(live.c.recall, _ZERO), either("node"), either("execution"), either("assigned_at"),
         either("started_at"), done.c.ended_at, done.c.reason, either("lane"),
+        task.c.group_id,
     ).select_from(both.join(lane, stands_in))  # fmt: skip
 
 
@@ -159,6 +165,8 @@ def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
     if where.statuses:
         wanted = [int(status) for status in where.statuses]
         query = query.where(or_(live.c.status.in_(wanted), done.c.status.in_(wanted)))
+    if where.group is not None:
+        query = query.where(task.c.group_id == where.group)
     if where.project is not None:
         query = query.where(task.c.project == where.project)
     if where.workflow is not None:

@@ -59,13 +59,16 @@ def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
 
 def is_search(where: TaskFilter, text: str | None) -> bool:
     """Whether a page of it may have to look at many tasks to find a few."""
-    return text is not None or any(
+    is_sifted = where.group is not None and bool(where.statuses)
+    return text is not None or is_sifted or any(
         asked is not None for asked in (where.task_type, where.queue, where.node, where.name_prefix)
-    )
+    )  # fmt: skip
 
 
 def walked(where: TaskFilter) -> Select[Any]:
-    """The ids such a search walks through: those of the table, and of the project or workflow, that make it small."""
+    """The ids such a search walks through: of the table, and the group, project or workflow, that make it small."""
+    if where.group is not None:
+        return select(task.c.id).where(task.c.group_id == where.group)
     if where.statuses and not _FINAL.intersection(where.statuses):
         return select(live.c.id)
     if where.statuses and _FINAL.issuperset(where.statuses):

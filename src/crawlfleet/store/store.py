@@ -6,13 +6,21 @@ from crawlfleet.store.adding import AddTables
 from crawlfleet.store.audit import AuditTables
 from crawlfleet.store.configs import ConfigTables
 from crawlfleet.store.events import EventTables
+from crawlfleet.store.evidence import EvidenceTables
+from crawlfleet.store.firing import FireTables
+from crawlfleet.store.flows import FlowTables
+from crawlfleet.store.groups import GroupTables
+from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
+from crawlfleet.store.preemptions import PreemptionTables
 from crawlfleet.store.projects import ProjectTables
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.reads import ReadTables
 from crawlfleet.store.ready import ReadyTables
+from crawlfleet.store.schedules import ScheduleTables
+from crawlfleet.store.slots import SlotTables
 from crawlfleet.store.task_types import TypeTables
 from crawlfleet.store.tasks import TaskTables
 from crawlfleet.store.tokens import TokenTables
@@ -21,7 +29,8 @@ from crawlfleet.store.upkeep import UpkeepTables
 
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
-    TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables,
+    TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
+    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -11,20 +11,8 @@ what the loops ask for: ready by lane, held by node, due by time.
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    Table,
-    Text,
-    text,
-)
-from sqlalchemy.types import TypeEngine
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text, text
+from sqlalchemy.types import Double, TypeEngine
 
 metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
 
@@ -62,9 +50,13 @@ task = Table(
     _big("created_at"),
     Column("parameters", LargeBinary, nullable=False),
     Column("spec", LargeBinary, nullable=True),
+    _big("group_id", nullable=True),
     Index(None, "project", "id"),
     Index("ix_task_workflow", "workflow", "id", sqlite_where=text("workflow IS NOT NULL"),
           postgresql_where=text("workflow IS NOT NULL")),
+    # In order of id, which is the order of a group's members.
+    Index("ix_task_group", "group_id", "id", sqlite_where=text("group_id IS NOT NULL"),
+          postgresql_where=text("group_id IS NOT NULL")),
 )  # fmt: skip
 
 live = Table(
@@ -86,6 +78,7 @@ live = Table(
     _at("assigned_at"),
     _at("started_at"),
     _at("deadline_at"),
+    _big("group_id", nullable=True),
     Index("ix_live_ready", "lane", "id", sqlite_where=text("status = 0"), postgresql_where=text("status = 0")),
     Index("ix_live_held", "node", "id", sqlite_where=text("node <> 0"), postgresql_where=text("node <> 0")),
     Index("ix_live_due", "due_at", sqlite_where=text("due_at IS NOT NULL AND waits = 0"),
@@ -113,8 +106,12 @@ done = Table(
     _big("session", nullable=True),
     Column("result", LargeBinary, nullable=True),
     Column("metrics", LargeBinary, nullable=True),
+    _big("group_id", nullable=True),
     # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
     Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
+    # What a group's progress shows first and its retry opens again.
+    Index("ix_done_group", "group_id", "status", "id", sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
+          postgresql_where=text("group_id IS NOT NULL AND status <> 10")),
 )  # fmt: skip
 
 execution = Table(
@@ -137,11 +134,40 @@ execution = Table(
     Index(None, "task"),
 )  # fmt: skip
 
+# An execution that was asked to make room, and for which task.
+preemption = Table(
+    "preemption", metadata,
+    _id("execution"),
+    _big("task"),
+    _small("round"),
+    _big("node"),
+    _big("waiter"),
+    _big("at"),
+    Index(None, "task"),
+    Index(None, "waiter"),
+    Index(None, "at"),
+)  # fmt: skip
+
 dependency = Table(
     "dependency", metadata,
     _id("parent", BigInteger()),
     _id("child", BigInteger()),
+    # Of model.flow.Edge: 0 for tasks that are in no flow.
+    _small("kind", server_default=text("0")),
     Index(None, "child"),
+)  # fmt: skip
+
+# Only tasks of flows have a row here: steps with what decides about them, and the items that a step fanned out into.
+flow_step = Table(
+    "flow_step", metadata,
+    _id("task"),
+    _big("group_id"),
+    _text("key"),
+    Column("item", Integer, nullable=True),
+    Column("items", Integer, nullable=True),
+    _small("unrun"),
+    Column("spec", LargeBinary, nullable=True),
+    Index(None, "group_id", "task"),
 )  # fmt: skip
 
 dead_letter = Table(
@@ -156,6 +182,37 @@ dead_letter = Table(
     _small("is_permanent"),
     _big("buried_at"),
     Index(None, "cause", "task"),
+)  # fmt: skip
+
+task_group = Table(
+    "task_group", metadata,
+    _id(),
+    _text("project"),
+    _text("name", nullable=True),
+    _small("kind"),
+    _big("created_at"),
+    _small("is_closed"),
+    _at("finished_at"),
+    Column("finishes", Integer, nullable=False),
+    Column("spec", LargeBinary, nullable=True),
+    Index(None, "project", "id"),
+)  # fmt: skip
+
+# Under the status with which members ended, or 0 for those that have not.
+group_counter = Table(
+    "group_counter", metadata,
+    Column("group_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("status", SmallInteger, primary_key=True, autoincrement=False),
+    _big("n"),
+)  # fmt: skip
+
+group_delta = Table(
+    "group_delta", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _big("group_id"),
+    _small("status"),
+    _big("n"),
+    Index(None, "group_id"),
 )  # fmt: skip
 
 idempotency = Table(
@@ -222,6 +279,8 @@ node = Table(
     _at("drain_by"),
     _big("created_at"),
     _at("removed_at"),
+    Column("slots_measured", Integer, nullable=True),
+    _small("follows_load", nullable=True),
     Index(None, "secret_hash"),
 )  # fmt: skip
 
@@ -235,6 +294,9 @@ lease = Table(
     Column("lease_ms", Integer, nullable=False),
     _at("renewed_at"),
     Column("measurement", LargeBinary, nullable=True),
+    # What the session said of target hosts with its last renewal, and the newest version of what it is granted.
+    Column("hosts", LargeBinary, nullable=True),
+    _big("granted", nullable=True),
 )  # fmt: skip
 
 heartbeat = Table(
@@ -325,6 +387,58 @@ task_type = Table(
     _big("changed_at"),
 )  # fmt: skip
 
+# Rates in thousandths of a request a second.
+host = Table(
+    "host", metadata,
+    Column("name", Text, primary_key=True),
+    _big("rate_milli", nullable=True),
+    Column("concurrency", Integer, nullable=True),
+    _big("delay_ms", nullable=True),
+    _text("set_by", nullable=True),
+    _at("set_at"),
+    _big("crawl_delay_ms"),
+    _small("backoff_level"),
+    _big("backoff_until"),
+    _big("quiet_since"),
+    _text("backoff_reason"),
+    _big("requests"),
+    _big("refused"),
+    _big("blocked"),
+    _big("recent_milli"),
+    _at("counted_at"),
+)  # fmt: skip
+
+# A session's part of a host's budget; the leader writes it, and numbers the rows.
+host_share = Table(
+    "host_share", metadata,
+    _id(),
+    _big("node"),
+    _big("session"),
+    _text("host"),
+    Column("wanted", Integer, nullable=True),
+    Column("rate", Integer, nullable=False),
+    Column("concurrency", Integer, nullable=False),
+    Column("may_rate", Integer, nullable=False),
+    Column("may_concurrency", Integer, nullable=False),
+    _big("spacing_ms"),
+    _big("cut_version"),
+    _big("requests"),
+    _big("refused"),
+    _big("blocked"),
+    Index(None, "node"),
+    Index(None, "host"),
+)  # fmt: skip
+
+# For the leader, which takes each row once.
+host_news = Table(
+    "host_news", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _text("host"),
+    _small("kind"),
+    _big("span_ms"),
+    _big("node", nullable=True),
+)  # fmt: skip
+
 # Every version is kept: who changed what, and when.
 cluster_config = Table(
     "cluster_config", metadata,
@@ -335,8 +449,69 @@ cluster_config = Table(
     _big("changed_at"),
 )  # fmt: skip
 
-__all__ = [
-    "audit", "cluster", "cluster_config", "counter", "counter_delta", "dead_letter", "dependency", "done", "event_log",
-    "execution", "heartbeat", "idempotency", "installation", "lane", "leader", "lease", "live", "master", "metadata",
-    "node", "outbox", "project", "queue", "task", "task_type", "token",
-]  # fmt: skip
+# How executions ended, by node and subject. The id is made of both: one key finds and changes a row.
+evidence = Table(
+    "evidence", metadata,
+    _id(),
+    _big("node"),
+    _text("kind"),
+    _text("subject"),
+    _text("address"),
+    Column("ok", Double, nullable=False),
+    Column("failed", Double, nullable=False),
+    Column("blocked", Double, nullable=False),
+    _big("at"),
+    _at("last_blocked_at"),
+    Index(None, "subject", "kind"),
+    Index(None, "at"),
+)  # fmt: skip
+
+schedule = Table(
+    "schedule", metadata,
+    _id(),
+    _text("name", nullable=True),
+    _text("project"),
+    _text("task_type"),
+    Column("task", LargeBinary, nullable=False),
+    _at("at"),
+    Column("every_s", Integer, nullable=True),
+    _text("cron", nullable=True),
+    _text("time_zone"),
+    _at("starts_at"),
+    _at("ends_at"),
+    Column("jitter_s", Integer, nullable=False),
+    _big("anchor_at"),
+    _small("catch_up"),
+    _small("overlap"),
+    _small("is_paused"),
+    _big("created_at"),
+    _text("created_by"),
+    _big("changed_at"),
+    _big("fired_until"),
+    _at("next_at"),
+    _at("due_at"),
+    _at("held_at"),
+    _big("held_for", nullable=True),
+    Column("recent", LargeBinary, nullable=False),
+    _text("last_error", nullable=True),
+    _big("revision"),
+    Index("ix_schedule_due", "due_at", sqlite_where=text("due_at IS NOT NULL"),
+          postgresql_where=text("due_at IS NOT NULL")),
+    Index("ix_schedule_held", "id", sqlite_where=text("held_at IS NOT NULL"),
+          postgresql_where=text("held_at IS NOT NULL")),
+    Index("ix_schedule_ended", "fired_until", sqlite_where=text("next_at IS NULL"),
+          postgresql_where=text("next_at IS NULL")),
+    Index(None, "project", "id"),
+)  # fmt: skip
+
+# The key is what keeps a tick from being fired twice, whatever else goes wrong.
+tick = Table(
+    "tick", metadata,
+    _id("schedule", BigInteger()),
+    _id("at", BigInteger()),
+    _small("status"),
+    _big("task", nullable=True),
+    _big("made_at"),
+    _text("reason", nullable=True),
+    Index(None, "made_at"),
+)  # fmt: skip

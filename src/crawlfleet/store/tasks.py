@@ -17,6 +17,7 @@ from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import codec, tables
 from crawlfleet.store.assigning import assign
+from crawlfleet.store.joining import open_again
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.projects import behind_fences
@@ -34,8 +35,11 @@ DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
 # What completed it is history now.
 KEEP_EXECUTIONS = f"INSERT INTO execution ({', '.join(codec.EXECUTION_COLUMNS)}) {codec.kept_in_done('id AMONG($1)')}"
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
+IN_FLOWS = "SELECT task FROM flow_step WHERE task AMONG($1)"
+_PART_OF_FLOW = Refusal(Code.PART_OF_FLOW, "is part of a flow: resume the flow, and it runs again in its place")
 _TOLD = itemgetter(*map(Outcome._fields.index, ("task", "execution", "node", "started_at", "result", "metrics")))
-_PENDING, _COMPLETED = TaskStatus.PENDING, TaskStatus.COMPLETED
+_ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
+_WAITING = TaskStatus.WAITING
 
 
 class TaskTables:
@@ -100,10 +104,13 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
     transition = Transition(tx, lanes, now)
     applied, journal = transition.applied, transition.journal
     if moved:
-        tasks, executions, nodes, in_lanes, had = zip(*moved, strict=True)
+        tasks, executions, nodes, in_lanes, had, groups = zip(*moved, strict=True)
         await lanes.load(tx, set(in_lanes))
         for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
             journal.moved(lanes[lane].project, codec.STATUSES[have], _COMPLETED, count)
+        if any(groups):
+            for group, count in Counter(group for group in groups if group is not None).items():
+                journal.member_moved(group, _ASSIGNED, _COMPLETED, count)
         each = {"task": tasks, "execution": executions, "node": nodes}
         journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
         applied.after = dict.fromkeys(tasks, _COMPLETED)
@@ -130,26 +137,44 @@ async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId]
 async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
     applied, journal = Applied(), Journal()
     finals = [FinalTask._make(row) for row in await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks)))]
+    if members := [final.id for final in finals if final.group is not None]:
+        in_flows = {row[0] for row in await tx.fetch(IN_FLOWS, members)}
+        applied.refused.update((task, _PART_OF_FLOW) for task in in_flows)
+        finals = [final for final in finals if final.id not in in_flows]
+    await next_round(tx, lanes, finals, {}, applied, journal)
+    await _refuse_others(tx, tasks, applied)
+    await journal.write(tx, now)
+    return applied
+
+
+async def next_round(
+    tx: Tx, lanes: LaneBook, finals: Sequence[FinalTask], waits: Mapping[TaskId, int], applied: Applied,
+    journal: Journal,
+) -> None:  # fmt: skip
+    """The next round of final tasks, with fresh retries; those in `waits` wait for so many others."""
+    if not finals:
+        return
     await lanes.load(tx, (final.lane for final in finals))
     rows = []
     for final in finals:
+        status = _WAITING if final.id in waits else _PENDING
         rows.append((
-            final.id, int(_PENDING), final.lane, final.round + 1, 0, 0, 0, 0, None, final.timeout_s, 0, 0, 0, 0, None,
-            None, None,
+            final.id, int(status), final.lane, final.round + 1, 0, 0, 0, waits.get(final.id, 0), None, final.timeout_s,
+            0, 0, 0, 0, None, None, None, final.group,
         ))  # fmt: skip
-        journal.moved(lanes[final.lane].project, codec.STATUSES[final.status], _PENDING)
-        applied.after[final.id] = _PENDING
-        applied.ready.setdefault(final.lane, []).append(final.id)
-    await _refuse_others(tx, tasks, applied)
-    if rows:
-        ids = list(applied.after)
-        await tx.execute(KEEP_EXECUTIONS, ids)
-        await tx.execute(DELETE_FINAL, ids)
-        await tx.execute(DELETE_DEAD_LETTERS, ids)
-        await tx.insert(tables.live, codec.LIVE_COLUMNS, rows)
-        journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [row[3] for row in rows]}))
-    await journal.write(tx, now)
-    return applied
+        journal.moved(lanes[final.lane].project, codec.STATUSES[final.status], status)
+        if final.group is not None:
+            journal.member_moved(final.group, codec.STATUSES[final.status], status)
+        applied.after[final.id] = status
+        if status is _PENDING:
+            applied.ready.setdefault(final.lane, []).append(final.id)
+    ids = [final.id for final in finals]
+    await tx.execute(KEEP_EXECUTIONS, ids)
+    await tx.execute(DELETE_FINAL, ids)
+    await tx.execute(DELETE_DEAD_LETTERS, ids)
+    await tx.insert(tables.live, codec.LIVE_COLUMNS, rows)
+    await open_again(tx, (final.group for final in finals if final.group is not None))
+    journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [row[3] for row in rows]}))
 
 
 async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
@@ -159,6 +184,8 @@ async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) 
     for final in finals:
         status = codec.STATUSES[final.status]
         journal.moved(lanes[final.lane].project, status, None)
+        if final.group is not None:
+            journal.member_moved(final.group, status, None)
         applied.after[final.id] = status
     await _refuse_others(tx, tasks, applied)
     if finals:
@@ -175,13 +202,15 @@ async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.execute("DELETE FROM execution WHERE task AMONG($1)", ids)
+    await tx.execute("DELETE FROM preemption WHERE task AMONG($1)", ids)
     # One that was cancelled while it waited still stands with the parents it waited for.
     await tx.execute("DELETE FROM dependency WHERE child AMONG($1)", ids)
+    await tx.execute("DELETE FROM flow_step WHERE task AMONG($1)", ids)
     await tx.execute("DELETE FROM task WHERE id AMONG($1)", ids)
 
 
 async def _refuse_others(tx: Tx, tasks: Sequence[TaskId], applied: Applied) -> None:
-    missing = [task for task in tasks if task not in applied.after]
+    missing = [task for task in tasks if task not in applied.after and task not in applied.refused]
     if missing:
         live = {row[0] for row in await tx.fetch("SELECT id FROM live WHERE id AMONG($1)", missing)}
         for task in missing:

@@ -7,8 +7,8 @@ task leaves `live`, a finished execution gets its row, a parent's end reaches it
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
@@ -21,6 +21,7 @@ from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
+from crawlfleet.store.flow_release import StepRelease
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.tx import Row, Tx
@@ -34,7 +35,7 @@ LOCK_HELD = (
     "WHERE l.node = $1 AND l.node <> 0 ORDER BY l.id LOCK_ROWS(l)"
 )
 ANY_CHILDREN = "SELECT 1 FROM dependency LIMIT 1"
-CHILDREN = "SELECT parent, child FROM dependency WHERE parent AMONG($1)"
+CHILDREN = "SELECT parent, child, kind FROM dependency WHERE parent AMONG($1)"
 FORGET_CHILDREN = "DELETE FROM dependency WHERE parent AMONG($1)"
 FINAL_AMONG = "SELECT id FROM done WHERE id AMONG($1)"
 DELETE_LIVE = "DELETE FROM live WHERE id AMONG($1)"
@@ -83,9 +84,16 @@ class Transition:
             step = decide(task, codec.retry_policy(row[-1]))
             if isinstance(step, Refusal):
                 self.applied.refused[task.id] = step
-            elif self._take(task, step) and step.after.status.is_final:
+            elif self.take(task, step) and step.after.status.is_final:
                 finals[task.id] = step.after.status
         await self.release_children(finals)
+
+    async def locked(self, tasks: Iterable[TaskId]) -> list[LiveTask]:
+        """The live rows of these tasks as they stand now, which nobody else changes until the end."""
+        await self.flush()
+        rows = await self._tx.fetch(LOCK_LIVE, sorted(tasks))
+        await self._lanes.load(self._tx, (row[2] for row in rows))
+        return [codec.live_task(row[:-1]) for row in rows]
 
     async def release_children(self, finals: dict[TaskId, TaskStatus]) -> None:
         """Tell the children of tasks that ended; a child that can never run is cancelled, and its children after it."""
@@ -96,11 +104,17 @@ class Transition:
             if not edges:
                 return
             await self._tx.execute(FORGET_CHILDREN, list(finals))
-            finals = await self._step_children(finals, edges)
+            steps = [edge for edge in edges if edge[2]]
+            if not steps:
+                finals = await self._step_children(finals, edges)
+                continue
+            finals = await self._step_children(finals, [edge for edge in edges if not edge[2]])
+            release = StepRelease(self, self._tx, self._lanes, self._now)
+            finals |= await release.parents_ended(Counter(edge[1] for edge in steps))
 
     async def _step_children(self, finals: dict[TaskId, TaskStatus], edges: Sequence[Row]) -> dict[TaskId, TaskStatus]:
         parents: dict[TaskId, list[TaskId]] = defaultdict(list)
-        for parent, child in edges:
+        for parent, child, _ in edges:
             parents[child].append(parent)
         found = await self._tx.fetch(LOCK_LIVE, sorted(parents))
         await self._lanes.load(self._tx, (row[2] for row in found))
@@ -110,22 +124,25 @@ class Transition:
             child = self._updates.get(row[0]) or codec.live_task(row[:-1])
             if child.status is TaskStatus.WAITING and child.id not in self._finals:
                 step = _child_step(child, parents[child.id], finals, self._now, codec.retry_policy(row[-1]))
-                if self._take(child, step) and step.after.status.is_final:
+                if self.take(child, step) and step.after.status.is_final:
                     ended[child.id] = step.after.status
         return ended
 
-    def _take(self, task: LiveTask, step: Step) -> bool:
+    def take(self, task: LiveTask, step: Step, *, is_unrun: bool = False) -> bool:
+        """Whether the step was taken and changed the task."""
         after = step.after
         if after == task:
             self.applied.after[task.id] = task.status
             return False
-        if after.status is not task.status and not is_legal(task.status, after.status):
+        if after.status is not task.status and not is_legal(task.status, after.status, is_unrun=is_unrun):
             detail = f"{task.status.word} does not become {after.status.word}"
             self.applied.refused[task.id] = Refusal(Code.ILLEGAL_TRANSITION, detail)
             return False
         self.applied.after[task.id] = after.status
         project = self._lanes[task.lane].project
         self.journal.moved(project, task.status, after.status)
+        if task.group is not None:
+            self.journal.member_moved(task.group, task.status, after.status)
         if step.ended is not None:
             self._executions.append(_execution_row(task, step, self._now))
         if after.status.is_final:
@@ -156,22 +173,27 @@ class Transition:
         row = (before.id, before.round, before.execution, before.node, int(after.status), after.retries, step.reason)
         self._told[step.kind].append(row)
 
-    async def write(self) -> Applied:
+    async def flush(self) -> None:
+        """Write the rows of the steps taken so far, for whoever has to read them in the same transaction."""
         tx = self._tx
         if self._updates:
-            await tx.update(tables.live, codec.LIVE_COLUMNS, [_plain(row) for row in self._updates.values()])
+            await tx.update(tables.live, codec.LIVE_COLUMNS, [codec.plain(row) for row in self._updates.values()])
         if self._finals:
             await tx.execute(DELETE_LIVE, list(self._finals))
-            await tx.insert(tables.done, codec.DONE_COLUMNS, [_plain(row) for row in self._finals.values()])
+            await tx.insert(tables.done, codec.DONE_COLUMNS, [codec.plain(row) for row in self._finals.values()])
         if self._executions:
             await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, self._executions)
         if self._dead_letters:
             await tx.insert(tables.dead_letter, DEAD_LETTER_COLUMNS, self._dead_letters)
+        self._updates, self._finals, self._executions, self._dead_letters = {}, {}, [], []
+
+    async def write(self) -> Applied:
+        await self.flush()
         for kind, rows in self._told.items():
             columns = zip(*rows, strict=True)
             names = ("task", "round", "execution", "node", "status", "retries", "reason")
             self.journal.tell(EventBatch(kind, dict(zip(names, columns, strict=True))))
-        await self.journal.write(tx, self._now)
+        await self.journal.write(self._tx, self._now)
         return self.applied
 
 
@@ -204,11 +226,6 @@ def cause_of(failure: Failure | None, reason: str | None) -> str:
     return _VARYING.sub("#", said)[:_CAUSE_CHARS]
 
 
-def _plain(row: Sequence[object]) -> Row:
-    """Enum members as the integers they are: drivers are quicker with the real thing."""
-    return tuple(int(value) if isinstance(value, int) else value for value in row)
-
-
 def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
     failure = step.failure
     started_at = task.started_at if task.started_at is not None else step.started_at
@@ -223,7 +240,7 @@ def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
 def _final_row(after: LiveTask, reason: str | None, now: Instant) -> FinalTask:
     return FinalTask(
         after.id, after.status, after.lane, after.round, after.retries, after.losses, after.deaths, after.timeout_s,
-        after.node, after.execution, after.assigned_at, after.started_at, now, reason,
+        after.node, after.execution, after.assigned_at, after.started_at, now, reason, after.group,
     )  # fmt: skip
 
 

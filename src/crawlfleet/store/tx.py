@@ -46,12 +46,12 @@ class Tx(Protocol):
         ...
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
-        """Hot. (task, lane, timeout_s): new live rows that wait for nothing."""
+        """Hot. (task, lane, timeout_s, group): new live rows that wait for nothing."""
         ...
 
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         """Hot. (task, execution, node, started_at, result, metrics): live -> done for rows held just so, with their
-        execution kept; (task, execution, node, lane, status before) of those that moved."""
+        execution kept; (task, execution, node, lane, status before, group) of those that moved."""
         ...
 
     async def note(self, deltas: Sequence[Row], outbox: Row) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+from crawlfleet.model.evidence import KEEP_MS
 from crawlfleet.model.ids import EPOCH_MS
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, Pruned
 from crawlfleet.store import codec, tables
 from crawlfleet.store.audit import OLD_AUDIT
+from crawlfleet.store.evidence import OLD_EVIDENCE
+from crawlfleet.store.groups import forget_old_groups
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.schedules import forget_schedules
 from crawlfleet.store.tasks import forget
 from crawlfleet.store.tx import Engine, Tx
 
@@ -30,7 +34,9 @@ _COUNTED = (
 )
 # Ids begin with their time, so the key itself finds old tasks; what ended late is passed over and found another day.
 # Locked: a person may retry one of them at this moment.
-OLD_TASKS = "SELECT id, status, lane FROM done WHERE id < $1 AND ended_at < $2 ORDER BY id LIMIT $3 LOCK_ROWS(done)"
+OLD_TASKS = (
+    "SELECT id, status, lane, group_id FROM done WHERE id < $1 AND ended_at < $2 ORDER BY id LIMIT $3 LOCK_ROWS(done)"
+)
 # The log is in order of time: what is old ends where the first young row stands. The newest row stays whatever its
 # age, as the next number is counted from it.
 OLD_EVENTS = (
@@ -89,13 +95,18 @@ class UpkeepTables:
                 journal = Journal()
                 for (lane, status), count in Counter((row[2], row[1]) for row in rows).items():
                     journal.moved(self._lanes[lane].project, codec.STATUSES[status], None, count)
+                for (group, status), count in Counter((row[3], row[1]) for row in rows if row[3] is not None).items():
+                    journal.member_moved(group, codec.STATUSES[status], None, count)
                 await forget(tx, tasks)
                 await journal.write(tx, now)
+            gone += await forget_old_groups(tx, oldest_id, before, limit)
             old_events = now - keep_events_ms
             gone += await tx.execute(OLD_EVENTS, old_events)
             gone += await tx.execute("DELETE FROM heartbeat WHERE at < $1", old_events)
             gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
             gone += await tx.execute(OLD_AUDIT, now - keep_audit_ms, limit)
+            gone += await tx.execute(OLD_EVIDENCE, now - KEEP_MS)
+            gone += await forget_schedules(tx, before, limit, now)
             return Pruned(tasks, gone)
 
         return await self._engine.write(work, term)

@@ -11,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text, node_text, task_text
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text, group_text, node_text, task_text
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
 from crawlfleet.testing.history import (
     Assigned,
@@ -233,6 +233,13 @@ def _counters(final: FinalState) -> Iterator[Violation]:
             yield Violation(
                 Invariant.COUNTERS_TRUE, f"{status.word}: the counter says {counted}, the rows {rows}", final.at
             )
+    for group, state in final.groups.items():
+        if state.counted != state.rows:
+            detail = f"{group_text(group)}: the counters say {tuple(state.counted)}, the rows {tuple(state.rows)}"
+            yield Violation(Invariant.COUNTERS_TRUE, detail, final.at)
+        if state.is_finished and state.rows.open:
+            detail = f"{group_text(group)} is finished with {state.rows.open} open members"
+            yield Violation(Invariant.COUNTERS_TRUE, detail, final.at)
 
 
 def _rounds(executions: Iterable[ExecutionRecord]) -> dict[tuple[TaskId, int], list[ExecutionRecord]]:

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Event
 from crawlfleet.model.execution import End, Failure, Outcome
-from crawlfleet.model.ids import ExecutionId, IdFactory, NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, IdFactory, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.requirement import Lane, Requirement
@@ -20,6 +20,7 @@ from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask, RetryPolicy, TaskRecord
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.node_store import NewNode, Renewal, Renewed
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Applied, Assignment, NewTask, Submission, SubmissionAnswer
@@ -92,9 +93,10 @@ class Kit:
     # -- tasks
 
     async def known_lane(
-        self, project: str = PROJECT, *, queue: str = "default", priority: int = 5, task_type: str = "echo"
-    ) -> Lane:
-        lane = Lane.of(queue, project, priority, Requirement(task_type))
+        self, project: str = PROJECT, *, queue: str = "default", priority: int = 5, task_type: str = "echo",
+        preemptible: bool = False,
+    ) -> Lane:  # fmt: skip
+        lane = Lane.of(queue, project, priority, Requirement(task_type, preemptible=preemptible))
         await self.store.ensure_lanes([lane])
         self._lanes[lane.id] = lane
         return lane
@@ -102,13 +104,13 @@ class Kit:
     def new_task(
         self, *, lane: Lane | None = None, parents: Iterable[TaskId] = (), due_at: Instant | None = None,
         retry: RetryPolicy | None = None, workflow: str | None = None, name: str | None = None, timeout_s: int = 60,
-        parameters: bytes = b"{}",
+        parameters: bytes = b"{}", group: GroupId | None = None,
     ) -> NewTask:  # fmt: skip
         lane = lane or self.lane
         spec = None if retry is None else msgspec.json.encode({"retry": retry})
         return NewTask(
             self.ids.one(), lane.project, workflow, name, self.now, parameters, spec, lane.id, lane.priority, timeout_s,
-            due_at, tuple(parents),
+            due_at, tuple(parents), group,
         )  # fmt: skip
 
     async def add(
@@ -121,6 +123,13 @@ class Kit:
         """The ids of new tasks, all of them accepted."""
         answer = await self.add(self.new_task(**fields) for _ in range(count))
         return [accepted(item).id for item in answer.items]
+
+    async def group(self, project: str = PROJECT, **fields: Any) -> GroupId:
+        """A new group, still empty."""
+        new = NewGroup(self.ids.one(), project, **fields)
+        added = await self.store.add([Submission([], group=new)], self.now)
+        assert added.answers[0].group == new.id
+        return new.id
 
     async def submit_one(self, **fields: Any) -> TaskId:
         return (await self.submit(**fields))[0]

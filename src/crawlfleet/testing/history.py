@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.group import GroupCounts
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.status import TaskStatus
 
 
@@ -207,6 +208,13 @@ class HeldSlots(NamedTuple):
     agent: int
 
 
+class GroupState(NamedTuple):
+    counted: GroupCounts
+    rows: GroupCounts
+    is_finished: bool
+    """As the leader noticed; it may have had no time for the last one."""
+
+
 @dataclass(frozen=True, slots=True)
 class FinalState:
     """A snapshot once things are quiet."""
@@ -218,6 +226,7 @@ class FinalState:
     executions: Sequence[ExecutionRecord] = ()
     counters: Mapping[TaskStatus, int] = field(default_factory=dict)
     rows: Mapping[TaskStatus, int] = field(default_factory=dict)
+    groups: Mapping[GroupId, GroupState] = field(default_factory=dict)
     slots: Mapping[NodeId, HeldSlots] = field(default_factory=dict)
     reservations: Mapping[str, float] = field(default_factory=dict)
     """Whatever else must come back to zero: reservations, quotas, host budgets."""

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from crawlfleet.model.event import Event, Kind
-from crawlfleet.model.ids import TaskId
+from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.store import codec
 from crawlfleet.store.query import QueryEngine
@@ -25,6 +26,7 @@ from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import (
     Assigned,
     FinalState,
+    GroupState,
     HeldSlots,
     History,
     LeaderElected,
@@ -96,6 +98,15 @@ def _record(history: History, event: Event, since: Instant) -> None:
         history.add(OutcomeAccepted(at, data["task"], data.get("round", 1), data["execution"], status))
 
 
+async def group_states(store: GroupStore) -> dict[GroupId, GroupState]:
+    groups = await store.list_groups(100_000)
+    counts = await store.group_counts([group.id for group in groups])
+    return {
+        group.id: GroupState(counts[group.id], await store.count_members(group.id), group.finished_at is not None)
+        for group in groups
+    }
+
+
 async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]], seen: Seen) -> FinalState:
     letters = {letter.task for letter in await store.dead_letters(1_000_000)}
     tasks: dict[TaskId, TaskState] = {}
@@ -112,7 +123,7 @@ async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]
     return FinalState(
         at=seen.until - seen.since, tasks=tasks, batches=_only(named, seen.sent) if seen.sent else answered,
         executions=[codec.execution_record(row) for row in rows],
-        counters=await store.totals(), rows=await store.count_rows(),
+        counters=await store.totals(), rows=await store.count_rows(), groups=await group_states(store),
         slots={node: HeldSlots(len(tasks_held), 0) for node, tasks_held in held.items()},
     )  # fmt: skip
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections.abc import Sequence
 from types import ModuleType
 
 from crawlfleet import store
+from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.preemptions import Preemption
+from crawlfleet.ports.slots import SlotChange
+from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import TASK_COLUMNS
@@ -35,16 +41,16 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
     for n in range(count):
         at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
         task, failed, execution = ids.take(3)
-        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
         done.append((
             task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None,
-            1, b"{}", None,
+            None, 1, b"{}", None,
         ))  # fmt: skip
         executions.append(_failed(failed, task, at))
         events.append((n + 1, 1, at, codec.encode([("task.completed", {"task": [task]}, {})])))
     live: list[Row] = []
     for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
-        tasks.append((task, lane.project, None, None, at, b"{}", None))
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
         live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
 
     async def work(tx: Tx) -> None:
@@ -58,12 +64,12 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
 
 
 def _pending(task: int, lane: Lane) -> Row:
-    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None)
+    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None, None)
 
 
 def _held(task: int, lane: Lane, execution: int, node: int) -> Row:
     status = int(TaskStatus.ASSIGNED)
-    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS)
+    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS, None)
 
 
 def _failed(execution: int, task: int, at: int) -> Row:
@@ -97,6 +103,15 @@ async def use_every_hot_verb(kit: Kit) -> None:
     kit.later()
     await known.change(await known.due(kit.now, 100), life.release(kit.now), kit.now, term)
     await known.change(await known.overdue(kit.now, 100), life.overdue(kit.now), kit.now, term)
+    await known.due_schedules(kit.now, 100)
+    await known.next_due()
+    waiter, stopped = await kit.submit(2)
+    (run,) = await kit.assign([stopped], node)
+    await known.preempt([Preemption(run.task, run.execution, 1, node.id, waiter)], term, kit.now)
+    await known.stopping()
+    await known.preempted([run.task])
+    await known.preemptions_since(kit.now)
+    await known.scale_slots([SlotChange(node.id, 10, 12, "more")], term, kit.now)
     await known.leases()
     await known.set_health([(node.id, Health.HEALTHY, {})], term, kit.now)
     await known.note_heartbeats([(node.id, b"{}")], term, kit.now)
@@ -106,9 +121,17 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.last_event()
     await known.events_after(10, 100)
     await known.fold_counters(term)
+    await _learn(kit, [plain, failing], node.id)
     await known.totals()
+    group = NewGroup(kit.ids.one(), kit.lane.project)
+    await known.add([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
+    await known.settle_groups(term, kit.now)
+    await known.group_counts([group.id])
+    await known.groups([group.id])
     await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
     await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
+    await known.host_look(kit.now)
+    await known.granted([node.id])
     await known.secret_hash(node.id)
     await known.tasks([plain, other])
     await known.executions(plain)
@@ -116,6 +139,19 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.reopen([plain], kit.now)
     await kit.online(node.id)
     await kit.end(node)
+
+
+async def _learn(kit: Kit, tasks: Sequence[int], node: int) -> None:
+    known, subject = kit.store, ("technology", "react")
+    await known.want_evidence()
+    found = await known.ended_runs(100)
+    assert found is not None
+    news = [EvidenceRow(node, subject, "", Record(ok=1.0, at=kit.now))]
+    await known.fold_evidence(found, news, await kit.term())
+    await known.contents(tasks)
+    await known.parameters(tasks)
+    await known.evidence([subject])
+    await known.failed_on(tasks)
 
 
 def statement_constants(*dialect: ModuleType) -> dict[str, str]:

@@ -18,6 +18,7 @@ class Invariant(StrEnum):
     EVENTS_WHOLE = "events whole"
     ANSWERS_TRUE = "answers true"
     STAYS_UP = "stays up"
+    EACH_TICK_ONCE = "each tick once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     result: msgspec.Raw = NULL
     metrics: msgspec.Raw = NULL
     started_ms_ago: int | None = None
+    again_ms: int = 0
+    """Of one that was handed back: not to be tried before that."""
 
 
 class StartBody(msgspec.Struct, array_like=True, frozen=True):
@@ -58,6 +60,30 @@ class ProgressBody(msgspec.Struct, array_like=True, frozen=True):
     figures: msgspec.Raw
 
 
+class HostWantBody(msgspec.Struct, array_like=True, frozen=True):
+    """A target host that executions on the node want to ask, or have asked in this session."""
+
+    host: str
+    wanted: int | None = None
+    """How many requests could leave now; 0: none, but what is granted would be kept; None: no more."""
+    is_pending: bool = False
+    """What was cut of it may still be in use, although the version was taken."""
+    requests: int = 0
+    """Of this session so far; so are the others."""
+    refused: int = 0
+    """Answered with 429 or 503."""
+    blocked: int = 0
+    """Answered with 403."""
+
+
+class HostNewsBody(msgspec.Struct, array_like=True, frozen=True):
+    host: str
+    kind: int
+    """model.hosts.HostNews"""
+    span_ms: int = 0
+    """The Retry-After of a refusal, or the crawl delay of robots.txt."""
+
+
 class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     node: int
     session: int
@@ -79,6 +105,10 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     config_mark: int = 0
     """Of the master's defaults in it."""
     progress: list[ProgressBody] = []
+    grants_taken: int = 0
+    """The newest version of grants the node has; what it cut is in effect but for hosts that say `is_pending`."""
+    hosts: list[HostWantBody] = []
+    host_news: list[HostNewsBody] = []
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
@@ -91,6 +121,8 @@ class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
     round: int
     is_alone: bool = False
     """Lost twice with others: give it a process of its own."""
+    memory_mb: int = 0
+    """What it is allocated on the node, where it reserved some; 0: what is usual there."""
 
 
 class RecallBody(msgspec.Struct, array_like=True, frozen=True):
@@ -122,6 +154,26 @@ class NodeConfigBody(msgspec.Struct, array_like=True, frozen=True):
     """Of the defaults in it: other ones are news at the same version."""
 
 
+class HostGrantBody(msgspec.Struct, array_like=True, frozen=True):
+    """A part of a host's budget; nothing may be asked of a host without one."""
+
+    host: str
+    rate: int = 0
+    """Requests a second, evenly spaced."""
+    concurrency: int = 0
+    spacing_ms: int = 0
+    """Between any two requests, where it is not 0; then `rate` only says that there is a grant."""
+    away_ms: int = 0
+    """How long the host is left alone by everybody from now on."""
+
+
+class GrantsBody(msgspec.Struct, array_like=True, frozen=True):
+    """All grants of the session. It replaces what was said before; they end with the session's lease."""
+
+    version: int
+    hosts: list[HostGrantBody] = []
+
+
 class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     verdict: SyncVerdict
     assignments: list[AssignmentBody] = []
@@ -135,6 +187,8 @@ class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     slots: int | None = None
     masters: list[str] = []
     config: NodeConfigBody | None = None
+    """None: the node has the newest."""
+    grants: GrantsBody | None = None
     """None: the node has the newest."""
 
 

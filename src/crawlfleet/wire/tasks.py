@@ -67,9 +67,12 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, f
     queue: Label = "default"
     depends_on: Annotated[list[Label], msgspec.Meta(max_length=limits.PARENTS)] = []
     run_at: str | None = None
+    group_id: Label | None = None
     timeout_s: Timeout | msgspec.UnsetType = msgspec.UNSET
     """Left out: as the cluster's configuration says."""
     retry: RetryWanted = RETRY_UNSAID
+    preemptible: bool = False
+    """May be stopped, at no cost of a retry, when something of higher priority finds no room."""
 
 
 class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -86,6 +89,7 @@ class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
     categories: list[str] = []
     depends_on: list[str] = []
     retry: RetryBody = RetryBody()
+    preemptible: bool = False
 
 
 _TEXT_FIELDS = (
@@ -115,9 +119,10 @@ def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
     return [examined(task, is_plain=is_plain) if isinstance(task, TaskBody) else task for task in tasks]
 
 
-def read_task(raw: bytes | msgspec.Raw) -> TaskBody | Refusal:
+def read_task(raw: bytes | msgspec.Raw, *, most: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
+    """`most`: bytes of parameters, where they are still to be split."""
     try:
-        return examined(_ONE.decode(raw))
+        return examined(_ONE.decode(raw), most=most)
     except msgspec.ValidationError as exc:
         return refusal_of(exc)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
@@ -135,11 +140,20 @@ def task_body(fields: Mapping[str, Any]) -> TaskBody | Refusal:
         return Refusal(Code.INVALID_INPUT, f"cannot be written as JSON: {exc}")
 
 
-def examined(task: TaskBody, *, is_plain: bool = False) -> TaskBody | Refusal:
+def value_refusal(value: Any, field: str) -> Refusal | None:
+    """Why a value that came as JSON cannot be kept, under the same rules."""
+    try:
+        raw = json.dumps(value, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as exc:
+        return Refusal(Code.INVALID_INPUT, f"cannot be written as JSON: {exc}", field)
+    return _walk_refusal(raw, field)
+
+
+def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
     """The task, or why its contents cannot be kept. `is_plain`: it came in a body that has nothing odd in it."""
     raw = bytes(task.parameters)
-    if len(raw) > limits.PARAMETERS_BYTES:
-        detail = f"{len(raw)} bytes; at most {limits.PARAMETERS_BYTES} are taken"
+    if len(raw) > most:
+        detail = f"{len(raw)} bytes; at most {most} are taken"
         return Refusal(Code.TOO_LARGE, detail, "parameters")
     if raw[:1] != b"{":
         return Refusal(Code.INVALID_INPUT, "must be an object", "parameters")

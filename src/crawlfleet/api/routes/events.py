@@ -32,6 +32,9 @@ router = APIRouter(prefix=PREFIX, tags=["events"])
 HEARTBEAT_S = 15.0
 RETRY_MS = 1_000
 _MOST = (1 << 63) - 1
+_ID_TEXTS = {
+    "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "schedule": ids.schedule_text
+}  # fmt: skip
 _encode = msgspec.json.Encoder().encode
 
 
@@ -168,22 +171,22 @@ def event_view(event: Event) -> EventView:
     })  # fmt: skip
 
 
+_TEXTS = {
+    "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "group": ids.group_text,
+    "schedule": ids.schedule_text,
+}  # fmt: skip
+
+
 def _shown(name: str, value: Any) -> Any:
     """As people see it elsewhere: ids and instants as text, statuses as words, nothing for a zero that is no id."""
+    if name in _TEXTS and isinstance(value, int):
+        return _TEXTS[name](value) if value else None
     match name, value:
-        case "task" | "node" | "execution", 0:
-            return None
-        case "task", int():
-            return ids.task_text(value)
-        case "node", int():
-            return ids.node_text(value)
-        case "execution", int():
-            return ids.execution_text(value)
         case "tasks", list():
             return [ids.task_text(task) for task in value]
         case "status", int():
             return TaskStatus(value).word
-        case "drain_by", int():
+        case "drain_by" | "run_at" | "since", int():
             return to_text(value)
         case _:
             return value

@@ -75,6 +75,24 @@ Offered = Annotated[
          "items": {"type": "string", "minLength": 1, "maxLength": limits.LABEL_CHARS}},
     ]}),
 ]  # fmt: skip
+SLOTS_BY_LOAD = "auto"
+
+
+def _slots(value: Any) -> Any:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= limits.SLOTS_MAX
+    if value is None or value == SLOTS_BY_LOAD or is_count:
+        return value
+    raise ValueError(f"0 to {limits.SLOTS_MAX}, {SLOTS_BY_LOAD!r} or null")
+
+
+SlotsWanted = Annotated[
+    Any,
+    AfterValidator(_slots),
+    WithJsonSchema({"anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": limits.SLOTS_MAX},
+        {"type": "string", "enum": [SLOTS_BY_LOAD]}, {"type": "null"},
+    ]}),
+]  # fmt: skip
 PathName = Annotated[Label, AfterValidator(_no_step), Field(pattern=r"^[^/:?#%\\\s]+$")]
 """Stands in paths."""
 Amount = Annotated[float, Field(ge=0, le=_NUMBER_MOST)]
@@ -103,8 +121,12 @@ class NodeRegistration(Body):
     """Made and kept by the node: said again, after a lost answer, it is the same node."""
     interval_s: Annotated[float, Field(ge=1, le=LEASE_MS_MAX / 1000 / LEASE_INTERVALS)] | None = None
     """Of a client without an agent: how often it sends a heartbeat."""
+    machine_id: Annotated[Text, Field(max_length=limits.LABEL_CHARS)] = ""
+    """The same for all nodes of one machine: they share what they declare, and each has its own slots."""
+    egress_address: Annotated[Text, AfterValidator(_address), Field(max_length=50)] = ""
+    """The address that sites see, where it is another one than masters see."""
 
-    def told(self) -> NodeDescription:
+    def told(self, seen_from: str = "") -> NodeDescription:
         # Whoever names neither work nor room for it has no agent: it beats and pulls.
         is_pull_only = self.interval_s is not None or (not self.task_types and self.slots is None)
         said = NodeDescription(
@@ -112,7 +134,7 @@ class NodeRegistration(Body):
             port=self.port, node_type=self.node_type, region=self.region, weight=self.weight, slots=self.slots or 1,
             task_types=tuple(sorted(self.task_types)), capabilities=canonical_capabilities(self.capabilities),
             resources=tuple(sorted(canonical_resources(self.resources).items())), device_id=self.device_id,
-            is_pull_only=is_pull_only,
+            is_pull_only=is_pull_only, machine=self.machine_id, egress=self.egress_address or seen_from,
         )  # fmt: skip
         if not is_pull_only:
             return said
@@ -150,8 +172,8 @@ class DrainBody(Body):
 
 
 class SlotsBody(Body):
-    slots: Annotated[int, Field(ge=0, le=limits.SLOTS_MAX)] | None
-    """null: as many as the node itself declares."""
+    slots: SlotsWanted
+    """`auto`: as its load allows, within the bounds of its cluster. null: as its cluster says, or else the node."""
 
 
 class NodeRegistered(msgspec.Struct, frozen=True):
@@ -198,9 +220,11 @@ class NodeView(msgspec.Struct, frozen=True):
     region: str
     weight: float
     slots: int
-    """As they count now: what a person set, or else its cluster, or what the node declares."""
+    """As they count now: what a person set, or else its load or its cluster, or what the node declares."""
     slots_declared: int
     slots_set: int | None
+    slots_mode: str
+    """`fixed`, or `auto`: they follow its load."""
     running: int
     """Tasks that it holds."""
     measurement: MeasurementView | None
@@ -218,23 +242,30 @@ class NodeView(msgspec.Struct, frozen=True):
     last_seen_at: str | None
     drain_by: str | None
     created_at: str
+    machine_id: str
+    egress_address: str
+    """Where its requests are taken to come from: nodes that share it share what sites do to it."""
 
 
 class NodeList(msgspec.Struct, frozen=True):
     nodes: list[NodeView]
 
 
-def node_view(node: Node, slots: int, running: int, newest: Measurement | None = None) -> NodeView:
+def node_view(
+    node: Node, slots: int, running: int, newest: Measurement | None = None, *, follows_load: bool = False
+) -> NodeView:
     said = node.description
     return NodeView(
         id=node_text(node.id), name=said.name, status=node.status.word, health=node.health.word,
         health_details=node.health_details, health_at=_text(node.health_at), cluster=said.cluster,
         node_type=said.node_type, region=said.region, weight=said.weight, slots=slots, slots_declared=said.slots,
-        slots_set=node.slots_wanted, running=running, measurement=measurement_view(newest or node.measurement),
+        slots_set=node.slots_wanted, slots_mode=SLOTS_BY_LOAD if follows_load else "fixed", running=running,
+        measurement=measurement_view(newest or node.measurement),
         description=said.description, ip_address=said.ip_address, port=said.port, device_id=said.device_id,
         task_types=said.task_types, capabilities=dict(said.capabilities), resources=dict(said.resources),
         is_pull_only=said.is_pull_only, is_connected=node.is_session_open, lease_s=said.lease_ms / 1000,
         last_seen_at=_text(node.renewed_at), drain_by=_text(node.drain_by), created_at=to_text(node.created_at),
+        machine_id=said.machine, egress_address=said.address,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from ipaddress import ip_address
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -17,6 +18,7 @@ from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.acting import KnownNode, NotItself, known_node, require_itself
 from crawlfleet.api.routes.node_bodies import (
+    SLOTS_BY_LOAD,
     DrainBody,
     HeartbeatBody,
     HeartbeatHeard,
@@ -58,7 +60,7 @@ async def register(
     tells only what is new about it."""
     if principal.node is not None:
         return await _announce(request, principal, principal.node, body, services)
-    description = body.told()
+    description = body.told(_seen_from(request, principal))
     join_key = body.join_key or _join_key(principal, idempotency_key)
     enrolment = (await identity_of(request)).secret if principal.role is Role.ENROL else None
     claim = claim_of("nodes", principal, idempotency_key, body, services.clock.now())
@@ -76,12 +78,23 @@ async def register(
     return reply(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
+def _seen_from(request: Request, principal: Principal) -> str:
+    """The address of a node that calls itself. One that is not public may be a proxy's, and says nothing."""
+    if principal.role not in (Role.ENROL, Role.NODE) or request.client is None:
+        return ""
+    try:
+        return request.client.host if ip_address(request.client.host).is_global else ""
+    except ValueError:
+        return ""
+
+
 async def _announce(
     request: Request, principal: Principal, own: NodeId, body: NodeRegistration, services: Services
 ) -> Response:
     node = node_text(own)
     try:
-        done = await services.register.announce(own, body.told(), body.join_key, body.task_types)
+        description = body.told(_seen_from(request, principal))
+        done = await services.register.announce(own, description, body.join_key, body.task_types)
     except NotAllowed as exc:
         await audited(request, principal, "node.register.refused", node, {"name": body.name})
         raise NotItself(str(exc)) from exc
@@ -160,8 +173,9 @@ async def set_slots(
     services: TheServices,
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
-    """How much it runs at once; it hears of it with its next sync."""
-    await services.drain.set_slots(node.id, body.slots)
+    """How much it runs at once; it hears of it with its next sync. Nothing that runs is stopped."""
+    by_load = body.slots == SLOTS_BY_LOAD
+    await services.drain.set_slots(node.id, None if by_load else body.slots, follows_load=by_load)
     await audited(request, principal, "node.slots", node_text(node.id), {"slots": body.slots})
     return await _shown(services, node)
 
@@ -189,6 +203,7 @@ async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
         node_view(
             node, services.configure.sized(node).slots, len(held[node.id]),
             board.get(node.id) if node.is_session_open else None,
+            follows_load=services.configure.follows_load(node),
         )
         for node in ordered
     ]  # fmt: skip

@@ -104,7 +104,7 @@ async def download(task: TaskInPath, services: TheServices, _: Principal = allow
     stream = _items(services, task, found).stream()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
-    return StreamingResponse(_after(first, stream), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
 
 
 @router.get("/tasks/{task_id}/log", responses={200: shows(LogPage)})
@@ -156,11 +156,11 @@ async def _execution_with_log(services: Services, task: TaskId, named: str | Non
 
 
 def _found(one: ExecutionRecord) -> Found:
-    manifest = _manifest(one.metrics) if one.status is ExecutionStatus.COMPLETED else None
+    manifest = manifest_of(one.metrics) if one.status is ExecutionStatus.COMPLETED else None
     return Found(one.id, manifest, is_live=one.status is None)
 
 
-def _manifest(metrics: bytes | None) -> Manifest:
+def manifest_of(metrics: bytes | None) -> Manifest:
     """An executor that counts nothing, or in its own words, has left no items."""
     try:
         said = msgspec.json.decode(metrics or b"{}", type=Manifest)
@@ -191,7 +191,7 @@ def _at_least(level: str) -> Any:
     return lambda line: LEVELS.index(_LINE.decode(line).level) >= wanted
 
 
-async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for data in rest:
         yield data

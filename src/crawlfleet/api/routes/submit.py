@@ -30,8 +30,8 @@ from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_of
 
 JSON = "application/json"
 LINES = "application/x-ndjson"
-_KEY = "Idempotency-Key"
-_JSON_HEADER, _KEY_HEADER = JSON.encode(), _KEY.lower().encode()
+KEY = "Idempotency-Key"
+_JSON_HEADER, _KEY_HEADER = JSON.encode(), KEY.lower().encode()
 
 
 class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
 async def submit_task(request: PlainRequest) -> Response:
     principal = await principal_of(request, Role.OPERATOR)
     only_query(request)
-    _kind(request, JSON)
+    body_kind(request, JSON)
     raw = await request.body()
     body = read_task(raw)
     if isinstance(body, Refusal):
@@ -70,30 +70,29 @@ async def submit_task(request: PlainRequest) -> Response:
     if isinstance(item, Refusal):
         return refused(item, field=_field(item))
     view = accepted_view(item)
-    return reply(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **_replayed(answer)})
+    return reply(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **replayed(answer)})
 
 
 async def submit_batch(request: PlainRequest) -> Response:
     principal = await principal_of(request, Role.OPERATOR)
     only_query(request, "mode")
-    is_lines = _kind(request, JSON, LINES) == LINES
+    is_lines = body_kind(request, JSON, LINES) == LINES
     raw = await request.body()
     bodies, mode = _lines(raw, request) if is_lines else _array(raw, request)
     answer = await _submit(request, principal, bodies, is_atomic=mode == "atomic")
     bad = [item for item in answer.items if isinstance(item, Refusal)]
     if bad and all(item.code is Code.IDEMPOTENCY_MISMATCH for item in bad):
-        return refused(bad[0], field=_KEY)
+        return refused(bad[0], field=KEY)
     tasks = [item_view(item) for item in answer.items]
     if bad and mode == "atomic":
-        return _batch_refused(answer.items, tasks)
-    return reply({"tasks": tasks}, 200, _replayed(answer))
+        return batch_refused(answer.items, tasks)
+    return reply({"tasks": tasks}, 200, replayed(answer))
 
 
 async def _submit(
     request: PlainRequest, principal: Principal, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool
 ) -> SubmissionAnswer:
-    said = request.header(_KEY_HEADER)
-    key = None if said is None else said.decode("latin-1")
+    key = key_of(request)
     scope = "" if key is None else _scope(bodies, principal)
     answer = await services_of(request).submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
@@ -102,6 +101,11 @@ async def _submit(
             log = kept(request, SubmitLog, lambda: _submit_log(request))
             log.note(principal, address_of(request), taken[0], taken[-1], len(taken))
     return answer
+
+
+def key_of(request: PlainRequest) -> str | None:
+    said = request.header(_KEY_HEADER)
+    return None if said is None else said.decode("latin-1")
 
 
 def _submit_log(request: PlainRequest) -> SubmitLog:
@@ -117,7 +121,7 @@ def _scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:
     return f"project:{only}" if only else f"token:{principal.token}"
 
 
-def _kind(request: PlainRequest, *known: str) -> str:
+def body_kind(request: PlainRequest, *known: str) -> str:
     header = request.header(b"content-type")
     if header is None or header == _JSON_HEADER:
         return JSON
@@ -132,15 +136,15 @@ def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal],
     try:
         body = _batch(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        raise _unreadable_batch(raw, exc, "body") from exc
+        raise unreadable(raw, exc, "body") from exc
     mode = _mode(request, body.mode)
     try:
         return read_tasks(bytes(body.tasks)), mode
     except msgspec.MsgspecError as exc:
-        raise _unreadable_batch(raw, exc, "tasks") from exc
+        raise unreadable(raw, exc, "tasks") from exc
 
 
-def _unreadable_batch(raw: bytes, exc: Exception, field: str) -> UsageError:
+def unreadable(raw: bytes, exc: Exception, field: str) -> UsageError:
     if not isinstance(exc, msgspec.ValidationError) or locate.complaint(raw) is not None:
         return Malformed(f"the body is not valid JSON: {locate.complaint(raw) or exc}")
     refusal = refusal_of(exc)
@@ -168,10 +172,10 @@ def _unreadable(raw: bytes, refusal: Refusal) -> Response:
 
 
 def _field(refusal: Refusal) -> str | None:
-    return _KEY if refusal.code is Code.IDEMPOTENCY_MISMATCH else None
+    return KEY if refusal.code is Code.IDEMPOTENCY_MISMATCH else None
 
 
-def _batch_refused(items: Sequence[object], tasks: Sequence[object]) -> Response:
+def batch_refused(items: Sequence[object], tasks: Sequence[object]) -> Response:
     """Of an atomic batch: nothing was stored, and the list says which task is to blame."""
     at, first = next(
         (at, item) for at, item in enumerate(items)
@@ -182,7 +186,7 @@ def _batch_refused(items: Sequence[object], tasks: Sequence[object]) -> Response
     return problem(422, str(Code.BATCH_REFUSED), detail, field=field, extra={"tasks": msgspec.to_builtins(tasks)})
 
 
-def _replayed(answer: SubmissionAnswer) -> dict[str, str]:
+def replayed(answer: SubmissionAnswer) -> dict[str, str]:
     return {"Idempotency-Replayed": "true"} if answer.is_replay else {}
 
 
@@ -192,8 +196,8 @@ routes = [
 ]
 structs = (TaskBody, TaskBatch, AcceptedView, RefusedView, BatchAnswer)
 
-_key_parameter = parameter(
-    _KEY, "header", "The same key and body again, within a day, give the first answer again.",
+key_parameter = parameter(
+    KEY, "header", "The same key and body again, within a day, give the first answer again.",
     {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
 )  # fmt: skip
 _mode_parameter = parameter(
@@ -202,7 +206,7 @@ _mode_parameter = parameter(
 )  # fmt: skip
 operations: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{PREFIX}/tasks"): operation(
-        "submit", "Submit a task", tag="tasks", body={JSON: ref(TaskBody)}, parameters=[_key_parameter],
+        "submit", "Submit a task", tag="tasks", body={JSON: ref(TaskBody)}, parameters=[key_parameter],
         description="Answered once it is on disk.",
         responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.",
                               Idempotency_Replayed="`true` when the first answer is given again.")},
@@ -210,7 +214,7 @@ operations: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{PREFIX}/tasks:batch"): operation(
         "submit_batch", "Submit up to 10,000 tasks", tag="tasks",
         body={JSON: ref(TaskBatch), LINES: {"type": "string", "description": "A task per line."}},
-        parameters=[_key_parameter, _mode_parameter],
+        parameters=[key_parameter, _mode_parameter],
         description="`each` stores those that are right and answers for each; `atomic` stores all or none (422, with "
         "the same list in `tasks`).",
         responses={200: shows(BatchAnswer, "One answer per task, in order.")},

@@ -18,7 +18,7 @@ from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
 from crawlfleet.api.services import Services, services_of
-from crawlfleet.api.views import TaskView, task_view
+from crawlfleet.api.views import TaskView, task_view, with_result
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
@@ -38,7 +38,11 @@ async def show(request: PlainRequest) -> Response:
         await _ended(request, services, task, wait_s)
     record, found = await asyncio.gather(known_task(services, task), services.store.executions(task))
     progress = await progress_of(services, found)
-    return reply(task_view(record, found, progress.get(record.execution or 0)))
+    view = task_view(record, found, progress.get(record.execution or 0))
+    if record.group is not None and record.status.is_final and record.execution is None:
+        # It may be a step of a flow, which gathered what its items gave without running itself.
+        view = with_result(view, await services.store.unrun_result(task))
+    return reply(view)
 
 
 async def known_task(services: Services, task: TaskId) -> TaskRecord:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from crawlfleet.api.fields import Body, Label, Name, node_named
+from crawlfleet.api.fields import Body, Label, Name, cursor_id, node_named
 from crawlfleet.api.services import Services
 from crawlfleet.api.views import StatusWord
 from crawlfleet.errors import InvalidInput
@@ -15,7 +15,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.reads import TaskFilter
 
 
-def _split(value: Any) -> Any:
+def split_commas(value: Any) -> Any:
     """`status=failed,timeout` means what `status=failed&status=timeout` does."""
     if isinstance(value, str):
         value = [value]
@@ -25,11 +25,14 @@ def _split(value: Any) -> Any:
 
 
 class TaskWhere(Body):
-    status: Annotated[list[StatusWord], BeforeValidator(_split)] = Field(default_factory=list, max_length=limits.LABELS)
+    status: Annotated[list[StatusWord], BeforeValidator(split_commas)] = Field(
+        default_factory=list, max_length=limits.LABELS
+    )
     project_id: Name | None = None
     workflow_id: Name | None = None
     type: Label | None = None
     queue: Label | None = None
+    group: Label | None = Field(None, description="A group's id.")
     node: Label | None = Field(None, description="A node's id, or its device id.")
     q: Annotated[Name, Field(min_length=1)] | None = Field(
         None, description="The beginning of a task's id or name, or a part of the host of its URL."
@@ -40,6 +43,7 @@ class TaskWhere(Body):
         return TaskFilter(
             statuses=tuple(TaskStatus.of_word(word) for word in dict.fromkeys(self.status)) or usual,
             project=self.project_id, workflow=self.workflow_id, task_type=self.type, queue=self.queue,
+            group=cursor_id(self.group, "group", field="group"),
             node=None if self.node is None else await node_named(services.store, self.node),
         )  # fmt: skip
 

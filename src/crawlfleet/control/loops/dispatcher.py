@@ -18,6 +18,7 @@ from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Protocol
 
+from crawlfleet.control.advice import Advice
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
@@ -35,6 +36,7 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
+from crawlfleet.scheduling.avoidance import avoiding
 from crawlfleet.scheduling.choosing import Pace
 from crawlfleet.scheduling.explain import explain_placement
 from crawlfleet.scheduling.filters import NodeState
@@ -72,7 +74,7 @@ class Dispatcher(LeaderLoop):
 
     def __init__(
         self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, id_factory: IdFactory,
-        sight: Sight, placing: asyncio.Lock,
+        sight: Sight, placing: asyncio.Lock, advice: Advice,
     ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
@@ -80,6 +82,7 @@ class Dispatcher(LeaderLoop):
         self._ledger = ledger
         self._ids = id_factory
         self._placing = placing
+        self._strategies, self._avoided = advice.strategies, advice.avoided
         self.sight = sight
         self._term: int | None = None
         self._generation = ""
@@ -107,14 +110,14 @@ class Dispatcher(LeaderLoop):
         is_looking = self._clock.monotonic() - self._looked_at >= LOOK_S
         if is_looking:
             await self._look()
-        await self.sight.follow()
+        await self.sight.follow(term, now)
         choice = self.sight.choose(Pace(BATCH, QUANTUM), now)
-        for name in self.sight.placer.unknown_strategies:
-            log.warning("unknown_strategy", strategy=name, used=self.sight.strategy)
+        self._strategies.unknown(self.sight.placer.unknown_strategies, self.sight.strategy)
         report = await self._commit(choice.nodes, term, now)
         is_refilled = await self._refill(choice.nodes)
         if is_looking:
             await self._tell_blocked(choice.nodes, term, now)
+            await self._tell_strategies(term, now)
         if report.placed:
             log.debug("tasks_placed", count=report.placed, refused=report.refused)
         # What was not pending any more only took the place of tasks behind it.
@@ -158,6 +161,8 @@ class Dispatcher(LeaderLoop):
             self._ledger.doubt([item.node for item in batch])
             await self._broker.ready.offer(_by_lane(batch))
             raise
+        if self._avoided:
+            self._avoided.forget(applied.after)
         at = self._clock.monotonic()
         assigned = [item for item in batch if item.task not in applied.refused] if applied.refused else batch
         for lane_id, items in _lanes_of(assigned).items():
@@ -182,11 +187,22 @@ class Dispatcher(LeaderLoop):
         batch: list[Assignment] = []
         for lane, nodes in chosen.items():
             tasks = list(dict.fromkeys([*oldest.get(lane, ()), *taken.get(lane, ())]))
-            targets = [state.node for state in nodes[: len(tasks)]]
+            targets = [state.node for state in self._avoiding(tasks, nodes[: len(tasks)], lane)]
             where = ([node.id for node in targets], [node.session for node in targets])
             batch += map(Assignment, tasks, repeat(lane), self._ids.take(len(tasks)), *where)
             self._ledger.doubt([state.node.id for state in nodes[len(tasks) :]])
         return batch
+
+    def _avoiding(self, tasks: Sequence[TaskId], nodes: list[NodeState], lane_id: LaneId) -> Sequence[NodeState]:
+        """Not where they failed the last time, where that is known and can be helped."""
+        failed_on = self._avoided.among(tasks) if self._avoided else None
+        if not failed_on:
+            return nodes
+        lane, placer = self.sight.lane(lane_id), self.sight.placer
+        asked = self.sight.asked(lane.requirement)
+        used = avoiding(tasks, nodes, failed_on, lambda node: placer.other_than(node, asked, lane.project))
+        self._ledger.doubt(chosen.node.id for chosen, state in zip(nodes, used, strict=True) if chosen is not state)
+        return used
 
     async def _oldest(self, lane: LaneId, count: int) -> list[TaskId]:
         """Of a lane that is last in first out, the oldest tasks whose turn comes with the next `count`."""
@@ -249,12 +265,17 @@ class Dispatcher(LeaderLoop):
                 continue
             blocked.add(requirement)
             if requirement not in self._blocked:
-                found = explain_placement(requirement, lane.project, placer.states)
+                found = explain_placement(requirement, lane.project, placer.states, placer.overcommit)
                 shared = {"task_type": requirement.task_type, "project": lane.project, "why": found.sentence}
                 told.append(EventBatch(Kind.NODE_UNAVAILABLE, shared=shared))
         self._blocked = blocked
         if told:
             await self._store.record(told, now, term)
+
+    async def _tell_strategies(self, term: int, now: Instant) -> None:
+        if news := self._strategies.news:
+            await self._store.record(news, now, term)
+            self._strategies.wrote(len(news))
 
 
 _STILL_READY = (Code.NODE_NOT_READY, Code.OVER_QUOTA)

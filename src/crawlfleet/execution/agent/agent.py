@@ -12,6 +12,7 @@ from random import Random
 from crawlfleet.execution.agent.config import AllowHosts, Config, hosts_unheard
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent, unheard
+from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.lease_guard import MARGIN_S, Lease, LeaseGuard
 from crawlfleet.execution.agent.masters import Masters
 from crawlfleet.execution.agent.news import News
@@ -49,8 +50,9 @@ class AgentSettings:
     prefetch: int = 0
     """Assignments accepted beyond the slots, to wait for one."""
     lease_margin_s: float = MARGIN_S
-    leave_patience_s: float = 10.0
-    """How long after the deadline of leaving masters are still tried."""
+    leave_patience_s: float = 8.0
+    """How long masters are still tried when nothing runs any more, or the deadline of leaving has passed. Less than the
+    ten seconds that those who stop processes usually give them."""
     is_outbox_synced: bool = True
 
 
@@ -61,6 +63,7 @@ class Agent:
         self, settings: AgentSettings, masters: Sequence[MasterTransport], executor: Executor, *,
         clock: Clock, rng: Random, measure: Callable[[], MeasurementBody], on_event: OnEvent = unheard,
         allow_hosts: AllowHosts = hosts_unheard, progress: Callable[[], list[ProgressBody]] = list,
+        grants: HostGrants | None = None,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._on_event = on_event
@@ -79,16 +82,21 @@ class Agent:
         self._guard = LeaseGuard(lease, clock, self._runner.stop_for_lease)
         self._drain = Drain(self._runner, news=news, clock=clock, on_event=on_event)
         config = Config(allow_hosts)
+        self._grants = grants or HostGrants(clock)
+        self._grants.attach(lease, news.tell)
         orders = Orders(
             self._runner, self._slots, self._outcomes,
-            lease=lease, drain=self._drain, config=config, tombstones=Tombstones(),
+            lease=lease, drain=self._drain, config=config, grants=self._grants, tombstones=Tombstones(),
         )  # fmt: skip
         self._opener = SessionOpener(
             Credentials(settings.node, settings.secret, settings.task_types), known_masters,
             runner=self._runner, slots=self._slots, outcomes=self._outcomes,
-            guard=self._guard, drain=self._drain, config=config, clock=clock, on_event=on_event,
+            guard=self._guard, drain=self._drain, config=config, grants=self._grants, clock=clock, on_event=on_event,
         )  # fmt: skip
-        parts = Parts(self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config)
+        parts = Parts(
+            self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config,
+            self._grants,
+        )  # fmt: skip
         self._syncer = Syncer(settings.node, known_masters, parts, measure, progress, clock=clock, on_event=on_event)
 
     async def run(self) -> Departure:
@@ -97,11 +105,13 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 self._runner.attach(group)
                 alarms = [group.create_task(part.alarm.run()) for part in (self._guard, self._drain)]
+                alarms.append(group.create_task(self._hurry_when_idle()))
                 try:
                     departure = await self._live()
                     await self._slots.emptied()
                 finally:
                     self._runner.cancel_all()
+                    self._grants.close()
                     for alarm in alarms:
                         alarm.cancel()
             self._outcomes.save()
@@ -114,15 +124,24 @@ class Agent:
     def request_leave(self, within_s: float = DRAIN_S) -> None:
         """Take no new work, let what runs end within this span, hand back the rest, and go. For signal handlers."""
         self._drain.leave(within_s)
-        leave_at = self._clock.monotonic() + within_s + self._settings.leave_patience_s
-        self._leave_at = leave_at if self._leave_at is None else min(self._leave_at, leave_at)
-        if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(self._leave_at)
+        self._leave_within(within_s + self._settings.leave_patience_s)
 
     async def drain(self, deadline_s: float = DRAIN_S) -> None:
         """`request_leave`, and wait until the agent has left."""
         self.request_leave(deadline_s)
         await self._left.wait()
+
+    async def _hurry_when_idle(self) -> None:
+        """The time to drain is for what runs: once nothing does, only the goodbye is left to say."""
+        await self._drain.leaving.wait()
+        await self._slots.emptied()
+        self._leave_within(self._settings.leave_patience_s)
+
+    def _leave_within(self, seconds: float) -> None:
+        leave_at = self._clock.monotonic() + seconds
+        self._leave_at = leave_at if self._leave_at is None else min(self._leave_at, leave_at)
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(self._leave_at)
 
     async def _live(self) -> Departure:
         # The loop's time is the monotonic clock's, in production as in simulated time.

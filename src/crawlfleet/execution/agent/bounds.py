@@ -30,6 +30,7 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
         is_permanent=said.is_permanent,
         result=result,
         metrics=metrics,
+        again_ms=said.again_ms if end is End.RETURNED else 0,
     )
 
 

@@ -50,6 +50,8 @@ class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
     device_id: str | None = None
     ip_address: str = ""
     join_key: str = ""
+    machine_id: str = ""
+    egress_address: str = ""
 
 
 class Joiner:

@@ -16,6 +16,8 @@ from crawlfleet.execution.agent.measure import memory_limit_bytes
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")
 _PLAYWRIGHT = ("chromium-*/chrome-linux*/chrome", "chromium_headless_shell-*/chrome-linux*/*headless*shell")
 _CGROUP_CPU = Path("/sys/fs/cgroup/cpu.max")
+_CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PROBE_S = 5.0
 
 Capability = float | str | list[str]
@@ -25,6 +27,8 @@ Capability = float | str | list[str]
 class Probed:
     capabilities: dict[str, Capability]
     resources: dict[str, float]
+    machine: str = ""
+    """The same for all agents that share those resources; empty when there is no telling."""
 
 
 def probe(given: Mapping[str, Capability] | None = None) -> Probed:
@@ -42,7 +46,29 @@ def probe(given: Mapping[str, Capability] | None = None) -> Probed:
     gpus = count_gpus()
     if gpus:
         resources["gpu"] = float(gpus)
-    return Probed(found | dict(given or {}), resources)
+    return Probed(found | dict(given or {}), resources, machine_id())
+
+
+def machine_id(boot: Path = _BOOT_ID, quota: Path = _CGROUP_CPU, memory: Path = _CGROUP_MEMORY) -> str:
+    """Of the running system: its containers share it, its copies do not, as they would a machine id on disk.
+
+    A container with limits of its own has what it declares for itself, and is a machine of its own.
+    """
+    try:
+        booted = boot.read_text().strip()
+        if not (_is_limit(quota) or _is_limit(memory)):
+            return booted
+        return f"{booted}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return ""
+
+
+def _is_limit(file: Path) -> bool:
+    """Version 2 says `max` where there is none."""
+    try:
+        return not file.read_text().startswith("max")
+    except OSError:
+        return False
 
 
 def browser() -> str | None:

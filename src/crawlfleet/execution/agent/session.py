@@ -10,6 +10,7 @@ from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound
 from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
+from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.lease_guard import LeaseGuard
 from crawlfleet.execution.agent.masters import Masters
 from crawlfleet.execution.agent.outcomes import Outcomes
@@ -48,7 +49,7 @@ class LeavingUnopened(Exception):
 class SessionOpener:
     def __init__(
         self, credentials: Credentials, masters: Masters, *, runner: Runner, slots: Slots, outcomes: Outcomes,
-        guard: LeaseGuard, drain: Drain, config: Config, clock: Clock, on_event: OnEvent,
+        guard: LeaseGuard, drain: Drain, config: Config, grants: HostGrants, clock: Clock, on_event: OnEvent,
     ) -> None:  # fmt: skip
         self._credentials = credentials
         self._masters = masters
@@ -58,6 +59,7 @@ class SessionOpener:
         self._guard = guard
         self._drain = drain
         self._config = config
+        self._grants = grants
         self._clock = clock
         self._on_event = on_event
         self._not_before = clock.monotonic()
@@ -67,6 +69,7 @@ class SessionOpener:
         """Tries one master after the other until one opens it. Raises NodeRemoved or LeavingUnopened."""
         self._guard.end()
         self._runner.abandon_all()
+        self._grants.begin()
         failures = 0
         while True:
             await self._pause()

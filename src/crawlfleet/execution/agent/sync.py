@@ -25,6 +25,7 @@ from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotAllowed, NotF
 from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
+from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.lease_guard import Lease, LeaseGuard
 from crawlfleet.execution.agent.masters import Masters
 from crawlfleet.execution.agent.news import News
@@ -90,6 +91,7 @@ class Parts:
     drain: Drain
     news: News
     config: Config
+    grants: HostGrants
 
 
 class Syncer:
@@ -194,6 +196,7 @@ class Syncer:
     def _up(self, wait_s: float, started: list[Running], now: float) -> SyncUp:
         parts = self._parts
         batch = parts.outcomes.batch()
+        hosts, host_news = parts.grants.up(self._number)
         return SyncUp(
             node=self._node,
             session=self._session.number,
@@ -211,6 +214,9 @@ class Syncer:
             config_version=parts.config.version,
             config_mark=parts.config.mark,
             progress=self._progress(),
+            grants_taken=parts.grants.taken,
+            hosts=hosts,
+            host_news=host_news,
         )
 
     async def _exchange(self, call: Call, up: SyncUp) -> None:
@@ -270,6 +276,7 @@ class Syncer:
 
     def _renew(self, call: Call) -> None:
         self._parts.guard.renew(call.sent_at)
+        self._parts.grants.told(call.number)
         for running in call.started:
             running.is_start_told = True
         if call.number > self._answered:

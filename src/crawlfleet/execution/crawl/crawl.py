@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from operator import itemgetter
 from typing import Any, Protocol
 
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.frontier import Frontier, Link
+from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
-from crawlfleet.execution.crawl.links import site
+from crawlfleet.execution.crawl.links import site, target_of
 from crawlfleet.execution.crawl.pace import HOLD_MAX_S, Pace
 from crawlfleet.execution.crawl.plan import CrawlPlan
 from crawlfleet.execution.crawl.reader import PageReader
@@ -43,6 +45,7 @@ class Crawl:
         gathered: Gathered,
         report: Report,
         frontier: Frontier | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._plan = plan
         self._fetcher = fetcher
@@ -51,7 +54,8 @@ class Crawl:
         self._report = report
         self._frontier = frontier or Frontier()
         self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
-        self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._pace.slow_down, log=report.log)
+        self._gate: Gate = gate or OpenGate()
+        self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log)
         self._sites = {site(url) for url in plan.urls}
         self._in_flight = 0
         self._wake = asyncio.Event()
@@ -68,6 +72,7 @@ class Crawl:
         for url in self._plan.urls:
             self._frontier.add(url, 0, is_start=True)
         limit = asyncio.timeout(self._plan.max_seconds)
+        self._gate.enter(self)
         try:
             async with limit:
                 await self._drive()
@@ -77,6 +82,18 @@ class Crawl:
             self.stopped_by = "max_seconds"
         except BaseExceptionGroup as group:
             raise _first(group) from None
+        finally:
+            self._gate.leave(self)
+
+    def queued(self) -> dict[str, int]:
+        """For the gate: what is still to come."""
+        queued: Counter[str] = Counter()
+        for host, count in self._frontier.queued().items():
+            queued[target_of(f"//{host}/")] += count
+        return queued
+
+    def wake(self) -> None:
+        self._wake.set()
 
     @property
     def dropped(self) -> int:
@@ -86,16 +103,38 @@ class Crawl:
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
-                link = self._frontier.take(self._pace.is_free) if self._may_start() else None
+                link = self._frontier.take(self._is_free) if self._may_start() else None
                 if link is not None:
                     self._pace.begin(site(link.url))
                     self._in_flight += 1
                     group.create_task(self._visit(link))
-                elif self._in_flight:
-                    self._wake.clear()
-                    await self._wake.wait()
+                elif self._in_flight or self._may_start():
+                    await self._pause()
                 else:
                     break
+
+    async def _pause(self) -> None:
+        """Until a page is done, or a host is ready that was not."""
+        self._wake.clear()
+        if self._in_flight:
+            await self._wake.wait()
+            return
+        # A crawl that has nothing yet is tried again later instead; one that has something waits.
+        host, away_s = min(((host, self._gate.away_s(host)) for host in self.queued()), key=itemgetter(1))
+        if away_s > PATIENCE_S and not self.pages:
+            raise HostAway(host, away_s)
+        try:
+            async with asyncio.timeout(max(0.05, away_s) if away_s > 0 else None):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def _is_free(self, host: str) -> bool:
+        return self._pace.is_free(host) and self._gate.is_ready(target_of(f"//{host}/"))
+
+    def _slow_down(self, host: str, delay_s: float) -> None:
+        self._pace.slow_down(host, delay_s)
+        self._gate.asks_for(target_of(f"//{host}/"), delay_s)
 
     def _may_start(self) -> bool:
         if not self._frontier:
@@ -113,6 +152,8 @@ class Crawl:
     async def _visit(self, link: Link) -> None:
         try:
             await self._crawl_page(link)
+        except HostAway:
+            self._frontier.put_back(link)
         except PageSkipped as exc:
             self._leave(link, str(exc))
         except PageFailed as exc:
@@ -169,7 +210,9 @@ class Crawl:
         link.tries += 1
         if failure.retry_after_s and failure.status in {429, 503}:
             self._pace.hold(site(link.url), failure.retry_after_s)
-        if not failure.permanent and link.tries < PAGE_TRIES and failure.retry_after_s <= HOLD_MAX_S:
+        # A host that is left alone by everybody is waited for, however long it asks for.
+        is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(target_of(link.url)) > 0
+        if not failure.permanent and link.tries < PAGE_TRIES and is_soon:
             self._frontier.put_back(link)
             return
         self.errors[failure.error] += 1

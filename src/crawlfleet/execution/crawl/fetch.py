@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Self
 
 import aiohttp
@@ -22,7 +22,8 @@ from aiohttp.resolver import ThreadedResolver
 from crawlfleet.execution.crawl.addresses import AddressGuard, AddressRefused, GuardedResolver, plain_host
 from crawlfleet.execution.crawl.body import ENCODINGS, Unpacker
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
-from crawlfleet.execution.crawl.links import canonical, place
+from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
+from crawlfleet.execution.crawl.links import canonical, place, target_of
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
@@ -72,12 +73,14 @@ class Fetcher:
         limits: FetchLimits | None = None,
         resolver: AbstractResolver | None = None,
         credentials: Mapping[str, tuple[str, str]] | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._guard = guard
         self._user_agent = user_agent
         self._limits = limits or FetchLimits()
         self._resolver = resolver
         self._credentials = dict(credentials or {})
+        self._gate: Gate = gate or OpenGate()
         self._session: aiohttp.ClientSession | None = None
         self.bytes_in = 0
         """Of bodies, as they came over the wire."""
@@ -98,6 +101,7 @@ class Fetcher:
             headers=headers,
             auto_decompress=False,
             cookie_jar=aiohttp.CookieJar(unsafe=True),
+            trace_configs=[self._last_look()],
         )
         return self
 
@@ -119,18 +123,40 @@ class Fetcher:
         for hop in range(MAX_HOPS + 1):
             if admit is not None:
                 await admit(url, hop)
-            answer = await self._ask(url, most_bytes, is_page=is_page)
+            answer = await self._in_turn(url, most_bytes, is_page=is_page)
             if isinstance(answer, Fetched):
                 return answer
             url = answer
         raise PageFailed("http", f"{url}: more than {MAX_HOPS} redirects", permanent=True)
+
+    async def _in_turn(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | str:
+        host = target_of(url)
+        while True:
+            await self._gate.begin(host)
+            try:
+                return await self._ask(url, most_bytes, is_page=is_page)
+            except NoGrant:
+                continue
+            finally:
+                self._gate.end(host)
+
+    def _last_look(self) -> aiohttp.TraceConfig:
+        """Between a turn and its request a connection is made, or the whole process stood still."""
+        trace = aiohttp.TraceConfig()
+
+        async def look(_session: aiohttp.ClientSession, context: SimpleNamespace, _: object) -> None:
+            self._gate.check(context.trace_request_ctx)
+
+        trace.on_connection_create_end.append(look)
+        trace.on_connection_reuseconn.append(look)
+        return trace
 
     async def _ask(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | str:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
         try:
             async with self._session.get(
-                self._checked(url), allow_redirects=False, headers=self._headers(url)
+                self._checked(url), allow_redirects=False, headers=self._headers(url), trace_request_ctx=target_of(url)
             ) as response:
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
@@ -154,7 +180,9 @@ class Fetcher:
                 raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=response.status)
             return target
         if not 200 <= response.status < 300:
-            raise refused_by_site(url, response.status, retry_after_s(response.headers.get("Retry-After", "")))
+            wait_s = retry_after_s(response.headers.get("Retry-After", ""))
+            self._gate.answered(target_of(url), response.status, wait_s)
+            raise refused_by_site(url, response.status, wait_s)
         content_type = response.content_type if "Content-Type" in response.headers else ""
         if is_page and not is_readable(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")

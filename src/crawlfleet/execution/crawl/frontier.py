@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from crawlfleet.execution.crawl.links import site
 
 KNOWN_URLS = 100_000
+HOSTS_TOLD = 500
 
 
 @dataclass(slots=True)
@@ -32,6 +34,10 @@ class Frontier:
 
     def __len__(self) -> int:
         return self._waiting
+
+    def queued(self) -> dict[str, int]:
+        """How many links wait, by host; of some hosts, when there are many."""
+        return {host: len(waiting) for host, waiting in islice(self._hosts.items(), HOSTS_TOLD)}
 
     def add(self, url: str, depth: int, *, is_start: bool = False) -> bool:
         """Takes a canonical URL in, unless it is known or there is no room."""

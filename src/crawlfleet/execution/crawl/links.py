@@ -49,6 +49,12 @@ def site(url: str) -> str:
     return url.split("/", 3)[2]
 
 
+def target_of(url: str) -> str:
+    """The host that a budget is for: as `site`, in the one spelling that names have without a dot at the end."""
+    host, colon, port = site(url).partition(":") if not site(url).startswith("[") else (site(url), "", "")
+    return f"{host.rstrip('.')}{colon}{port}"
+
+
 def place(url: str) -> Place:
     scheme, _, rest = url.partition("://")
     authority = rest.partition("/")[0]

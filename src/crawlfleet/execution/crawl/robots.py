@@ -92,8 +92,7 @@ class Robots:
         delay_s = rules.crawl_delay(self._agent) or 0.0
         if delay_s > DELAY_MAX_S:
             self._log(f"{host} asks for {delay_s:g} s between pages; {DELAY_MAX_S:g} s are kept", "warning")
-        if delay_s > 0:
-            self._on_delay(host, min(delay_s, DELAY_MAX_S))
+        self._on_delay(host, min(delay_s, DELAY_MAX_S))
 
 
 def _means_none(failure: PageFailed) -> bool:

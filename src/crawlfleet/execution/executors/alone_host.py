@@ -16,25 +16,33 @@ import socket
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
 
+from crawlfleet.execution.agent.host_grants import HostGrants
+from crawlfleet.execution.crawl.gate import ProcessShare
 from crawlfleet.execution.executors import kernel
 from crawlfleet.execution.executors.flight import Died, Flight
 from crawlfleet.execution.executors.protocol import (
     Cancel,
     Done,
+    Extend,
     Figures,
     Frames,
+    Grants,
     Items,
     Lines,
+    News,
     Ready,
     Serve,
+    Taken,
     ToAgent,
     ToProcess,
+    Uses,
 )  # fmt: skip
+from crawlfleet.execution.executors.shared_host import hear_of_hosts
 from crawlfleet.execution.executors.spawn import connect, spawn_alone
 from crawlfleet.execution.executors.stream import log_line
 from crawlfleet.model.execution import End
@@ -52,13 +60,15 @@ READ_BYTES = 64 << 10
 
 class AloneHost:
     def __init__(
-        self, flight: Flight, serve: Serve, directory: Path, memory_bytes: int, on_start: Callable[[float], None]
-    ) -> None:
+        self, flight: Flight, serve: Serve, directory: Path, memory_bytes: int, on_start: Callable[[float], None],
+        grants: HostGrants | None = None,
+    ) -> None:  # fmt: skip
         self._flight = flight
         self._serve = serve
         self._parent_directory = directory
         self._memory_bytes = memory_bytes
         self._on_start = on_start
+        self._grants = grants
         self._began_at = time.monotonic()
         self._frames: Frames | None = None
         self._control: socket.socket | None = None
@@ -99,6 +109,14 @@ class AloneHost:
         self._hang_up()
         self._schedule(FORCED_S, self._force)
 
+    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
+        if self._frames is not None:
+            self._frames.send(Grants(version, until, list(shares)))
+
+    def extend(self, until: float) -> None:
+        if self._frames is not None:
+            self._frames.send(Extend(until))
+
     def heartbeat(self) -> None:
         """The supervisor ends everything when it does not hear of the agent for long."""
         if self._control is not None:
@@ -126,6 +144,8 @@ class AloneHost:
         try:
             self._frames = await connect(spawned.frames, self._take, self._disconnected)
             self._frames.send(self._serve)
+            if self._grants is not None:
+                self._grants.opened(spawned.process.pid, self)
             start = self._flight.start
             self._frames.send(start, len(start.parameters))
             self._flight.send_credit = self._frames.send
@@ -147,6 +167,8 @@ class AloneHost:
                 self._stopping.cancel()
             if self._frames is not None:
                 self._frames.abort()
+            if self._grants is not None:
+                self._grants.closed(spawned.process.pid)
             spawned.control.close()
             self._control = None
 
@@ -190,6 +212,9 @@ class AloneHost:
                     self._done = self._done or message
                 else:
                     self._flight.take(message)
+            elif isinstance(message, Uses | Taken | News):
+                if self._grants is not None and self.pid is not None:
+                    hear_of_hosts(self._grants, self.pid, message)
             elif isinstance(message, Ready):
                 self._on_start(time.monotonic() - self._began_at)
 

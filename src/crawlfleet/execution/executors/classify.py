@@ -6,7 +6,7 @@ import errno
 import socket
 from typing import NamedTuple
 
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.execution.executors.sdk import TaskError, TryLater
 from crawlfleet.model.status import ErrorClass
 
 _NETWORK_ERRNOS = frozenset({
@@ -39,6 +39,8 @@ def classified(exc: BaseException) -> Classified:
     match exc:
         case TaskError():
             return Classified(ErrorClass.of_word(exc.error), str(exc), exc.permanent, is_expected=True)
+        case TryLater():
+            return Classified(ErrorClass.BLOCKED, str(exc), is_expected=True)
         case MemoryError():
             return Classified(ErrorClass.CRASH, "ran out of memory")
         case SystemExit():

@@ -137,6 +137,11 @@ class Flight:
         if done.is_cancelled:
             return self._body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself", metrics)
         given = self.assignment
+        if done.again_ms > 0:
+            again_ms = min(done.again_ms, limits.TIMEOUT_S_MAX * 1000)
+            return msgspec.structs.replace(
+                self._body(End.RETURNED, ErrorClass.BLOCKED, done.message, metrics), again_ms=again_ms
+            )
         return OutcomeBody(
             given.task, given.execution, End.FAILED, done.error, done.message, done.is_permanent, metrics=metrics
         )

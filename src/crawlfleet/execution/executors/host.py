@@ -8,28 +8,36 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 
 import msgspec
 
+from crawlfleet.execution.crawl.gate import GrantedGate, HostUse
+from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
 from crawlfleet.execution.executors.protocol import (
     TO_PROCESS,
     Cancel,
     Credit,
     Done,
+    Extend,
     Figures,
     Frames,
+    Grants,
     Items,
     Lines,
+    News,
     Ping,
     Pong,
     Ready,
     Serve,
     Start,
+    Taken,
     ToAgent,
     ToProcess,
+    Uses,
 )  # fmt: skip
-from crawlfleet.execution.executors.sdk import TaskContext, call
+from crawlfleet.execution.executors.sdk import TaskContext, TryLater, call
 from crawlfleet.execution.executors.stream import Stream, as_json
 from crawlfleet.execution.executors.supervise import SILENCE_S
 from crawlfleet.model import limits
@@ -46,9 +54,10 @@ class Host:
         self._frames = Frames(TO_PROCESS, self._take, self._lose)
         self._serve = _NOTHING
         self._allow_hosts: frozenset[str] = frozenset()
-        self._things: dict[str, object] = {}
+        self._things: dict[str, tuple[object, Check]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._streams: dict[int, Stream] = {}
+        self._gate: GrantedGate | None = None
         self._heard_at = self._loop.time()
         self._ended = asyncio.Event()
 
@@ -83,6 +92,14 @@ class Host:
                     self._allow_hosts = frozenset(message.allow_hosts)
                     if message.search_path:
                         sys.path[:] = message.search_path
+                    if message.is_granted and self._gate is None:
+                        self._gate = GrantedGate(_Link(self._frames))
+                case Grants():
+                    if self._gate is not None:
+                        self._gate.take(message.version, message.until, message.shares)
+                case Extend():
+                    if self._gate is not None:
+                        self._gate.extend(message.until)
 
     def _cancel(self, execution: int) -> None:
         task = self._tasks.get(execution)
@@ -115,7 +132,10 @@ class Host:
 
     async def _outcome(self, start: Start, stream: Stream) -> Done:
         try:
-            result = await call(self._thing(start.task_type), self._context(start, stream))
+            thing, check = self._thing(start.task_type)
+            context = self._context(start, stream)
+            check(context.parameters)
+            result = await call(thing, context)
             encoded = as_json(result)
         except asyncio.CancelledError:
             raise
@@ -136,15 +156,17 @@ class Host:
             attempt=start.attempt,
             timeout_s=start.timeout_s,
             allow_hosts=self._allow_hosts,
+            gate=self._gate,
         )
 
-    def _thing(self, task_type: str) -> object:
+    def _thing(self, task_type: str) -> tuple[object, Check]:
         """Loaded when it is first needed: most processes never run most types."""
-        thing = self._things.get(task_type)
-        if thing is None:
+        known = self._things.get(task_type)
+        if known is None:
             module, _, name = self._serve.paths[task_type].partition(":")
-            thing = self._things[task_type] = getattr(importlib.import_module(module), name)
-        return thing
+            thing = getattr(importlib.import_module(module), name)
+            known = self._things[task_type] = (thing, check_of(thing))
+        return known
 
     def _send(self, message: Items | Lines | Figures, size: int) -> None:
         self._frames.send(message, size)
@@ -159,6 +181,22 @@ class Host:
         self._frames.close()
 
 
+class _Link:
+    """The gate's way to the agent."""
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+
+    def use(self, hosts: Sequence[HostUse]) -> None:
+        self._frames.send(Uses(list(hosts)))
+
+    def taken(self, version: int, pending: Sequence[str]) -> None:
+        self._frames.send(Taken(version, list(pending)))
+
+    def news(self, host: str, kind: int, span_ms: int) -> None:
+        self._frames.send(News(host, kind, span_ms))
+
+
 def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     said = classified(exc)
     if not said.is_expected:
@@ -166,6 +204,7 @@ def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     return Done(
         start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
         is_permanent=said.is_permanent, metrics=stream.metrics(),
+        again_ms=round(exc.after_s * 1000) if isinstance(exc, TryLater) else 0,
     )  # fmt: skip
 
 

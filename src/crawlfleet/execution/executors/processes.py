@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from crawlfleet.execution.agent.bounds import failed
+from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.executors import kernel
 from crawlfleet.execution.executors.alone_host import AloneHost
 from crawlfleet.execution.executors.flight import Ended, Flight, Refused, unhurried
@@ -43,7 +44,7 @@ class ProcessExecutor:
     def __init__(
         self, entries: Mapping[str, ExecutorEntry], uploads: Uploads, directory: Path, *, hosts: int | None = None,
         search_path: Sequence[str] = (), allow_hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB, slots: int = 64,
-        on_start: Callable[[float], None] = unheard,
+        on_start: Callable[[float], None] = unheard, grants: HostGrants | None = None,
     ) -> None:  # fmt: skip
         self._entries = entries
         self._uploads = uploads
@@ -53,10 +54,12 @@ class ProcessExecutor:
         window_bytes = max(WINDOW_MIN_BYTES, min(WINDOW_MAX_BYTES, STREAMS_BYTES // max(1, slots)))
         paths = {name: entry.path for name, entry in entries.items()}
         self._own_hosts = frozenset(allow_hosts)
-        self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes)
+        self._grants = grants
+        is_granted = grants is not None
+        self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
         self._shared = SharedHosts(
-            max(1, hosts or usable_cores()), Serve(built_in, [], list(allow_hosts), window_bytes)
+            max(1, hosts or usable_cores()), Serve(built_in, [], list(allow_hosts), window_bytes, is_granted), grants
         )  # fmt: skip
         self._on_start = on_start
         self._figures: dict[int, bytes] = {}
@@ -124,7 +127,8 @@ class ProcessExecutor:
 
     async def _run_alone(self, assignment: AssignmentBody) -> OutcomeBody:
         flight = Flight(assignment, self._uploads, self._figures.__setitem__)
-        host = AloneHost(flight, self._serve, self._directory, self._memory_bytes, self._on_start)
+        memory_bytes = max(self._memory_bytes, assignment.memory_mb << 20)
+        host = AloneHost(flight, self._serve, self._directory, memory_bytes, self._on_start, self._grants)
         life = asyncio.create_task(host.run(), name=f"alone-{assignment.execution}")
         self._alone[life] = host
         life.add_done_callback(self._alone.pop)

@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
-    agent -> process   Serve (first), Start, Cancel, Credit, Ping
-    process -> agent   Ready, Items, Lines, Figures, Done, Pong
+    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend
+    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import cast
 
 import msgspec
+
+from crawlfleet.execution.crawl.gate import HostUse, ProcessShare
 
 FRAME_BYTES = 64 << 20
 """Nothing larger is ever sent: parameters, results and items are bounded."""
@@ -30,6 +32,8 @@ class Serve(msgspec.Struct, array_like=True, tag=0, frozen=True):
     allow_hosts: list[str] = []
     window_bytes: int = 256 << 10
     """Of items and log lines of one execution that are not credited yet."""
+    is_granted: bool = False
+    """Target hosts are asked with grants only."""
 
 
 class Start(msgspec.Struct, array_like=True, tag=1, frozen=True):
@@ -54,6 +58,21 @@ class Credit(msgspec.Struct, array_like=True, tag=3, frozen=True):
 
 class Ping(msgspec.Struct, array_like=True, tag=4, frozen=True):
     number: int
+
+
+class Grants(msgspec.Struct, array_like=True, tag=5, frozen=True):
+    """The process's parts of hosts' budgets, all of them: they replace what was said before."""
+
+    version: int
+    until: float
+    """By the monotonic clock, which the processes of a machine share."""
+    shares: list[ProcessShare] = []
+
+
+class Extend(msgspec.Struct, array_like=True, tag=6, frozen=True):
+    """The same grants are good for longer."""
+
+    until: float
 
 
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
@@ -83,6 +102,8 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     result: bytes = b""
     metrics: bytes = b""
     is_cancelled: bool = False
+    again_ms: int = 0
+    """It could not be done now, through no fault of its own, and may be tried again then."""
 
 
 class Pong(msgspec.Struct, array_like=True, tag=14, frozen=True):
@@ -96,8 +117,28 @@ class Figures(msgspec.Struct, array_like=True, tag=15, frozen=True):
     figures: bytes
 
 
-ToProcess = Serve | Start | Cancel | Credit | Ping
-ToAgent = Ready | Items | Lines | Figures | Done | Pong
+class Uses(msgspec.Struct, array_like=True, tag=16, frozen=True):
+    """All hosts that are wanted now, and what was asked since the last time."""
+
+    hosts: list[HostUse]
+
+
+class Taken(msgspec.Struct, array_like=True, tag=17, frozen=True):
+    """A version of the grants is in effect, but for the hosts named."""
+
+    version: int
+    pending: list[str] = []
+
+
+class News(msgspec.Struct, array_like=True, tag=18, frozen=True):
+    host: str
+    kind: int
+    """model.hosts.HostNews"""
+    span_ms: int
+
+
+ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend
+ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

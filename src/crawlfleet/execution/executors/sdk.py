@@ -15,7 +15,10 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from crawlfleet.execution.crawl.gate import Gate
 
 ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
 LEVELS = ("debug", "info", "warning", "error")
@@ -33,6 +36,14 @@ class TaskError(Exception):
         super().__init__(message)
         self.error = error
         self.permanent = permanent
+
+
+class TryLater(Exception):
+    """Nothing can be done now, through no fault of the task's: it is tried again then, at no cost of a retry."""
+
+    def __init__(self, message: str, after_s: float) -> None:
+        super().__init__(message)
+        self.after_s = after_s
 
 
 class TaskStream(Protocol):
@@ -53,6 +64,7 @@ class TaskContext:
     def __init__(
         self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
         attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
+        gate: Gate | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -65,6 +77,8 @@ class TaskContext:
         self.timeout_s = timeout_s
         self.allow_hosts = allow_hosts
         """Private hosts that may be crawled although their addresses are refused by default."""
+        self.gate = gate
+        """Where requests to target hosts pass; None where nobody keeps their budgets."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

@@ -7,27 +7,35 @@ answer, because something in it holds the interpreter, is killed, and so is one 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Sequence
 
 import msgspec
 import structlog
 
+from crawlfleet.execution.agent.host_grants import HostGrants
+from crawlfleet.execution.crawl.gate import ProcessShare
 from crawlfleet.execution.executors.flight import Died, Flight, unhurried
 from crawlfleet.execution.executors.protocol import (
     Cancel,
     Credit,
     Done,
+    Extend,
     Figures,
     Frames,
+    Grants,
     Items,
     Lines,
+    News,
     Ping,
     Pong,
     Ready,
     Serve,
+    Taken,
     ToAgent,
     ToProcess,
+    Uses,
 )  # fmt: skip
 from crawlfleet.execution.executors.spawn import connect, spawn_shared
 from crawlfleet.model.execution import End
@@ -45,8 +53,9 @@ BRIEF_S, LONGEST_PAUSE_S = 1.0, 5.0
 
 
 class SharedHost:
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, grants: HostGrants | None = None) -> None:
         self._process = process
+        self._grants = grants
         self._flights: dict[int, Flight] = {}
         self._frames: Frames | None = None
         self._pings = self._pongs = 0
@@ -55,9 +64,9 @@ class SharedHost:
         self._why = ""
 
     @classmethod
-    async def start(cls, serve: Serve) -> SharedHost:
+    async def start(cls, serve: Serve, grants: HostGrants | None = None) -> SharedHost:
         process, sock = await spawn_shared()
-        host = cls(process)
+        host = cls(process, grants)
         try:
             host._frames = await connect(sock, host._take, host._disconnected)
         except BaseException:
@@ -65,6 +74,8 @@ class SharedHost:
             sock.close()
             raise
         host._frames.send(serve)
+        if grants is not None:
+            grants.opened(host.pid, host)
         return host
 
     @property
@@ -82,6 +93,12 @@ class SharedHost:
     def serve(self, serve: Serve) -> None:
         """For executions that are launched from now on."""
         self._send(serve)
+
+    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
+        self._send(Grants(version, until, list(shares)))
+
+    def extend(self, until: float) -> None:
+        self._send(Extend(until))
 
     def launch(self, flight: Flight) -> None:
         self._flights[flight.execution] = flight
@@ -112,10 +129,12 @@ class SharedHost:
     def kill(self, why: str = "") -> None:
         self.is_closing = True
         self._why = self._why or why
-        try:
-            self._process.kill()
-        except ProcessLookupError:
-            pass
+        if self._process.returncode is None:
+            # Not by `kill` of the process: that looks first whether it has ended, and takes its exit status away.
+            try:
+                os.kill(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     async def until_dead(self) -> None:
         """Tells every execution in it."""
@@ -123,6 +142,8 @@ class SharedHost:
         self.is_closing = True
         if self._frames is not None:
             await self._frames.read_to_end(LAST_READ_S)
+        if self._grants is not None:
+            self._grants.closed(self.pid)
         how = self._why or _exit_text(code)
         for flight in list(self._flights.values()):
             flight.end(Died(End.PROCESS_LOST, f"its executor process died: {how}"))
@@ -148,6 +169,8 @@ class SharedHost:
                         flight.take(message)
                     else:
                         self._send(Credit(message.execution, len(message.lines)))
+                case Uses() | Taken() | News() if self._grants is not None:
+                    hear_of_hosts(self._grants, self.pid, message)
                 case Pong():
                     self._pongs = max(self._pongs, message.number)
                 case Ready():
@@ -159,11 +182,22 @@ class SharedHost:
         self.kill()
 
 
+def hear_of_hosts(grants: HostGrants, process: int, message: Uses | Taken | News) -> None:
+    match message:
+        case Uses():
+            grants.use(process, message.hosts)
+        case Taken():
+            grants.acknowledge(process, message.version, message.pending)
+        case News():
+            grants.hear(message.host, message.kind, message.span_ms)
+
+
 class SharedHosts:
     """As many as there are cores, kept alive."""
 
-    def __init__(self, count: int, serve: Serve) -> None:
+    def __init__(self, count: int, serve: Serve, grants: HostGrants | None = None) -> None:
         self._serve = serve
+        self._grants = grants
         self._hosts: list[SharedHost | None] = [None] * count
         self._tasks: list[asyncio.Task[None]] = []
         self._usable = asyncio.Event()
@@ -208,7 +242,7 @@ class SharedHosts:
             began_at, serve = loop.time(), self._serve
             try:
                 # Not to be broken off halfway: a process that nobody knows of could stay.
-                host = await unhurried(SharedHost.start(serve))
+                host = await unhurried(SharedHost.start(serve, self._grants))
             except OSError as exc:
                 log.warning("executor_process_not_started", error=str(exc))
             else:

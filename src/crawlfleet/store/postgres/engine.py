@@ -32,6 +32,11 @@ T = TypeVar("T")
 IDLE_IN_TRANSACTION_MS = 2_000
 LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 30_000
+PATIENCE_S = 8.0
+"""For a transaction as a whole, the wait for a connection included: a server that hangs answers nobody, and whoever
+asked should hear so. Batches are bounded, and take a small part of it."""
+LONG_READ_PATIENCE_S = STATEMENT_TIMEOUT_MS / 1000 + 5
+"""For what people search."""
 CONNECT_S = 5.0
 """A server that takes no connection by then is away."""
 _TRIES = 5
@@ -59,7 +64,7 @@ class PostgresEngine:
             pool = await asyncpg.create_pool(
                 # None is kept for its own sake: the pool would try for it, in its own words, while the server is away.
                 dsn, min_size=0, max_size=connections, reset=_nothing_to_reset, timeout=CONNECT_S,
-                command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
+                command_timeout=LONG_READ_PATIENCE_S,
                 server_settings={
                     "application_name": "crawlfleet",
                     "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
@@ -91,7 +96,7 @@ class PostgresEngine:
     async def _transaction(self, work: Callable[[Tx], Awaitable[T]], term: int | None) -> T:
         is_committing = False
         try:
-            async with self._pool.acquire() as connection, _LeftAtOnce(connection):
+            async with asyncio.timeout(PATIENCE_S), self._pool.acquire() as connection, _LeftAtOnce(connection):
                 try:
                     # Not by the driver's own transactions: a term is checked on the same way.
                     begun = await connection.execute(_BEGIN if term is None else _begin_as_leader(term))
@@ -111,21 +116,21 @@ class PostgresEngine:
                 return outcome
         except _AWAY as exc:
             if is_committing:
-                raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {exc}") from exc
+                raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {_said(exc)}") from exc
             if isinstance(exc, asyncpg.DiskFullError):
                 raise StoreUnavailable(f"PostgreSQL: {exc}", told="the disk of the store is full") from exc
-            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+            raise StoreUnavailable(f"PostgreSQL: {_said(exc)}") from exc
         except asyncpg.PostgresError as exc:
             if isinstance(exc, _AGAIN):
                 raise
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
-    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def read(self, work: Callable[[Tx], Awaitable[T]], *, patience_s: float = PATIENCE_S) -> T:
         try:
-            async with self._pool.acquire() as connection, _LeftAtOnce(connection):
+            async with asyncio.timeout(patience_s), self._pool.acquire() as connection, _LeftAtOnce(connection):
                 return await work(PostgresTx(connection))
         except _AWAY as exc:
-            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+            raise StoreUnavailable(f"PostgreSQL: {_said(exc)}") from exc
         except asyncpg.PostgresError as exc:
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
@@ -133,7 +138,7 @@ class PostgresEngine:
 
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
-        return await self.read(lambda tx: tx.fetch(sql, *args))
+        return await self.read(lambda tx: tx.fetch(sql, *args), patience_s=LONG_READ_PATIENCE_S)
 
     async def close(self) -> None:
         try:
@@ -141,6 +146,10 @@ class PostgresEngine:
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
+
+
+def _said(exc: BaseException) -> str:
+    return str(exc) or "no answer in time"
 
 
 async def _nothing_to_reset(_connection: object) -> None:

@@ -52,13 +52,17 @@ COMPLETE = (
     "RETURNING l.*, s.told_at, s.result, s.metrics), "
     f"ended AS (INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}, session, result, metrics) "
     "SELECT id, 10, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
-    "COALESCE(started_at, told_at), $7::bigint, NULL, session, result, metrics FROM taken) "
-    "SELECT id, execution, node, lane, status FROM taken"
+    "COALESCE(started_at, told_at), $7::bigint, NULL, group_id, session, result, metrics FROM taken) "
+    "SELECT id, execution, node, lane, status, group_id FROM taken"
 )
-ADD_PENDING = (
+_PENDING = (
     f"INSERT INTO live ({', '.join(codec.LIVE_COLUMNS)}) "
-    "SELECT a.id, 0, a.lane, 1, 0, 0, 0, 0, NULL, a.timeout_s, 0, 0, 0, 0, NULL, NULL, NULL "
-    "FROM unnest($1::bigint[], $2::bigint[], $3::int[]) AS a(id, lane, timeout_s)"
+    "SELECT a.id, 0, a.lane, 1, 0, 0, 0, 0, NULL, a.timeout_s, 0, 0, 0, 0, NULL, NULL, NULL, {group} "
+    "FROM unnest({sent})"
+)
+ADD_PENDING = _PENDING.format(group="NULL", sent="$1::bigint[], $2::bigint[], $3::int[]) AS a(id, lane, timeout_s")
+ADD_PENDING_MEMBERS = _PENDING.format(
+    group="a.group_id", sent="$1::bigint[], $2::bigint[], $3::int[], $4::bigint[]) AS a(id, lane, timeout_s, group_id"
 )
 NOTE = (
     "WITH moved AS (INSERT INTO counter_delta (project, status, n) "
@@ -122,7 +126,10 @@ class PostgresTx:
             await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_columns(rows))
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
-        self._held.append((ADD_PENDING, _columns(rows)))
+        columns = _columns(rows)
+        is_grouped = any(columns[3])
+        # Most tasks are in no group: a column that nobody fills is not sent.
+        self._held.append((ADD_PENDING_MEMBERS, columns) if is_grouped else (ADD_PENDING, columns[:3]))
 
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         if rows:

@@ -28,13 +28,13 @@ ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_e
 # What the database can copy or repeat by itself it does: a value bound from Python costs more than a row moved there.
 ADD_PENDING = (
     f"INSERT INTO live ({', '.join(codec.LIVE_COLUMNS)}) "
-    "SELECT value, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL FROM json_each(?1)"
+    "SELECT value, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL, ?4 FROM json_each(?1)"
 )
-HELD = "SELECT id, execution, node, lane, status FROM live WHERE id IN (SELECT value FROM json_each(?))"
+HELD = "SELECT id, execution, node, lane, status, group_id FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
     f"INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}, session, result, metrics) "
     "SELECT l.id, 10, l.lane, l.round, l.retries, l.losses, l.deaths, l.timeout_s, l.node, l.execution, l.assigned_at, "
-    "COALESCE(l.started_at, {told}), ?2, NULL, l.session, {result}, {metrics} "
+    "COALESCE(l.started_at, {told}), ?2, NULL, l.group_id, l.session, {result}, {metrics} "
     "FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
 )
 DELETE = "DELETE FROM live WHERE id IN (SELECT value FROM json_each(?))"
@@ -97,10 +97,10 @@ class SqliteTx:
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
         alike: dict[Row, list[int]] = {}
-        for like, group in groupby(rows, key=itemgetter(1, 2)):
-            alike.setdefault(like, []).extend(map(itemgetter(0), group))
-        for (lane, timeout_s), tasks in alike.items():
-            self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), lane, timeout_s])
+        for like, same in groupby(rows, key=itemgetter(1, 2, 3)):
+            alike.setdefault(like, []).extend(map(itemgetter(0), same))
+        for like, tasks in alike.items():
+            self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), *like])
 
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         run, fence = self._connection.execute, itemgetter(0, 1, 2)

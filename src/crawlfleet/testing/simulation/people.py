@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
+
+from crawlfleet.control.groups import Wanted
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.answers import Code
 from crawlfleet.model.ids import TaskId, task_text
@@ -22,6 +25,7 @@ from crawlfleet.wire.tasks import TaskBody, task_body
 T = TypeVar("T")
 PATIENCE_S = 8.0
 TRIES = 40
+CROWDS = 2
 
 
 class People:
@@ -42,6 +46,17 @@ class People:
                 group.create_task(self._submit(f"batch-{number}", size, at, Random(self._rng.random())))
                 left, number = left - size, number + 1
 
+    async def crowd(self) -> None:
+        """More than fits, all of which may wait; then a few tasks that may not."""
+        rng = self._world.loop.rng("crowds")
+        async with asyncio.TaskGroup() as group:
+            for number in range(CROWDS):
+                at = rng.uniform(0, self._busy_s)
+                patient = {"priority": 1, "preemptible": True, "parameters": {"ms": 8_000}, "depends_on": []}
+                urgent = {"priority": 10, "parameters": {"ms": 300}, "depends_on": []}
+                group.create_task(self._submit(f"crowd-{number}", 30, at, Random(rng.random()), **patient))
+                group.create_task(self._submit(f"urgent-{number}", 4, at + 3, Random(rng.random()), **urgent))
+
     async def interfere(self) -> None:
         """Cancels, retries, priorities, pauses of the queue, drains."""
         end = self._world.loop.time() + self._busy_s
@@ -50,17 +65,24 @@ class People:
             verb = self._rng.choice((self._cancel, self._cancel, self._retry, self._reprioritize, self._drain))
             await verb()
 
-    async def _submit(self, batch: str, size: int, at: float, rng: Random) -> None:
+    async def _submit(self, batch: str, size: int, at: float, rng: Random, **changes: Any) -> None:
         await asyncio.sleep(at)
         history = self._world.history
-        bodies = [self._body(batch, rng) for _ in range(size)]
+        bodies = [self._body(batch, rng, **changes) for _ in range(size)]
+        # Some batches are groups; chosen apart, so that the rest of a run is as it was without.
+        project = Random(batch).choice(("a", "b", None, None, None))
+        if project is not None:
+            bodies = [msgspec.structs.replace(body, project_id=project) for body in bodies]
 
         async def send(master: SimMaster) -> Any:
             history.add(past.SubmitSent(history.now, batch, size))
             assert master.master is not None
+            if project is not None:
+                wanted = Wanted(project, batch)
+                return await master.master.groups.create(wanted, bodies, scope="people", key=batch)
             return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
 
-        answer = await self._ask(send, rng)
+        answer = await self.ask(send, rng)
         if answer is None:
             return
         accepted = [item for item in answer.items if isinstance(item, Accepted)]
@@ -70,7 +92,7 @@ class People:
         else:
             history.add(past.SubmitRefused(history.now, batch, str(answer.items[0])))
 
-    def _body(self, batch: str, rng: Random) -> TaskBody:
+    def _body(self, batch: str, rng: Random, **changes: Any) -> TaskBody:
         fields: dict[str, Any] = {
             "task_type": TASK_TYPE, "parameters": draw_parameters(rng), "workflow_id": batch,
             "project_id": rng.choice(("a", "b")), "priority": rng.randint(1, 10), "timeout_s": 30,
@@ -81,14 +103,14 @@ class People:
             fields["depends_on"] = [task_text(task) for task in chosen]
         if rng.random() < 0.06:
             fields["run_at"] = to_text(EPOCH + self._world.loop.now_ms + rng.randint(1_000, 40_000))
-        body = task_body(fields)
+        body = task_body(fields | changes)
         assert isinstance(body, TaskBody), body
         return body
 
     async def _cancel(self) -> None:
         if self.known:
             task = self._rng.choice(self.known)
-            await self._ask(lambda master: self._cancel_at(master, task), self._rng)
+            await self.ask(lambda master: self._cancel_at(master, task), self._rng)
 
     async def _cancel_at(self, master: SimMaster, task: TaskId) -> bool:
         assert master.master is not None
@@ -103,7 +125,7 @@ class People:
         failed = [task for task, status in self._world.ended.items() if status is not TaskStatus.COMPLETED]
         if failed:
             task = self._rng.choice(sorted(failed))
-            await self._ask(lambda master: self._retry_at(master, task), self._rng)
+            await self.ask(lambda master: self._retry_at(master, task), self._rng)
 
     async def _retry_at(self, master: SimMaster, task: TaskId) -> bool:
         assert master.master is not None
@@ -123,17 +145,17 @@ class People:
                 assert all(refusal.code in _FAIR_REFUSALS for refusal in refused.values()), refused
                 return True
 
-            await self._ask(send, self._rng)
+            await self.ask(send, self._rng)
 
     async def _drain(self) -> None:
         node = self._rng.choice(self._world.nodes)
         if node.id and self._rng.random() < 0.4:
             within_s = self._rng.uniform(1, 20)
-            if await self._ask(lambda master: _hold(master, node.id, within_s), self._rng):
+            if await self.ask(lambda master: _hold(master, node.id, within_s), self._rng):
                 await asyncio.sleep(self._rng.uniform(5, 25))
-                await self._ask(lambda master: _hold(master, node.id, None), self._rng)
+                await self.ask(lambda master: _hold(master, node.id, None), self._rng)
 
-    async def _ask(self, send: Callable[[SimMaster], Awaitable[T]], rng: Random) -> T | None:
+    async def ask(self, send: Callable[[SimMaster], Awaitable[T]], rng: Random) -> T | None:
         """Ask one master after the other until one answers."""
         for _ in range(TRIES):
             masters = self._world.living_masters()

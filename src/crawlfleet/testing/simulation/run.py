@@ -18,8 +18,10 @@ from crawlfleet.store import codec
 from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
+from crawlfleet.testing.judge import group_states
 from crawlfleet.testing.simulation.faults import Faults
 from crawlfleet.testing.simulation.people import People
+from crawlfleet.testing.simulation.schedules import SimSchedules
 from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Violation
 from crawlfleet.testing.virtual_loop import VirtualLoop, VirtualLoopError
@@ -69,25 +71,28 @@ def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | 
             world = World(loop, folder, template, masters=scale.masters, nodes=scale.nodes)
             try:
                 with broken(world) if broken is not None else nullcontext():
-                    final = loop.run(_live(world, scale))
+                    final, violations = loop.run(_live(world, scale))
             except (VirtualLoopError, AssertionError) as exc:
                 return Verdict(seed, [], f"{type(exc).__name__}: {exc}", len(world.history))
-            return Verdict(seed, check(world.history, final), None, len(world.history))
+            return Verdict(seed, [*check(world.history, final), *violations], None, len(world.history))
 
 
-async def _live(world: World, scale: Scale) -> FinalState:
+async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]]:
     people = People(world, scale.tasks, scale.busy_s)
+    schedules = SimSchedules(world, people, scale.busy_s)
     faults = Faults(world, scale.faults, scale.busy_s)
     for master in world.masters:
         master.start()
     for node in world.nodes:
         node.start()
     async with asyncio.TaskGroup() as group:
+        group.create_task(schedules.make())
         group.create_task(people.submit_all())
+        group.create_task(people.crowd())
         group.create_task(people.interfere())
         group.create_task(faults.run())
     await asyncio.sleep(max(0.0, scale.total_s - world.loop.time()))
-    return await _final_state(world)
+    return await _final_state(world), await schedules.violations()
 
 
 async def _final_state(world: World) -> FinalState:
@@ -110,6 +115,7 @@ async def _final_state(world: World) -> FinalState:
     return FinalState(
         at=world.history.now, tasks=tasks, batches=batches, executions=await _executions(world),
         counters=await world.store.totals(), rows=await world.store.count_rows(), slots=slots,
+        groups=await group_states(world.store),
     )  # fmt: skip
 
 

@@ -32,6 +32,10 @@ _READS = frozenset({
     "tasks", "list_tasks", "executions", "parents", "dead_letters", "dead_letter_groups", "node_by_secret",
     "node_by_device", "token_by_secret", "tokens", "audit_page", "task_types", "config", "configs", "config_history",
     "kept_answer", "fact", "queues", "ready_ends", "ready_parts", "projects", "project", "project_uses", "held_in",
+    "groups", "list_groups", "group_counts", "count_members", "members", "walk_members",
+    "ended_members", "member_failures", "ended_runs", "contents", "parameters", "evidence", "failed_on",
+    "flow_steps", "flow_tallies", "place_in_flow", "unrun_result", "schedule", "list_schedules", "ticks",
+    "due_schedules", "next_due", "stopping", "preempted", "preemptions_since",
 })  # fmt: skip
 
 

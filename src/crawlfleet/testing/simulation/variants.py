@@ -8,16 +8,19 @@ from random import Random
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from crawlfleet.control.loops import leader
+from crawlfleet.control.loops import firer, leader
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import Outcome
+from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.schedule import Plan, Schedule
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
 from crawlfleet.scheduling import life
+from crawlfleet.scheduling.schedules import plan
 from crawlfleet.store.journal import Journal
 from crawlfleet.testing.simulation.run import Break
 from crawlfleet.testing.simulation.world import World
@@ -143,6 +146,21 @@ def forgets_to_count(world: World) -> Iterator[None]:
 
 
 @contextmanager
+def forgets_members_that_end(world: World) -> Iterator[None]:
+    """A group misses some ends of its members."""
+    moved, rng = Journal.member_moved, Random(1)
+
+    def forgetful(
+        self: Journal, group: GroupId, have: TaskStatus | None, want: TaskStatus | None, count: int = 1
+    ) -> None:
+        if want is None or not want.is_final or rng.random() < 0.9:
+            moved(self, group, have, want, count)
+
+    with patch.object(Journal, "member_moved", forgetful):
+        yield
+
+
+@contextmanager
 def judges_late(world: World) -> Iterator[None]:
     """The leader waits five leases before it gives a node up."""
     store_leases = world.store.leases
@@ -161,6 +179,18 @@ def elects_late(world: World) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def fires_the_newest_tick_only(world: World) -> Iterator[None]:
+    """Of several ticks that are due one fires, though all are to be caught up."""
+
+    def forgetful(schedule: Schedule, now: Instant) -> Plan:
+        whole = plan(schedule, now)
+        return whole._replace(ticks=whole.ticks[-1:])
+
+    with patch.object(firer, "plan", forgetful):
+        yield
+
+
 VARIANTS: dict[str, Variant] = {
     how.__name__: Variant(breaks, how)
     for breaks, how in (
@@ -171,7 +201,9 @@ VARIANTS: dict[str, Variant] = {
         (Invariant.RETRIES_BOUNDED, charges_for_a_lost_node),
         (Invariant.ALL_GIVEN_BACK, leaves_work_with_the_dead),
         (Invariant.COUNTERS_TRUE, forgets_to_count),
+        (Invariant.COUNTERS_TRUE, forgets_members_that_end),
         (Invariant.RECOVERY_BOUNDED, judges_late),
         (Invariant.RECOVERY_BOUNDED, elects_late),
+        (Invariant.EACH_TICK_ONCE, fires_the_newest_tick_only),
     )
 }

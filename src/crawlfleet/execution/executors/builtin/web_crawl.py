@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
+from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
@@ -61,6 +61,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.addresses import AddressGuard
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
+        from crawlfleet.execution.crawl.gate import HostAway
         from crawlfleet.execution.crawl.gathered import Gathered
         from crawlfleet.execution.crawl.reader import PageReader
 
@@ -73,9 +74,15 @@ class WebCrawl(Executor):
         gathered = Gathered(context.item, has_selectors=bool(plan.selectors.selectors))
         reader = PageReader(plan.selectors)
         try:
-            async with Fetcher(guard, user_agent=plan.user_agent, credentials=plan.credentials) as fetcher:
-                crawl = Crawl(plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context)
+            async with Fetcher(
+                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate
+            ) as fetcher:
+                crawl = Crawl(
+                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
+                )
                 await crawl.run()
+        except HostAway as exc:
+            raise TryLater(str(exc), exc.away_s) from exc
         finally:
             await reader.close()
         await gathered.finish()

@@ -1,0 +1,143 @@
+"""How groups are shown."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from crawlfleet.api.views import NULL, StatusWord, Time
+from crawlfleet.control.groups import Progress
+from crawlfleet.model.group import GroupCounts
+from crawlfleet.model.ids import execution_text, group_text, task_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.ports.group_store import Member
+from crawlfleet.wire.groups import ShardSpec
+
+KindWord = Literal["group", "shards", "flow"]
+
+
+class GroupProgress(msgspec.Struct, frozen=True):
+    """Members by what became of them: exact, at any moment."""
+
+    total: int
+    open: int
+    """Have not ended."""
+    completed: int
+    failed: int
+    timeout: int
+    cancelled: int
+    percent: float
+    """Of its members, how many have ended."""
+    rate_per_s: float | None
+    """Ends per second since it was made; null before the first, and of a group that was finished before."""
+    left_s: float | None
+    """How long the others take at this rate."""
+
+
+class GroupFailure(msgspec.Struct, frozen=True):
+    task_id: str
+    status: StatusWord
+    message: str | None
+
+
+class GroupView(msgspec.Struct, frozen=True):
+    """Tasks as one."""
+
+    id: str
+    name: str | None
+    project_id: str | None
+    kind: KindWord
+    created_at: Time
+    is_closed: bool
+    """No other tasks may join it."""
+    is_finished: bool
+    """Every member has ended."""
+    is_complete: bool
+    """Every member has completed."""
+    finished_at: Time | None
+    """When it was noticed, about a second later at most; null again when a member is retried."""
+    progress: GroupProgress
+    shard: ShardSpec | None
+    """How its task was split."""
+    failures: list[GroupFailure]
+    """The first of them; only where one group is shown."""
+
+
+class GroupPageView(msgspec.Struct, frozen=True):
+    groups: list[GroupView]
+    next_cursor: str | None
+
+
+class RemovedView(msgspec.Struct, frozen=True):
+    """What was removed of a group."""
+
+    id: str
+    is_gone: bool
+    """False: more than one call does; ask again."""
+    left: int
+    """Members that are still there."""
+
+
+class GroupResultPage(msgspec.Struct, frozen=True):
+    """Items of members that completed, in the order of the members."""
+
+    items: list[msgspec.Raw]
+    next_cursor: str | None
+    is_complete: bool
+    """False: there are members whose items are missing."""
+    progress: GroupProgress
+
+
+class GroupOutcome(msgspec.Struct, frozen=True):
+    """What became of a member."""
+
+    task_id: str
+    status: StatusWord
+    execution_id: str | None
+    """The one that completed it."""
+    result: msgspec.Raw
+    """What its executor gave; null where it did not complete."""
+    reason: str | None
+
+
+class GroupOutcomePage(msgspec.Struct, frozen=True):
+    outcomes: list[GroupOutcome]
+    next_cursor: str | None
+
+
+def group_view(progress: Progress) -> GroupView:
+    group = progress.group
+    kind: KindWord = group.kind.word  # type: ignore[assignment]
+    finished_at = group.finished_at
+    return GroupView(
+        group_text(group.id), group.name, group.project or None, kind, to_text(group.created_at), group.is_closed,
+        progress.is_finished, progress.is_complete, None if finished_at is None else to_text(finished_at),
+        progress_view(progress), progress.shards,
+        [GroupFailure(task_text(one.task), one.status.word, one.message) for one in progress.failures],  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def progress_view(progress: Progress) -> GroupProgress:
+    counts = progress.counts
+    percent = 100.0 * counts.ended / counts.total if counts.total else 100.0 * progress.is_finished
+    return GroupProgress(
+        counts.total, *counts, round(percent, 1), _rounded(progress.rate_per_s), _rounded(progress.left_s)
+    )  # fmt: skip
+
+
+def counts_text(counts: GroupCounts) -> str:
+    """For a header: `total=8 open=0 completed=7 failed=1 timeout=0 cancelled=0`."""
+    return " ".join(f"{name}={n}" for name, n in {"total": counts.total, **counts._asdict()}.items())
+
+
+def outcome_view(member: Member) -> GroupOutcome:
+    return GroupOutcome(
+        task_text(member.task), member.status.word,  # type: ignore[arg-type]
+        None if member.execution is None else execution_text(member.execution),
+        NULL if member.result is None else msgspec.Raw(member.result), member.reason,
+    )  # fmt: skip
+
+
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 3)

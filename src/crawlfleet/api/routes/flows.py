@@ -1,0 +1,164 @@
+"""Flows: a graph of tasks submitted in one call, looked at, cancelled, resumed and forgotten as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import PAGE_USUAL, Body, Cursor, Limit, Name, Text, cursor_id
+from crawlfleet.api.flow_views import (
+    FlowChangedView,
+    FlowDetail,
+    FlowPageView,
+    flow_changed,
+    flow_detail,
+    flow_view,
+)
+from crawlfleet.api.idempotency import IdempotencyKey, claim_of
+from crawlfleet.api.problems import shown
+from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services import TheServices
+from crawlfleet.control.flows import StepAsked
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model import ids, limits
+from crawlfleet.model.answers import Refusal
+from crawlfleet.model.ids import GroupId, group_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.scheduling.expressions import EXPRESSION_CHARS
+from crawlfleet.wire.tasks import task_body, value_refusal
+
+router = APIRouter(prefix=PREFIX, tags=["flows"])
+structs = (FlowDetail, FlowPageView, FlowChangedView)
+
+Key = Annotated[Text, Field(max_length=limits.LABEL_CHARS)]
+Expression = Annotated[Text, Field(min_length=1, max_length=EXPRESSION_CHARS)]
+On = Literal["success", "failure", "always"]
+TaskFields = Annotated[
+    dict[str, Any],
+    Field(
+        description='A `TaskBody`, without `depends_on`. A `{"$from": expression}` anywhere in its parameters is '
+        "replaced by the value when the step is released."
+    ),
+]
+
+
+class StepBody(Body):
+    task: TaskFields
+    after: Annotated[
+        dict[Key, On] | list[Key],
+        Field(max_length=limits.PARENTS, description="Steps before it, and on which end of each it goes on; a list "
+              "is of those that must complete.", default_factory=dict),
+    ]  # fmt: skip
+    when: Annotated[Expression | None, Field(description="It runs only when this is true of the steps before it.")] = (
+        None
+    )
+    for_each: Annotated[
+        Expression | Annotated[list[Any], Field(max_length=limits.FAN_OUT_MAX)] | None,
+        Field(description="A list, or an expression that gives one: a task for each of its items, which see `item` "
+              "and `index`."),
+    ] = None  # fmt: skip
+    max_items: Annotated[int, Field(ge=1, le=limits.FAN_OUT_MAX)] = limits.FAN_OUT_DEFAULT
+    allow_failures: Annotated[
+        bool, Field(description="Of a `for_each`: it completes even when some of its items do not.")
+    ] = False
+
+
+class FlowBody(Body):
+    name: Name | None = None
+    project_id: Name | None = None
+    steps: Annotated[dict[Key, StepBody], Field(min_length=1, max_length=limits.FLOW_STEPS)]
+
+
+async def _flow_in_path(
+    flow_id: Annotated[
+        str, Path(json_schema_extra={"pattern": "^group-[0-9a-f]{16}$", "example": "group-0123456789abcdef"})
+    ],
+) -> GroupId:
+    try:
+        return ids.parse(flow_id, "group", field="flow_id")
+    except InvalidInput:
+        raise NotFound(f"no flow {shown(flow_id)[: limits.NAME_CHARS]!r}") from None
+
+
+FlowInPath = Annotated[GroupId, Depends(_flow_in_path)]
+
+
+@router.post("/flows", status_code=201, responses={201: shows(FlowDetail)})
+async def submit(
+    body: FlowBody, request: Request, services: TheServices, idempotency_key: IdempotencyKey = None,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Store a whole graph of tasks, or nothing of it. Steps that wait for nobody are ready at once."""
+    # Read first: what cannot be kept cannot be hashed either.
+    asked = {name: _asked(name, step) for name, step in body.steps.items()}
+    claim = claim_of("flows", principal, idempotency_key, body, services.clock.now())
+    added = await services.flows.submit(body.name, body.project_id, asked, claim)
+    if not added.is_replay:
+        await audited(request, principal, "flow.submit", group_text(added.id), {"steps": len(asked)})
+    view = flow_detail(await services.flows.show(added.id))
+    headers = {"Location": f"{PREFIX}/flows/{view.id}"} | ({"Idempotency-Replayed": "true"} if added.is_replay else {})
+    return reply(view, 201, headers)
+
+
+@router.get("/flows", responses={200: shows(FlowPageView, "Newest first.")})
+async def list_flows(
+    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    found = await services.flows.page(limit, cursor_id(cursor, "group"), project_id)
+    next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
+    return reply(FlowPageView([flow_view(flow) for flow in found], next_cursor))
+
+
+@router.get("/flows/{flow_id}", responses={200: shows(FlowDetail)})
+async def show(flow: FlowInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """The graph, with the state of every step."""
+    return reply(flow_detail(await services.flows.show(flow)))
+
+
+@router.post("/flows/{flow_id}:cancel", responses={200: shows(FlowChangedView)})
+async def cancel(
+    flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Cancel every task of it that has not ended; what runs is stopped on its node."""
+    applied = await services.flows.cancel(flow)
+    await audited(request, principal, "flow.cancel", group_text(flow), {"changed": len(applied.after)})
+    return reply(flow_changed(flow, applied))
+
+
+@router.post("/flows/{flow_id}:resume", responses={200: shows(FlowChangedView)})
+async def resume(
+    flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Run again what failed, took too long or was cancelled, and what could not run because of it. What completed
+    stays."""
+    applied = await services.flows.resume(flow)
+    await audited(request, principal, "flow.resume", group_text(flow), {"changed": len(applied.after)})
+    return reply(flow_changed(flow, applied))
+
+
+@router.delete("/flows/{flow_id}", status_code=204, response_class=Response)
+async def drop(
+    flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Forget a flow that has ended, with its tasks and all of their history."""
+    gone = await services.flows.drop(flow)
+    await services.chunks.drop(gone)
+    await audited(request, principal, "flow.drop", group_text(flow), {"tasks": len(gone)})
+    return nothing()
+
+
+def _asked(key: str, step: StepBody) -> StepAsked:
+    field = f"steps.{shown(key)[:64]}"
+    task = task_body(step.task)
+    if isinstance(task, Refusal):
+        raise InvalidInput(task.detail, field=f"{field}.task.{task.field}" if task.field else f"{field}.task")
+    if isinstance(step.for_each, list) and (refusal := value_refusal(step.for_each, f"{field}.for_each")):
+        raise InvalidInput(refusal.detail, field=refusal.field)
+    after = step.after if isinstance(step.after, dict) else dict.fromkeys(step.after, "success")
+    return StepAsked(task, dict(after), step.when, step.for_each, step.max_items, step.allow_failures)

@@ -1,0 +1,125 @@
+"""What the members of a group left, as one: merging is reading, in the order of the members."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
+
+from crawlfleet.api.auth import allow
+from crawlfleet.api.fields import PAGE_USUAL, Cursor, GroupInPath, Limit, cursor_id
+from crawlfleet.api.group_views import (
+    GroupOutcome,
+    GroupOutcomePage,
+    GroupProgress,
+    GroupResultPage,
+    counts_text,
+    outcome_view,
+    progress_view,
+)
+from crawlfleet.api.problems import MEDIA_TYPE, Problem
+from crawlfleet.api.reply import ref, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.results import after, manifest_of
+from crawlfleet.api.services import Services, TheServices
+from crawlfleet.control.groups import Progress
+from crawlfleet.errors import Conflict
+from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, Window
+from crawlfleet.execution.results.reading import PAGE_BYTES
+from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
+from crawlfleet.model.principal import Principal, Role
+
+router = APIRouter(prefix=PREFIX, tags=["groups"])
+structs = (GroupResultPage, GroupOutcomePage, GroupProgress)
+
+_WINDOW = 100
+_LINES: dict[str, Any] = {
+    "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    "headers": {
+        "Group-Complete": {"description": "`false` when members are missing.", "schema": {"type": "string"}},
+        "Group-Members": {"description": "`total=8 open=0 completed=7 failed=1 ...`", "schema": {"type": "string"}},
+    },
+}  # fmt: skip
+_INCOMPLETE: dict[str, Any] = {
+    "description": "Members are missing; `progress` says how many.", "content": {MEDIA_TYPE: {"schema": ref(Problem)}},
+}  # fmt: skip
+
+Partial = Annotated[bool, Query(description="Also while members are missing: what there is of the others.")]
+
+
+class GroupIncomplete(Conflict):
+    code = "group_incomplete"
+
+    def __init__(self, progress: Progress) -> None:
+        counts, name = progress.counts, group_text(progress.group.id)
+        super().__init__(f"{counts.completed} of {progress.expected} members of {name} have completed")
+        self.extra = {"progress": progress_view(progress)}
+
+
+@router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage), 409: _INCOMPLETE})
+async def results(
+    group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    partial: Partial = False, _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """The items of all members in the order of the members, whatever the order they ended in."""
+    start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
+    progress = await services.groups.progress(group)
+    if not (progress.is_complete or partial):
+        raise GroupIncomplete(progress)
+    page = await _merged(services, group).page(start, limit)
+    following = None if page.next is None else page.next.text
+    return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
+
+
+@router.get("/groups/{group_id}/results:download", responses={200: _LINES, 409: _INCOMPLETE})
+async def download(
+    group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """The same as one file, one JSON object on each line."""
+    progress = await services.groups.progress(group)
+    if not (progress.is_complete or partial):
+        raise GroupIncomplete(progress)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{group_text(group)}.jsonl"',
+        "Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts),
+    }  # fmt: skip
+    stream = _merged(services, group).stream()
+    # Read before the answer begins: items that are gone are a 404, not a broken download.
+    first = await anext(stream, b"")
+    return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
+async def outcomes(
+    group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """What became of each member, with the result of those that completed, in order."""
+    await services.groups.known(group)
+    at = cursor_id(cursor) or 0
+    found: list[GroupOutcome] = []
+    size = 0
+    while True:
+        window = min(_WINDOW, limit - len(found))
+        members = await services.store.members(group, at, window)
+        found += map(outcome_view, members)
+        size += sum(len(member.result or b"") for member in members)
+        if len(members) < window:
+            return reply(GroupOutcomePage(found, None))
+        at = members[-1].task
+        # A page of large results is shorter.
+        if len(found) == limit or size >= PAGE_BYTES:
+            return reply(GroupOutcomePage(found, task_text(at)))
+
+
+def _merged(services: Services, group: GroupId) -> Merged:
+    async def parts(after: TaskId) -> Window:
+        members = await services.store.members(group, after, _WINDOW, with_results=False)
+        found = [
+            Part(one.task, one.execution, manifest_of(one.metrics).item_chunks)
+            for one in members if one.execution is not None
+        ]  # fmt: skip
+        return Window(found, members[-1].task if len(members) == _WINDOW else None)
+
+    return Merged(services.chunks, parts)

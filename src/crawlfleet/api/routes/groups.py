@@ -1,0 +1,236 @@
+"""Groups: made with their tasks or by splitting one, looked at, and changed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from pydantic import BeforeValidator
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.auth import allow, audited, principal_of
+from crawlfleet.api.fields import PAGE_USUAL, Cursor, GroupInPath, Limit, Name, cursor_id, only_query
+from crawlfleet.api.group_views import GroupPageView, GroupView, KindWord, RemovedView, group_view
+from crawlfleet.api.openapi import operation
+from crawlfleet.api.plain import PlainRequest
+from crawlfleet.api.problems import problem, refused
+from crawlfleet.api.reply import ref, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.bulk import MOST, Tally
+from crawlfleet.api.routes.submit import (
+    JSON,
+    KEY,
+    batch_refused,
+    body_kind,
+    key_of,
+    key_parameter,
+    replayed,
+    unreadable,
+)
+from crawlfleet.api.routes.task_filters import split_commas
+from crawlfleet.api.services import Services, TheServices, services_of
+from crawlfleet.api.views import BulkView, item_view
+from crawlfleet.control.groups import PAGE, GroupOpen, Some, Wanted
+from crawlfleet.control.sharding import split
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.group import GroupKind
+from crawlfleet.model.ids import GroupId, TaskId, group_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.task_store import SubmissionAnswer
+from crawlfleet.wire.groups import GroupBody, GroupFrame
+from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, unstorable
+
+router = APIRouter(prefix=PREFIX, tags=["groups"])
+_frame = msgspec.json.Decoder(GroupFrame).decode
+_UNSET = msgspec.UNSET
+
+Bodies = list[TaskBody | Refusal]
+Change = Callable[[TaskId], Awaitable[Some]]
+NotCompleted = Literal["failed", "timeout", "cancelled"]
+
+
+async def create(request: PlainRequest) -> Response:
+    principal = await principal_of(request, Role.OPERATOR)
+    only_query(request)
+    body_kind(request, JSON)
+    raw = await request.body()
+    bodies, wanted = _read(raw, most=request.limit)
+    scope = f"project:{wanted.project}" if wanted.project else f"token:{principal.token}"
+    services = services_of(request)
+    answer = await services.groups.create(wanted, bodies, scope=scope, key=key_of(request))
+    if answer.group is None:
+        return _refused(answer, is_split=wanted.shards is not None)
+    if not answer.is_replay:
+        said = {"name": wanted.name, "tasks": len(bodies)}
+        await audited(request, principal, "group.create", group_text(answer.group), said)
+    view = group_view(await services.groups.progress(answer.group))
+    return reply(view, 201, {"Location": f"{PREFIX}/groups/{view.id}", **replayed(answer)})
+
+
+def _read(raw: bytes, *, most: int) -> tuple[Bodies, Wanted]:
+    try:
+        frame = _frame(raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
+        raise unreadable(raw, exc, "body") from exc
+    for field in ("name", "project_id"):
+        if complaint := unstorable(getattr(frame, field) or ""):
+            raise InvalidInput(complaint, field=field)
+    wanted = Wanted(frame.project_id or "", frame.name, frame.is_closed)
+    if frame.task is not _UNSET or frame.shard is not None:
+        return _shards(frame, wanted, most)
+    bodies = _tasks(raw, frame)
+    if frame.is_closed and not bodies:
+        raise InvalidInput("a closed group without tasks could never have any", field="is_closed")
+    return bodies, wanted
+
+
+def _tasks(raw: bytes, frame: GroupFrame) -> Bodies:
+    if isinstance(frame.tasks, msgspec.UnsetType):
+        return []
+    try:
+        return read_tasks(bytes(frame.tasks))
+    except msgspec.MsgspecError as exc:
+        raise unreadable(raw, exc, "tasks") from exc
+
+
+def _shards(frame: GroupFrame, wanted: Wanted, most: int) -> tuple[Bodies, Wanted]:
+    if frame.tasks is not _UNSET:
+        raise InvalidInput("give either tasks, or a task with shard", field="tasks")
+    if isinstance(frame.task, msgspec.UnsetType):
+        raise InvalidInput("which task is to be split?", field="task")
+    if frame.shard is None:
+        raise InvalidInput("how is the task to be split? Give over, and size or count", field="shard")
+    template = read_task(frame.task, most=most)
+    if isinstance(template, Refusal):
+        raise InvalidInput(template.detail, field=f"task.{template.field}" if template.field else "task")
+    bodies, spec = split(template, frame.shard)
+    return bodies, Wanted(wanted.project, wanted.name, True, spec)
+
+
+def _refused(answer: SubmissionAnswer, *, is_split: bool) -> Response:
+    """Nothing was stored; the task, or the shard, that is to blame is named."""
+    at, first = next(
+        (at, item) for at, item in enumerate(answer.items)
+        if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
+    )  # fmt: skip
+    if first.code is Code.IDEMPOTENCY_MISMATCH:
+        return refused(first, field=KEY)
+    if not is_split:
+        return batch_refused(answer.items, [item_view(item) for item in answer.items])
+    field = f"task.{first.field}" if first.field else "task"
+    return problem(422, str(first.code), f"nothing was stored: shard {at}: {first.detail}", field=field)
+
+
+@router.get("/groups", responses={200: shows(GroupPageView, "Newest first.")})
+async def list_groups(
+    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    project_id: Annotated[Name | None, Query()] = None, kind: Annotated[KindWord | None, Query()] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    wanted = None if kind is None else GroupKind.of_word(kind)
+    found = await services.groups.page(limit, cursor_id(cursor, "group"), project_id, wanted)
+    next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
+    return reply(GroupPageView([group_view(one) for one in found], next_cursor))
+
+
+@router.get("/groups/{group_id}", responses={200: shows(GroupView)})
+async def show(group: GroupInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """A group with its progress, exact at any moment, and the first of its failures."""
+    return reply(group_view(await services.groups.progress(group)))
+
+
+@router.post("/groups/{group_id}:close", responses={200: shows(GroupView)})
+async def close(
+    group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Let no other tasks join."""
+    await services.groups.close(group)
+    await audited(request, principal, "group.close", group_text(group))
+    return reply(group_view(await services.groups.progress(group)))
+
+
+@router.post("/groups/{group_id}:cancel", responses={200: shows(BulkView)})
+async def cancel(
+    group: GroupInPath, request: Request, services: TheServices, cursor: Cursor = None,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Close the group, and cancel every member that has not ended. Those on nodes are asked to stop."""
+    after = cursor_id(cursor) or 0
+    await services.groups.known_plain(group)
+    await services.groups.close(group)
+    view = await _changed(lambda at: services.groups.cancel_some(group, at), after)
+    return await _answer(request, principal, "group.cancel", group, view)
+
+
+@router.post("/groups/{group_id}:retry", responses={200: shows(BulkView)})
+async def retry(
+    group: GroupInPath, request: Request, services: TheServices, cursor: Cursor = None,
+    status: Annotated[
+        list[NotCompleted] | None, BeforeValidator(split_commas),
+        Query(description="Members that ended so; failed and timeout unless named."),
+    ] = None,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Open the next round of the members that failed or took too long, and of those only."""
+    after = cursor_id(cursor) or 0
+    await services.groups.known_plain(group)
+    statuses = [TaskStatus.of_word(word) for word in dict.fromkeys(status or ("failed", "timeout"))]
+    view = await _changed(lambda at: services.groups.retry_some(group, statuses, at), after)
+    return await _answer(request, principal, "group.retry", group, view)
+
+
+@router.delete("/groups/{group_id}", responses={200: shows(RemovedView)})
+async def remove(
+    group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Forget a finished group with its tasks and everything they left. Of a very large one, some at a time."""
+    await services.groups.known_plain(group)
+    progress = await services.groups.progress(group)
+    if progress.counts.open:
+        raise GroupOpen(f"{group_text(group)} has {progress.counts.open} members that have not ended")
+    await services.groups.close(group)
+    is_gone = await _removed(services, group)
+    left = 0 if is_gone else (await services.groups.progress(group)).counts.total
+    if is_gone:
+        await audited(request, principal, "group.remove", group_text(group), {"tasks": progress.counts.total})
+    return reply(RemovedView(group_text(group), is_gone, left))
+
+
+async def _removed(services: Services, group: GroupId) -> bool:
+    for _ in range(MOST // PAGE):
+        if await services.groups.remove_some(group, services.chunks):
+            return True
+    return False
+
+
+async def _changed(change: Change, start: TaskId) -> BulkView:
+    tally, after, seen = Tally(), start, 0
+    following: TaskId | None = start
+    while following is not None and seen < MOST:
+        applied, following = await change(after)
+        tally.add(applied)
+        after, seen = following or after, seen + PAGE
+    return tally.view(following)
+
+
+async def _answer(request: Request, principal: Principal, action: str, group: GroupId, view: BulkView) -> Response:
+    await audited(request, principal, action, group_text(group), {"changed": view.changed, "refused": view.refused})
+    return reply(view)
+
+
+routes = [Route(f"{PREFIX}/groups", create, methods=["POST"])]
+structs: Sequence[type[msgspec.Struct]] = (GroupBody, GroupView, GroupPageView, RemovedView, BulkView)
+operations: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", f"{PREFIX}/groups"): operation(
+        "create", "Make a group", tag="groups", body={JSON: ref(GroupBody)}, parameters=[key_parameter],
+        description="With its first tasks (up to 10,000), or by splitting the list of one task into shards; all of it "
+        "or nothing. Answered once it is on disk.",
+        responses={201: shows(GroupView, "Stored.", Location="Where the group is.",
+                              Idempotency_Replayed="`true` when it was made before, under the same key.")},
+    ),
+}  # fmt: skip

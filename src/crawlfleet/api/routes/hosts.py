@@ -1,0 +1,194 @@
+"""Target hosts: one budget each over the whole installation, and how they answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import PAGE_USUAL, Body, Limit, Text
+from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services import Services, TheServices
+from crawlfleet.api.views import Time
+from crawlfleet.control.hosts import HostReport
+from crawlfleet.model import limits
+from crawlfleet.model.host_budget import HostLimits
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.ports.host_store import HostFilter
+from crawlfleet.scheduling.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX, Source
+
+router = APIRouter(prefix=PREFIX, tags=["hosts"])
+
+HostName = Annotated[Text, Field(min_length=1, max_length=limits.HOST_CHARS)]
+HostInPath = Annotated[HostName, Path(description="A name or an address, with its port where that is an unusual one.")]
+
+
+class BudgetBody(Body):
+    """What is left out, or null, has its default."""
+
+    rate: Annotated[float, Field(ge=RATE_LEAST, le=RATE_MAX)] | None = None
+    """Requests a second; above one the whole part counts."""
+    concurrency: Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)] | None = None
+    """Requests under way at once."""
+    delay_s: Annotated[float, Field(ge=0, le=DELAY_S_MAX)] | None = None
+    """Between any two requests; it comes before what robots.txt asks for."""
+
+
+class BudgetView(msgspec.Struct, frozen=True):
+    rate: float
+    """Requests a second."""
+    rate_from: Source
+    """host: a person set it for this one; back-off: less than that for a while, after refusals."""
+    concurrency: int
+    concurrency_from: Source
+    delay_s: float
+    """Between any two requests."""
+    delay_from: Source
+
+
+class HostView(msgspec.Struct, frozen=True):
+    name: str
+    budget: BudgetView
+    """Of all nodes together."""
+    rate_now: float
+    """Requests a second, as last counted."""
+    requests: int
+    refused: int
+    """Answered with 429 or 503."""
+    blocked: int
+    """Answered with 403."""
+    is_backing_off: bool
+    backoff_until: Time | None
+    """Nobody asks it anything before that."""
+    backoff_reason: str | None
+    backoff_level: int
+    """How often it refused in a row; one less for each quiet minute."""
+    set_by: str | None
+    set_at: Time | None
+
+
+class HostHolder(msgspec.Struct, frozen=True):
+    node_id: str
+    session: int
+    rate: int
+    concurrency: int
+    may_use_rate: int
+    """With what was cut of it and may still be in use."""
+    may_use_concurrency: int
+
+
+class HostWaiter(msgspec.Struct, frozen=True):
+    node_id: str
+    session: int
+    wanted: int
+    """Requests that could leave now, at least half of them."""
+
+
+class HostDetail(msgspec.Struct, frozen=True):
+    host: HostView
+    holders: list[HostHolder]
+    waiting: list[HostWaiter]
+
+
+class HostPage(msgspec.Struct, frozen=True):
+    hosts: list[HostView]
+    next_cursor: str | None
+
+
+class ForgivenView(msgspec.Struct, frozen=True):
+    name: str
+    has_changed: bool
+
+
+structs = (HostPage, HostDetail, HostView, BudgetView, ForgivenView)
+
+
+@router.get("/hosts", responses={200: shows(HostPage, "By name.")})
+async def list_hosts(
+    services: TheServices, limit: Limit = PAGE_USUAL,
+    cursor: Annotated[HostName | None, Query(description="`next_cursor` of the page before.")] = None,
+    q: Annotated[HostName | None, Query(description="A part of the name.")] = None,
+    backing_off: Annotated[bool | None, Query(description="Only those in back-off, or only the others.")] = None,
+    is_set: Annotated[bool | None, Query(alias="set", description="Only those with a budget set by a person.")] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """Hosts that were asked for something, or have a budget of their own."""
+    where = HostFilter(q.lower() if q else None, backing_off, is_set)
+    found = await services.hosts.page(where, limit, cursor)
+    next_cursor = found[-1].host.name if len(found) == limit else None
+    return reply(HostPage([_view(report) for report in found], next_cursor))
+
+
+@router.get("/hosts/{host}", responses={200: shows(HostDetail)})
+async def show(host: HostInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """Its budget and where each part of it comes from, how it answers, which nodes hold parts and which wait."""
+    return reply(_detail(await services.hosts.show(host)))
+
+
+@router.put("/hosts/{host}", responses={200: shows(HostDetail)})
+async def put(
+    host: HostInPath, body: BudgetBody, request: Request, services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Set its budget, over all nodes. What is left out has its default."""
+    said = HostLimits(body.rate, body.concurrency, body.delay_s)
+    report = await services.hosts.put(host, said, principal)
+    await audited(request, principal, "host.put", report.host.name, body.model_dump())
+    return reply(_detail(report))
+
+
+@router.delete("/hosts/{host}", responses={200: shows(HostDetail)})
+async def reset(
+    host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Back to the defaults; what was learned of the host stays."""
+    report = await services.hosts.reset(host, principal)
+    await audited(request, principal, "host.reset", report.host.name)
+    return reply(_detail(report))
+
+
+@router.post("/hosts/{host}:forgive", responses={200: shows(ForgivenView)})
+async def forgive(
+    host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """End its back-off now."""
+    has_changed = await services.hosts.forgive(host)
+    await audited(request, principal, "host.forgive", host)
+    return reply(ForgivenView(await _name(services, host), has_changed))
+
+
+async def _name(services: Services, host: str) -> str:
+    return (await services.hosts.show(host)).host.name
+
+
+def _view(report: HostReport) -> HostView:
+    host, budget, backoff = report.host, report.budget, report.host.backoff
+    return HostView(
+        host.name,
+        BudgetView(
+            budget.rate, budget.rate_from, budget.concurrency, budget.concurrency_from, budget.delay_s,
+            budget.delay_from,
+        ),
+        host.recent_milli / 1000, host.requests, host.refused, host.blocked, report.is_backing_off,
+        to_text(backoff.until) if report.is_backing_off else None, backoff.reason or None, backoff.level, host.set_by,
+        None if host.set_at is None else to_text(host.set_at),
+    )  # fmt: skip
+
+
+def _detail(report: HostReport) -> HostDetail:
+    holders = [
+        HostHolder(node_text(share.node), share.session, *share.current, *share.may_use)
+        for share in report.shares if any(share.may_use)
+    ]  # fmt: skip
+    waiting = [
+        HostWaiter(node_text(share.node), share.session, share.wanted)
+        for share in report.shares if share.wanted and not share.current
+    ]  # fmt: skip
+    return HostDetail(_view(report), holders, waiting)

@@ -1,0 +1,182 @@
+"""Schedules: made, listed, changed, paused, run by hand, removed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import PAGE_USUAL, Cursor, Label, Limit, Name, ScheduleInPath, cursor_id
+from crawlfleet.api.idempotency import IdempotencyKey, claim_over
+from crawlfleet.api.problems import Malformed, UnsupportedMediaType, refused, shown
+from crawlfleet.api.reply import nothing, ref, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.schedule_views import SchedulePageView, ScheduleView, schedule_view
+from crawlfleet.api.services import TheServices
+from crawlfleet.api.views import AcceptedView, accepted_view
+from crawlfleet.control.schedules import Refused
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.answers import Refusal
+from crawlfleet.model.ids import schedule_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.ports.schedule_store import ScheduleFilter
+from crawlfleet.wire import locate
+from crawlfleet.wire import schedules as wire
+from crawlfleet.wire.tasks import TaskBody, refusal_of
+
+router = APIRouter(prefix=PREFIX, tags=["schedules"])
+
+
+class NewSchedule(wire.ScheduleBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A task to be submitted `at` a time, `every_s` seconds, or by `cron` in a `time_zone`: exactly one of them."""
+
+    task: TaskBody  # type: ignore[assignment]
+
+
+class ScheduleChange(wire.ScheduleChange, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    task: TaskBody | msgspec.UnsetType = msgspec.UNSET  # type: ignore[assignment]
+
+
+ScheduleChange.__doc__ = wire.ScheduleChange.__doc__
+structs = (NewSchedule, ScheduleChange, ScheduleView, SchedulePageView, AcceptedView)
+
+BodyT = TypeVar("BodyT", wire.ScheduleBody, wire.ScheduleChange)
+
+
+def _takes(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": ref(struct)}}}}
+
+
+@router.post(
+    "/schedules", status_code=201, openapi_extra=_takes(NewSchedule),
+    responses={201: shows(ScheduleView, "Made.", Location="Where it is.")},
+)  # fmt: skip
+async def create(
+    request: Request, services: TheServices, idempotency_key: IdempotencyKey = None,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Its task is checked now as if it were submitted; what is wrong with it is named `task.…`."""
+    body, said = await _body(request, wire.ScheduleBody)
+    claim = claim_over("schedules", principal, idempotency_key, said, services.clock.now())
+    try:
+        answer = await services.schedules.create(body, by=principal.name, claim=claim)
+    except Refused as exc:
+        return refused(exc.refusal)
+    view = schedule_view(answer.schedule, await services.schedules.runs(answer.schedule))
+    headers = {"Location": f"{PREFIX}/schedules/{view.id}"}
+    if answer.is_replay:
+        headers["Idempotency-Replayed"] = "true"
+    else:
+        await audited(request, principal, "schedule.create", view.id, {"name": view.name, "project": view.project_id})
+    return reply(view, 201, headers)
+
+
+@router.get("/schedules", responses={200: shows(SchedulePageView, "Newest first.")})
+async def list_schedules(
+    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    project_id: Annotated[Name | None, Query()] = None, task_type: Annotated[Label | None, Query()] = None,
+    is_paused: Annotated[bool | None, Query()] = None, _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    where = ScheduleFilter(project_id, task_type, is_paused)
+    found = await services.schedules.page(where, limit, cursor_id(cursor, "schedule"))
+    next_cursor = schedule_text(found[-1].id) if len(found) == limit else None
+    return reply(SchedulePageView([schedule_view(one) for one in found], next_cursor))
+
+
+@router.get("/schedules/{schedule_id}", responses={200: shows(ScheduleView)})
+async def show(schedule: ScheduleInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """A schedule with its next runs and what became of its last ones."""
+    record = await services.schedules.get(schedule)
+    return reply(schedule_view(record, await services.schedules.runs(record)))
+
+
+@router.patch("/schedules/{schedule_id}", openapi_extra=_takes(ScheduleChange), responses={200: shows(ScheduleView)})
+async def change(
+    schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """What is left out stays. With other times it goes on from now; ticks that had their turn do not come again."""
+    body, _ = await _body(request, wire.ScheduleChange)
+    try:
+        record = await services.schedules.change(schedule, body)
+    except Refused as exc:
+        return refused(exc.refusal)
+    fields = sorted(wire.change_fields(body))
+    await audited(request, principal, "schedule.change", schedule_text(schedule), {"fields": fields})
+    return reply(schedule_view(record, await services.schedules.runs(record)))
+
+
+@router.post("/schedules/{schedule_id}:pause", responses={200: shows(ScheduleView)})
+async def pause(
+    schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Its ticks pass by; tasks that it made go on."""
+    record = await services.schedules.pause(schedule)
+    await audited(request, principal, "schedule.pause", schedule_text(schedule))
+    return reply(schedule_view(record))
+
+
+@router.post("/schedules/{schedule_id}:resume", responses={200: shows(ScheduleView)})
+async def resume(
+    schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """From now on: what passed by is not caught up."""
+    record = await services.schedules.resume(schedule)
+    await audited(request, principal, "schedule.resume", schedule_text(schedule))
+    return reply(schedule_view(record))
+
+
+@router.post(
+    "/schedules/{schedule_id}:run", status_code=201,
+    responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.")},
+)  # fmt: skip
+async def run(
+    schedule: ScheduleInPath, request: Request, services: TheServices, idempotency_key: IdempotencyKey = None,
+    force: Annotated[bool, Query(description="Also while another task of it goes on, which is left alone.")] = False,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """A task now, outside of its ticks, paused or not. While another one of it goes on, `overlap` says what happens:
+    `skip` and `queue` refuse it (409), `cancel_previous` cancels that one."""
+    said = [schedule_text(schedule), force]
+    claim = claim_over("schedule runs", principal, idempotency_key, said, services.clock.now())
+    try:
+        answer = await services.schedules.run(schedule, is_forced=force, claim=claim)
+    except Refused as exc:
+        return refused(exc.refusal)
+    if isinstance(answer.item, Refusal):
+        return refused(answer.item)
+    view = accepted_view(answer.item)
+    headers = {"Location": f"{PREFIX}/tasks/{view.id}"}
+    if answer.is_replay:
+        headers["Idempotency-Replayed"] = "true"
+    else:
+        await audited(request, principal, "schedule.run", schedule_text(schedule), {"task": view.id, "force": force})
+    return reply(view, 201, headers)
+
+
+@router.delete("/schedules/{schedule_id}", status_code=204, response_class=Response)
+async def remove(
+    schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Tasks that it made stay, and go on."""
+    await services.schedules.remove(schedule)
+    await audited(request, principal, "schedule.remove", schedule_text(schedule))
+    return nothing()
+
+
+async def _body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
+    """The body, and what was said in it. By msgspec, so that a template is kept as it was written."""
+    sent = request.headers.get("content-type", "application/json")
+    if sent.partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaType(f"the body must be application/json, not {shown(sent)[: limits.NAME_CHARS]}")
+    raw = await request.body()
+    if (complaint := locate.complaint(raw)) is not None:
+        raise Malformed(f"the body is not valid JSON: {complaint}")
+    try:
+        return msgspec.json.decode(raw, type=kind), msgspec.json.decode(raw)
+    except msgspec.ValidationError as exc:
+        refusal = refusal_of(exc)
+        raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc

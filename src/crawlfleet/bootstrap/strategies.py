@@ -1,0 +1,38 @@
+"""Users' own strategies: classes found by the entry point group `crawlfleet.strategies`, under the name given there."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+from crawlfleet.errors import ConfigError
+from crawlfleet.scheduling.strategies import BUILT_IN, Candidates, Make, Strategy
+
+GROUP = "crawlfleet.strategies"
+
+
+def own_strategies() -> dict[str, Make]:
+    """Raises ConfigError for a name that is taken. What cannot be loaded fails when it is used, as if it raised."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        if point.name in BUILT_IN:
+            raise ConfigError(f"entry point {point.name!r} of {GROUP}: the name of a built-in strategy")
+        known = found.setdefault(point.name, point)
+        if known.value != point.value:
+            raise ConfigError(f"entry point {point.name!r} of {GROUP} is there twice: {known.value} and {point.value}")
+    return {name: _loaded(point) for name, point in sorted(found.items())}
+
+
+def _loaded(point: EntryPoint) -> Make:
+    try:
+        found: object = point.load()
+    except Exception as exc:
+        # A package that is broken must not keep the whole installation down: its tasks are placed by the default.
+        return _unloadable(f"{point.value} could not be loaded: {type(exc).__name__}: {exc}")
+    return found if callable(found) else _unloadable(f"{point.value} is neither a class nor a function")
+
+
+def _unloadable(why: str) -> Make:
+    def make(_candidates: Candidates) -> Strategy:
+        raise ConfigError(why)
+
+    return make

@@ -1,0 +1,279 @@
+"""`crawlfleet group`: tasks as one, and one task as many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crawlfleet.cli import values
+from crawlfleet.cli.command import Call, api_command
+from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
+from crawlfleet.cli.output import plain
+from crawlfleet.cli.task import PriorityOption, TimeoutOption, WaitOption
+
+if TYPE_CHECKING:
+    from crawlfleet.client.models import BulkView, GroupView
+
+app = typer.Typer(no_args_is_help=True)
+
+GroupId = Annotated[str, typer.Argument(help="A group's id.", show_default=False)]
+NameOption = Annotated[str | None, typer.Option("--name", help="A name for people.")]
+ProjectOption = Annotated[str | None, typer.Option("--project", help="The project it and its tasks belong to.")]
+KeyOption = Annotated[str | None, typer.Option("--idempotency-key", help="The same key again makes no second group.")]
+PartialOption = Annotated[bool, typer.Option("--partial", help="Also while members are missing: what there is.")]
+_WRITE_BYTES = 1 << 20
+
+
+@api_command(
+    app,
+    "add",
+    "crawlfleet group add tasks.jsonl --name spring",
+    "crawlfleet group add tasks.json --project shop --wait",
+    "crawlfleet group add --name later",
+)
+def add(
+    call: Call,
+    file: Annotated[
+        str | None, typer.Argument(help="JSON lines, or a JSON list; - is standard input.", metavar="FILE")
+    ] = None,
+    name: NameOption = None,
+    project: ProjectOption = None,
+    closed: Annotated[bool, typer.Option("--closed", help="No other tasks may join it later.")] = False,
+    key: KeyOption = None,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+) -> None:
+    """Make a group of tasks, all of them or none (up to 10,000). Prints its id.
+
+    Without FILE it begins empty; tasks join it with: crawlfleet task submit ... --field group_id=GROUP.
+    """
+    tasks = [] if file is None else list(values.tasks_in(file))
+    if file is not None and not tasks:
+        usage_error("FILE: there is no task in it")
+    group = call.client.create_group(tasks, name=name, project_id=project, is_closed=closed, idempotency_key=key)
+    _print_new(call, group, wait, timeout)
+
+
+@api_command(
+    app,
+    "shard",
+    "crawlfleet group shard web_crawl --over urls --values urls.txt --size 100",
+    """crawlfleet group shard web_crawl --over urls --values urls.txt --count 8 --params '{"depth": 1}' --wait""",
+    "crawlfleet group shard my_type --over ids --params @params.json --size 50 --field timeout_s=60",
+)
+def shard(
+    call: Call,
+    task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
+    over: Annotated[str, typer.Option("--over", help="The parameter that holds the list.")],
+    size: Annotated[int | None, typer.Option("--size", help="Values in each shard.", min=1)] = None,
+    count: Annotated[int | None, typer.Option("--count", help="How many shards.", min=1)] = None,
+    params: Annotated[str, typer.Option("--params", help="Parameters in JSON; @FILE reads a file.")] = "{}",
+    values_file: Annotated[
+        str | None, typer.Option("--values", help="Take the list from a file, a value a line; - is standard input.")
+    ] = None,
+    priority: PriorityOption = "normal",
+    project: ProjectOption = None,
+    name: NameOption = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option("--field", help="Any other field of the tasks, as NAME=VALUE.", metavar="NAME=VALUE"),
+    ] = None,
+    key: KeyOption = None,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+) -> None:
+    """Split the list at one parameter of a task into shards, in order. Prints the id of their group."""
+    if (size is None) == (count is None):
+        usage_error("give either --size or --count", "--size 100 makes shards of a hundred values")
+    parameters = values.json_object(params, "--params")
+    if values_file is not None:
+        lines = values.read_text(values_file, "--values").splitlines()
+        parameters[over] = [line.strip() for line in lines if line.strip()]
+    group = call.client.shard(
+        task_type, parameters, over=over, size=size, count=count, name=name, project_id=project, idempotency_key=key,
+        **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
+    )  # fmt: skip
+    _print_new(call, group, wait, timeout)
+
+
+@api_command(app, "list", "crawlfleet group list", "crawlfleet group list --project shop --kind shards --json")
+def list_groups(
+    call: Call,
+    project: Annotated[str | None, typer.Option("--project", help="Only of this project.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only group, shards or flow.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
+) -> None:
+    """List groups with their progress, newest first."""
+    found = list(call.client.groups(project_id=project, kind=kind, limit=limit))
+    call.out.listing(
+        "groups", found,
+        ("GROUP", "KIND", "ENDED", "TOTAL", "FAILED", "PROJECT", "CREATED", "NAME"),
+        lambda one: (one.id, one.kind, one.progress.total - one.progress.open, one.progress.total,
+                     one.progress.failed + one.progress.timeout, one.project_id, one.created_at, one.name),
+        empty="no groups",
+    )  # fmt: skip
+
+
+@api_command(app, "show", "crawlfleet group show group-0123456789abcdef")
+def show(call: Call, group_id: GroupId) -> None:
+    """Show a group: how far it is, and the first of its failures."""
+    group = call.client.group(group_id)
+    if call.out.is_json:
+        call.out.json(group)
+        return
+    record = plain(group)
+    call.out.record({name: value for name, value in record.items() if name not in ("progress", "failures")})
+    call.out.record(record["progress"])
+    if group.failures:
+        call.out.text("")
+        call.out.table(
+            ("TASK", "STATUS", "MESSAGE"), [(one.task_id, one.status, one.message) for one in group.failures]
+        )
+
+
+@api_command(
+    app,
+    "watch",
+    "crawlfleet group watch group-0123456789abcdef",
+    "crawlfleet group watch group-0123456789abcdef --timeout 60 --json",
+)
+def watch(call: Call, group_id: GroupId, timeout: TimeoutOption = None) -> None:
+    """Wait for a group with a progress bar. Exit code 0 when every member completed, 4 when one did not."""
+    _print_end(call, watch_group(call, group_id, timeout))
+
+
+@api_command(app, "close", "crawlfleet group close group-0123456789abcdef")
+def close(call: Call, group_id: GroupId) -> None:
+    """Let no other tasks join a group."""
+    group = call.client.close_group(group_id)
+    call.out.answer(group, f"{group.id}: closed")
+
+
+@api_command(app, "cancel", "crawlfleet group cancel group-0123456789abcdef")
+def cancel(call: Call, group_id: GroupId) -> None:
+    """Cancel every member that has not ended; no other tasks may join any more."""
+    _print_changed(call, call.client.cancel_group(group_id), "cancelled, or their nodes asked to stop them")
+
+
+@api_command(
+    app,
+    "retry",
+    "crawlfleet group retry group-0123456789abcdef",
+    "crawlfleet group retry group-0123456789abcdef --status failed,timeout,cancelled",
+)
+def retry(
+    call: Call,
+    group_id: GroupId,
+    status: Annotated[
+        str | None, typer.Option("--status", help="Those that ended so; failed,timeout unless said.")
+    ] = None,
+) -> None:
+    """Open the next round of the members that failed, and of those only."""
+    _print_changed(call, call.client.retry_group(group_id, status=status), "open again")
+
+
+@api_command(
+    app,
+    "export",
+    "crawlfleet group export group-0123456789abcdef > items.jsonl",
+    "crawlfleet group export group-0123456789abcdef --output items.jsonl --partial",
+)
+def export(
+    call: Call,
+    group_id: GroupId,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file, written when all is there.", show_default=False)
+    ] = None,
+    partial: PartialOption = False,
+) -> None:
+    """Write the items of all members, in the order of the members, as JSON lines. --json tells what was written."""
+    if output is None:
+        if call.out.is_json:
+            usage_error("--json tells what was written: name a file with --output")
+        for data in call.client.export_group(group_id, partial=partial):
+            typer.get_binary_stream("stdout").write(data)
+        return
+    written = _write(output, call.client.export_group(group_id, partial=partial))
+    group = call.client.group(group_id)
+    call.out.answer(
+        {"file": str(output), "bytes": written, "is_complete": group.is_complete, "progress": group.progress},
+        f"{output}: {written} bytes" + ("" if group.is_complete else "; members are missing"),
+    )
+
+
+@api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")
+def remove(call: Call, group_id: GroupId) -> None:
+    """Forget a finished group, with its tasks and everything they left."""
+    call.client.remove_group(group_id)
+    call.out.answer({"removed": group_id}, f"{group_id}: removed")
+
+
+def watch_group(call: Call, group_id: str, timeout: float | None) -> GroupView:
+    """The group once it is finished. A timeout is exit code 4: it is not known to have failed."""
+    from crawlfleet.client import WaitTimeout
+
+    with call.out.bar() as bar:
+        line = bar.add_task("waiting", total=None, note="")
+
+        def looked(group: GroupView) -> None:
+            progress = group.progress
+            bar.update(line, total=progress.total, completed=progress.total - progress.open, note=_note(group))
+
+        try:
+            return call.client.wait_group(group_id, timeout, looked)
+        except WaitTimeout as exc:
+            hint = f"crawlfleet task list --group {group_id} --status pending,waiting,retrying"
+            raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
+
+
+def _note(group: GroupView) -> str:
+    """`2 failed, 12.5/s, 40 s left`"""
+    progress = group.progress
+    bad = progress.failed + progress.timeout + progress.cancelled
+    said = [
+        f"{bad} failed" if bad else "",
+        "" if progress.rate_per_s is None else f"{progress.rate_per_s:.3g}/s",
+        "" if progress.left_s is None else f"{progress.left_s:.0f} s left",
+    ]
+    return ", ".join(filter(None, said))
+
+
+def _print_new(call: Call, group: GroupView, wait: bool, timeout: float | None) -> None:
+    if not wait:
+        call.out.answer(group, group.id)
+        return
+    call.out.note(group.id)
+    _print_end(call, watch_group(call, group.id, timeout))
+
+
+def _print_end(call: Call, group: GroupView) -> None:
+    progress = group.progress
+    call.out.answer(group, f"{group.id}  {progress.completed} of {progress.total} completed")
+    if not group.is_complete:
+        for failure in group.failures:
+            call.out.note(f"{failure.task_id}: {failure.status}: {failure.message or ''}")
+        hint = f"crawlfleet group retry {group.id}"
+        detail = f"{progress.total - progress.completed} members of {group.id} did not complete"
+        raise Complaint(detail, ExitCode.TASK_NOT_COMPLETED, hint)
+
+
+def _print_changed(call: Call, done: BulkView, what: str) -> None:
+    call.out.answer(done, f"{done.changed} tasks {what}" + (f", {done.refused} refused" if done.refused else ""))
+
+
+def _write(path: Path, stream: Any) -> int:
+    """Under another name until all of it is there: half an export must not pass for a whole one."""
+    part = path.with_name(f"{path.name}.part")
+    written = 0
+    try:
+        with part.open("wb", buffering=_WRITE_BYTES) as file:
+            for data in stream:
+                written += file.write(data)
+        part.replace(path)
+    except OSError as exc:
+        raise Complaint(f"--output: cannot write {path}: {exc.strerror or exc}") from exc
+    finally:
+        part.unlink(missing_ok=True)
+    return written

@@ -1,0 +1,98 @@
+"""Grants nodes their parts of the budgets of target hosts, so that the sum over all nodes keeps each budget.
+
+A pass: read what sessions say of hosts (it comes with their renewals) and what masters were told (refusals, changes by
+people), decide host by host what has news or whose time has come, commit all of it under the term, and wake the nodes
+whose grants have changed. A session's grants end with its lease: what a silent node holds is free when the reaper has
+ended its session, and never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from crawlfleet.control.configure import Configure
+from crawlfleet.control.grant_book import GrantBook
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.model.host_budget import HostLimits
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.ports.broker import GRANTS, Broker, node_topic
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.host_store import GrantChange, HostStore
+
+LOOK_S = 1.0
+GAP_S = 0.05
+"""Between two passes, however many nodes call: what comes meanwhile is in the next one."""
+COUNT_S = 2.0
+DROP_EVERY_S = 3_600.0
+KEEP_MS = 30 * 86_400_000
+DROPPED_AT_ONCE = 1_000
+
+
+class Granter(LeaderLoop):
+    name = "granter"
+    pause_s = LOOK_S
+
+    def __init__(
+        self, *, store: HostStore, broker: Broker, clock: Clock, lead: Lead, rng: Random, configure: Configure
+    ) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._configure = configure
+        self._book = GrantBook(rng)
+        self._term: int | None = None
+        self._counted_at = self._dropped_at = clock.monotonic()
+
+    async def wait(self, pause_s: float) -> None:
+        if self.lead.term is None:
+            await super().wait(pause_s)
+            return
+        await asyncio.sleep(GAP_S)
+        due_at = self._book.due_at()
+        left_s = pause_s if due_at is None else min(pause_s, due_at - self._clock.monotonic())
+        if left_s > 0:
+            await self._broker.signals.wait(GRANTS, left_s)
+
+    async def run_term(self, term: int, now: Instant) -> object:
+        at = self._clock.monotonic()
+        if term != self._term:
+            shares = await self._store.all_shares()
+            names = {share.host for share in shares}
+            self._book.load(shares, await self._store.hosts(sorted(names)) if names else {}, at)
+        # Until the commit is known to have been made, what the book says is not what the store says.
+        self._term = None
+        change = await self._decided(now, at)
+        if change:
+            await self._store.put_grants(change, term, now)
+            await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
+        self._term = term
+        await self._drop_old(term, now, at)
+        return None
+
+    async def _decided(self, now: Instant, at: float) -> GrantChange:
+        look = await self._store.host_look(now)
+        change = GrantChange()
+        if not (look.sessions or look.notes or len(self._book)):
+            return change
+        await self._configure.refresh()
+        values = self._configure.known(DEFAULT_CLUSTER).values
+        self._book.expect(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
+        if names := self._book.strangers(look.sessions, look.notes):
+            self._book.meet(names, await self._store.hosts(sorted(names)), at)
+        self._book.hear(look.sessions, at)
+        self._book.note(look.notes, now, change)
+        if at - self._counted_at >= COUNT_S:
+            self._counted_at = at
+            self._book.count(now, at)
+        self._book.divide(now, at, change)
+        for event in change.events:
+            log.info(event.kind, **event.shared)
+        return change
+
+    async def _drop_old(self, term: int, now: Instant, at: float) -> None:
+        if at - self._dropped_at >= DROP_EVERY_S:
+            self._dropped_at = at
+            await self._store.drop_hosts(term, now - KEEP_MS, DROPPED_AT_ONCE)

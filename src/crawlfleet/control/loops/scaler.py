@@ -1,0 +1,112 @@
+"""Raises and lowers the slots of nodes by the load they measure, where a person or their cluster wants that.
+
+Only how much a node is given changes: nothing that runs is stopped for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from crawlfleet.control.configure import Configure
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.node_states import node_state
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER, Node
+from crawlfleet.model.status import NodeStatus
+from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.node_store import NodeStore, PlacementView
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.slots import SlotChange, SlotStore
+from crawlfleet.scheduling.concurrency import LoadLimits, LoadState, Seen, next_slots
+from crawlfleet.scheduling.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
+from crawlfleet.scheduling.machines import share_machines
+from crawlfleet.scheduling.quota import allowances
+
+_OTHERWISE_OPEN = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
+"""Everything but the slot that is looked for."""
+
+
+class _Store(ReadyTasks, NodeStore, SlotStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleReport:
+    raised: int = 0
+    lowered: int = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Scaler(LeaderLoop):
+    name = "scaler"
+    pause_s = 5.0
+
+    def __init__(
+        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, configure: Configure,
+        limits: LoadLimits | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._ledger = ledger
+        self._configure = configure
+        self._limits = limits or LoadLimits()
+        self._states: dict[NodeId, LoadState] = {}
+
+    async def run_term(self, term: int, now: Instant) -> ScaleReport:
+        await self._configure.refresh()
+        view = await self._store.placement_view()
+        following = [node for node in view.nodes if self._is_followed(node)]
+        if not following:
+            self._states.clear()
+            return ScaleReport()
+        asks = await self._asks(view)
+        clusters = {cluster.name: cluster for cluster in view.clusters}
+        states = {node.id: node_state(self._configure.sized(node), clusters, self._ledger) for node in view.nodes}
+        share_machines(list(states.values()))
+        judged = {node.id: self._judged(node, states[node.id], asks) for node in following}
+        report = await self._write([change for _, change in judged.values() if change is not None], term, now)
+        # Only now: what could not be written is judged again.
+        self._states = {node: state for node, (state, _) in judged.items()}
+        return report
+
+    def _is_followed(self, node: Node) -> bool:
+        is_there = node.status is NodeStatus.ONLINE and node.is_session_open and node.measurement is not None
+        return is_there and not node.description.is_pull_only and self._configure.follows_load(node)
+
+    async def _asks(self, view: PlacementView) -> Sequence[Ask]:
+        """The classes of tasks that wait and may run, each once."""
+        lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
+        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        left = allowances(view.projects, self._ledger.use)
+        asks = {Ask(one.requirement, one.project, overcommit) for one in lanes if one.queue not in paused}
+        return [ask for ask in asks if ask.project not in left or left[ask.project].fit(ask.requirement)]
+
+    def _judged(self, node: Node, state: NodeState, asks: Sequence[Ask]) -> tuple[LoadState, SlotChange | None]:
+        assert node.measurement is not None
+        is_full = state.held >= state.slots
+        is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _OTHERWISE_OPEN) for ask in asks)
+        values = self._configure.known(node.description.cluster).values
+        bounds = values["slots_min"], values["slots_max"]
+        seen = Seen(node.measurement, state.slots, is_full, is_wanted)
+        at = self._clock.monotonic()
+        load, resize = next_slots(self._states.get(node.id, LoadState()), seen, at, bounds, self._limits)
+        return load, None if resize is None else SlotChange(node.id, state.slots, resize.slots, resize.reason)
+
+    async def _write(self, changes: Sequence[SlotChange], term: int, now: Instant) -> ScaleReport:
+        changed = await self._store.scale_slots(changes, term, now)
+        if not changed:
+            return ScaleReport()
+        await self._broker.signals.wake([*(node_topic(node) for node in sorted(changed)), LOOK, LEADER])
+        raised = sum(one.slots > one.had for one in changes if one.node in changed)
+        report = ScaleReport(raised, len(changed) - raised)
+        log.info("slots_scaled", raised=report.raised, lowered=report.lowered)
+        return report

@@ -1,0 +1,37 @@
+"""Parameters against the schema of their executor, in its own process.
+
+A submit has checked them already. Those of a step of a flow are filled in later, from results, and nobody else looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from crawlfleet.execution.executors.sdk import ANYTHING, TaskError, declared
+
+Check = Callable[[Any], None]
+_MESSAGE_CHARS = 500
+
+
+def check_of(thing: object) -> Check:
+    """Raises TaskError, of the class `input` and for good, for parameters that do not fit."""
+    _, schema = declared(thing) or ("", ANYTHING)
+    if dict(schema) == ANYTHING:
+        return _pass
+    # Loaded only for a type that has something to check: a process of its own is there for one execution.
+    import jsonschema_rs
+
+    validator = jsonschema_rs.validator_for(dict(schema))
+
+    def check(parameters: Any) -> None:
+        if not validator.is_valid(parameters):
+            error = next(iter(validator.iter_errors(parameters)))
+            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+            raise TaskError(f"parameters{path}: {error.message}"[:_MESSAGE_CHARS], error="input", permanent=True)
+
+    return check
+
+
+def _pass(_parameters: Any) -> None:
+    pass

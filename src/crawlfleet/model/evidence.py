@@ -1,0 +1,81 @@
+"""Evidence: how executions ended, by node and by what they were about, fading with time.
+
+A *subject* is something that tasks have in common: a type of content, a technology, a host. What is old counts less:
+half as much with every half-life, so that a node that was mended, or a site that changed, is soon judged anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+
+Subject = tuple[str, str]
+"""Kind and key, such as ("technology", "react")."""
+
+CONTENT_TYPE, TECHNOLOGY, HOST, BYPASS = "content_type", "technology", "host", "bypass"
+CONTENT_KINDS = (CONTENT_TYPE, TECHNOLOGY)
+
+HALF_LIFE_MS = 3 * 86_400_000
+KEEP_MS = 20 * HALF_LIFE_MS
+"""After that, a million outcomes are worth less than one."""
+
+
+class Record(NamedTuple):
+    """Numbers of executions as they count at `at`."""
+
+    ok: float = 0.0
+    failed: float = 0.0
+    blocked: float = 0.0
+    at: Instant = 0
+    last_blocked_at: Instant | None = None
+
+    @property
+    def total(self) -> float:
+        return self.ok + self.failed + self.blocked
+
+    def faded(self, now: Instant) -> Record:
+        """As it counts at a later instant; a clock that was set back makes nothing younger."""
+        if now <= self.at:
+            return self
+        left = 0.5 ** ((now - self.at) / HALF_LIFE_MS)
+        return Record(self.ok * left, self.failed * left, self.blocked * left, now, self.last_blocked_at)
+
+    def plus(self, other: Record) -> Record:
+        at = max(self.at, other.at)
+        mine, others = self.faded(at), other.faded(at)
+        blocks = [block for block in (self.last_blocked_at, other.last_blocked_at) if block is not None]
+        return Record(
+            mine.ok + others.ok, mine.failed + others.failed, mine.blocked + others.blocked, at,
+            max(blocks, default=None),
+        )  # fmt: skip
+
+
+NO_RECORD = Record()
+
+
+def together(records: Iterable[Record]) -> Record:
+    found = NO_RECORD
+    for record in records:
+        found = found.plus(record)
+    return found
+
+
+class EvidenceRow(NamedTuple):
+    node: NodeId
+    subject: Subject
+    address: str
+    """Where the node's requests came from, as far as it is known: sites block addresses, not nodes."""
+    record: Record
+
+    @property
+    def id(self) -> int:
+        return evidence_id(self.node, self.subject)
+
+
+def evidence_id(node: NodeId, subject: Subject) -> int:
+    text = "\x00".join((str(node), *subject))
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,61 @@
+"""How much of a node a task gets: never less than it asked for, more while there is more.
+
+What a task asks for is reserved, and the reservations of a node never exceed what it has (times the over-commitment
+that was set). What is left above that is lent: every task would be comfortable with somewhat more than its minimum,
+and gets the same share of that. When more tasks come or the node is busy, the loans shrink, the minimum never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from crawlfleet.model.node import Measurement
+from crawlfleet.model.requirement import Requirement
+
+COMFORTABLE = {"cpu": 1.25, "memory_mb": 1.5}
+"""How many times its minimum a task would be comfortable with."""
+NEEDS_MORE = {("javascript_rendering", "memory_mb"): 2.0, ("proxy_rotation", "cpu"): 2.0}
+"""What work of a kind asks for beside that: a browser's memory, the processor for encrypted ways through proxies."""
+# Loans are whole up to half a node's load, and none are given from nine tenths on.
+_EASY, _BUSY = 0.5, 0.9
+
+
+def comfortable(requirement: Requirement) -> dict[str, float]:
+    asked = {name for name, wanted in requirement.capabilities if wanted}
+    amounts = {}
+    for name, least in requirement.resources:
+        factor = COMFORTABLE.get(name, 1.0)
+        for capability in asked:
+            factor *= NEEDS_MORE.get((capability, name), 1.0)
+        amounts[name] = least * factor
+    return amounts
+
+
+def loan_shares(
+    capacity: Mapping[str, float], held: Iterable[tuple[Requirement, int]], measured: Measurement | None = None
+) -> dict[str, float]:
+    """Of what tasks want above their minimum, the share that a node lends, by resource; 0 to 1.
+
+    `held` are the classes on the node (on all nodes of its machine) with their numbers of tasks.
+    """
+    left, wanted = dict(capacity), dict.fromkeys(capacity, 0.0)
+    for requirement, count in held:
+        more = comfortable(requirement)
+        for name, least in requirement.resources:
+            left[name] = left.get(name, 0.0) - least * count
+            wanted[name] = wanted.get(name, 0.0) + (more[name] - least) * count
+    ease = {"cpu": _ease(measured.cpu), "memory_mb": _ease(measured.memory)} if measured else {}
+    return {
+        name: max(0.0, min(1.0, left[name] / wanted[name])) * ease.get(name, 1.0) if wanted[name] > 0 else 0.0
+        for name in left
+    }
+
+
+def allocation(requirement: Requirement, shares: Mapping[str, float]) -> dict[str, float]:
+    more = comfortable(requirement)
+    return {name: least + (more[name] - least) * shares.get(name, 0.0) for name, least in requirement.resources}
+
+
+def _ease(load: float) -> float:
+    # Written so that a figure that is no number lends nothing.
+    return max(0.0, min(1.0, (_BUSY - load) / (_BUSY - _EASY))) if load < _BUSY else 0.0

@@ -1,0 +1,101 @@
+"""What a task is about, from what it says of its content and from the address of its site.
+
+Every subject in a requirement makes a class of its own, so they are few by rule: the words that a task may name are
+bounded, only tasks placed by a strategy that looks at them carry them, and of hosts at most `HOSTS_NAMED` have a class
+to themselves on a master at a time; all others share `HOST_BUCKETS` classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import urlsplit
+
+from crawlfleet.model import limits
+from crawlfleet.model.evidence import BYPASS, CONTENT_KINDS, CONTENT_TYPE, HOST, TECHNOLOGY, Subject
+
+WORDS_MOST = 4
+"""Of each kind: more than these say nothing about a page."""
+HOSTS_NAMED = 256
+HOST_BUCKETS = 64
+
+_FEATURES = {
+    CONTENT_TYPE: ("content_type", "content_types"),
+    TECHNOLOGY: ("technology", "technologies"),
+    BYPASS: ("anti_crawling", "anti_crawling_bypass"),
+}
+
+
+def content_subjects(features: Mapping[str, Any]) -> tuple[Subject, ...]:
+    """Of what a task says of its content, the words that strategies know."""
+    found: set[Subject] = set()
+    for kind, names in _FEATURES.items():
+        words = [word for name in names for word in _words(features.get(name))]
+        found.update((kind, word) for word in words[:WORDS_MOST])
+    return tuple(sorted(found))
+
+
+def host_of(url: object) -> str | None:
+    if not isinstance(url, str):
+        return None
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return None
+    return host.rstrip(".") if host and len(host) <= limits.NAME_CHARS and host.isprintable() else None
+
+
+def first_host(*places: object) -> str | None:
+    """Of the first URL in any of these parameters, each a URL or a list of them."""
+    for place in places:
+        urls = place if isinstance(place, list) else [place]
+        if urls and (host := host_of(urls[0])) is not None:
+            return host
+    return None
+
+
+def bucket_of(host: str) -> Subject:
+    number = int.from_bytes(blake2b(host.encode(), digest_size=4).digest(), "big") % HOST_BUCKETS
+    return (HOST, f"~{number}")
+
+
+def recorded(features: Mapping[str, Any], host: str | None) -> tuple[Subject, ...]:
+    """What the outcome of a task is evidence on. A host counts for its bucket as well: tasks may stand in either."""
+    found = tuple(subject for subject in content_subjects(features) if subject[0] in CONTENT_KINDS)
+    return found if host is None else (*found, (HOST, host), bucket_of(host))
+
+
+class HostClasses:
+    """Which hosts have a class to themselves: the first that come, until there are too many."""
+
+    def __init__(self, most: int = HOSTS_NAMED) -> None:
+        self._most = most
+        self._named: set[str] = set()
+
+    def subject(self, host: str) -> Subject:
+        if host not in self._named:
+            if len(self._named) >= self._most:
+                return bucket_of(host)
+            self._named.add(host)
+        return (HOST, host)
+
+
+def asked(strategy: str, features: Mapping[str, Any], host: str | None, hosts: HostClasses) -> tuple[Subject, ...]:
+    """The subjects of a task that is placed by this strategy."""
+    said = content_subjects(features)
+    if strategy == "content_based":
+        return tuple(subject for subject in said if subject[0] in CONTENT_KINDS)
+    if strategy == "anti_crawling":
+        needed = tuple(subject for subject in said if subject[0] == BYPASS)
+        return needed if host is None else (*needed, hosts.subject(host))
+    return ()
+
+
+def _words(said: object) -> list[str]:
+    words = said if isinstance(said, list) else [said]
+    return [
+        word.strip().casefold()
+        for word in words
+        if isinstance(word, str) and word.strip() and len(word) <= limits.LABEL_CHARS
+    ]

@@ -1,0 +1,89 @@
+"""One budget per host over the whole cluster: the site's own log says whether it was kept."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes.fleet import Fleet, Process, fleet
+from tests.processes.logging_site import PAGES, LoggingSite, logging_site, most_in_a_second
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+RATE = 20
+AWAY_S = 5.0
+FROZEN_S = 10.5
+"""Longer than a lease: what the node held is somebody else's when it wakes up."""
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[LoggingSite]:
+    async with logging_site(tmp_path) as site:
+        yield site
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Fleet]:
+    async with fleet(tmp_path) as running:
+        yield running
+
+
+def crawls(site: LoggingSite, count: int) -> list[dict[str, Any]]:
+    return [
+        {"task_type": "web_crawl", "parameters": {"url": f"{site.url}/crawl{number}/", "depth": 1, "max_pages": PAGES}}
+        for number in range(count)
+    ]
+
+
+def freeze(worker: Process, number: signal.Signals) -> None:
+    """The agent and all its processes, as if the machine slept."""
+    for process in worker.tree():
+        process.send_signal(number)
+
+
+async def test_the_site_is_never_asked_more_often_than_its_budget(running: Fleet, site: LoggingSite) -> None:
+    await running.start("--allow-host", site.host, workers=4, slots=4)
+    await running.client.put_config({"host_rate": RATE, "host_concurrency": 8})
+    tasks = await running.submit(crawls(site, 8))
+
+    async def asked(count: int) -> bool:
+        return len(await site.arrivals()) >= count
+
+    await running.until(lambda: asked(60), "the crawl does not get going")
+    killed, frozen, *_ = running.workers
+    await killed.kill()
+    freeze(frozen, signal.SIGSTOP)
+    await asyncio.sleep(FROZEN_S)
+    freeze(frozen, signal.SIGCONT)
+    await running.until_status(tasks, "completed")
+    arrivals = await site.arrivals()
+    assert len(arrivals) >= len(tasks) * PAGES
+    assert RATE * 0.7 < most_in_a_second(arrivals) <= RATE + 1
+
+
+async def test_a_refusal_keeps_all_nodes_away_for_as_long_as_the_site_asks(running: Fleet, site: LoggingSite) -> None:
+    await running.start("--allow-host", site.host, workers=2, slots=2)
+    await running.client.put_host(site.host, rate=40, concurrency=8)
+    tasks = await running.submit(crawls(site, 4))
+
+    async def asked() -> bool:
+        return len(await site.arrivals()) >= 30
+
+    await running.until(asked, "the crawl does not get going")
+    await site.refuse(AWAY_S)
+    refused_at = (await site.arrivals())[-1]
+
+    async def is_known() -> bool:
+        return (await running.client.host(site.host)).host.is_backing_off
+
+    await running.until(is_known, "the refusal is not known")
+    await running.until_status(tasks, "completed")
+    arrivals = await site.arrivals()
+    quiet = [at for at in arrivals if refused_at + 2.0 < at < refused_at + AWAY_S - 0.5]
+    assert quiet == []
+    assert (await running.client.host(site.host)).host.refused >= 1

@@ -1,0 +1,239 @@
+"""The gate of an executor process: no grant, no request; even spacing; what the agent is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from crawlfleet.execution.crawl.gate import GrantedGate, HostUse, NoGrant, ProcessShare
+from crawlfleet.model.hosts import HostNews
+from tests.unit.agent_kit import monotonic, stand_still, virtual
+
+HOST = "shop.example"
+FOREVER = 1e9
+
+
+class Link:
+    def __init__(self) -> None:
+        self.uses: list[dict[str, int]] = []
+        self.requests = 0
+        self.acks: list[tuple[int, list[str]]] = []
+        self.told: list[tuple[str, int, int]] = []
+
+    def use(self, hosts: Sequence[HostUse]) -> None:
+        self.uses.append({use.host: use.wanted for use in hosts})
+        self.requests += sum(use.requests for use in hosts)
+
+    def taken(self, version: int, pending: Sequence[str]) -> None:
+        self.acks.append((version, list(pending)))
+
+    def news(self, host: str, kind: int, span_ms: int) -> None:
+        self.told.append((host, kind, span_ms))
+
+
+class Crawl:
+    def __init__(self, **queued: int) -> None:
+        self.pages: dict[str, int] = {HOST: queued.get("pages", 0)}
+        self.woken = 0
+
+    def queued(self) -> Mapping[str, int]:
+        return self.pages
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+class Kit:
+    def __init__(self) -> None:
+        self.link = Link()
+        self.gate = GrantedGate(self.link, monotonic)
+        self.sent: list[float] = []
+
+    def grant(self, rate: int, concurrency: int = 8, version: int = 1, until: float = FOREVER, **more: float) -> None:
+        share = ProcessShare(HOST, rate, concurrency, int(more.get("spacing_ms", 0)), more.get("away_until", 0.0))
+        self.gate.take(version, until, [share])
+
+    async def ask(self, takes_s: float = 0.0) -> None:
+        await self.gate.begin(HOST)
+        self.sent.append(monotonic())
+        if takes_s:
+            await asyncio.sleep(takes_s)
+        self.gate.end(HOST)
+
+    def most_in_a_second(self) -> int:
+        return max(sum(at <= one < at + 1 for one in self.sent) for at in self.sent)
+
+
+@virtual
+async def test_without_a_grant_nothing_leaves_and_the_agent_hears_at_once() -> None:
+    kit = Kit()
+    asking = asyncio.create_task(kit.ask())
+    await asyncio.sleep(0.01)
+    assert (kit.sent, kit.link.uses) == ([], [{HOST: 1}])
+    kit.grant(5)
+    await asking
+    assert len(kit.sent) == 1
+
+
+@pytest.mark.parametrize(("rate", "count"), [(1, 4), (5, 30), (20, 100), (400, 2_000)])
+def test_any_second_has_at_most_the_rate(rate: int, count: int) -> None:
+    @virtual
+    async def check() -> None:
+        kit = Kit()
+        kit.grant(rate, 100)
+        begun = monotonic()
+        await asyncio.gather(*(kit.ask() for _ in range(count)))
+        assert kit.most_in_a_second() <= rate
+        assert monotonic() - begun < 1.1 * count / rate
+
+    check()
+
+
+@virtual
+async def test_what_was_missed_is_not_made_up_for() -> None:
+    kit = Kit()
+    kit.grant(10)
+    asking = [asyncio.create_task(kit.ask()) for _ in range(40)]
+    await asyncio.sleep(0.5)
+    stand_still(1.0)
+    await asyncio.gather(*asking)
+    assert kit.most_in_a_second() <= 10
+
+
+@virtual
+async def test_a_cut_and_a_raise_count_from_the_last_request() -> None:
+    kit = Kit()
+    kit.grant(10)
+    await kit.ask()
+    kit.grant(1, version=2)
+    await kit.ask()
+    assert kit.sent[1] - kit.sent[0] >= 1.0
+    kit.grant(10, version=3)
+    await kit.ask()
+    assert 0.1 <= kit.sent[2] - kit.sent[1] < 0.2
+    kit.grant(1, version=4, spacing_ms=5_000)
+    await kit.ask()
+    assert kit.sent[3] - kit.sent[2] >= 5.0
+    assert [version for version, _ in kit.link.acks] == [1, 2, 3, 4]
+
+
+@virtual
+async def test_no_more_are_under_way_than_granted_and_a_cut_waits_for_them() -> None:
+    kit = Kit()
+    kit.grant(100, 3)
+    asking = [asyncio.create_task(kit.ask(takes_s=10.0)) for _ in range(5)]
+    await asyncio.sleep(1.0)
+    assert len(kit.sent) == 3
+    kit.grant(100, 1, version=2)
+    assert kit.link.acks[-1] == (2, [HOST])
+    await asyncio.sleep(9.5)
+    assert kit.link.acks[-1] == (2, [])
+    assert len(kit.sent) == 4
+    await asyncio.gather(*asking)
+    assert len(kit.sent) == 5
+
+
+@virtual
+async def test_a_grant_ends_with_its_time_and_is_extended() -> None:
+    kit = Kit()
+    kit.grant(10, until=monotonic() + 2.0)
+    asking = [asyncio.create_task(kit.ask()) for _ in range(40)]
+    await asyncio.sleep(5.0)
+    sent = len(kit.sent)
+    assert 15 < sent <= 20
+    assert max(kit.sent) < kit.sent[0] + 2.0
+    kit.gate.extend(monotonic() + 100)
+    await asyncio.gather(*asking)
+    assert kit.most_in_a_second() <= 10
+
+
+@virtual
+async def test_a_process_that_stood_still_sends_nothing_when_it_wakes() -> None:
+    kit = Kit()
+    kit.grant(10, until=monotonic() + 2.0)
+    await kit.gate.begin(HOST)
+    stand_still(8.0)
+    with pytest.raises(NoGrant):
+        kit.gate.check(HOST)
+    kit.gate.end(HOST)
+    await asyncio.sleep(1.0)
+    assert kit.link.requests == 0
+
+
+@virtual
+async def test_a_refusal_is_told_at_once_and_nothing_leaves_meanwhile() -> None:
+    kit = Kit()
+    kit.grant(10)
+    await kit.ask()
+    kit.gate.answered(HOST, 429, 30.0)
+    assert kit.link.told == [(HOST, 429, 30_000)]
+    assert not kit.gate.is_ready(HOST)
+    assert kit.gate.away_s(HOST) > 29
+    asking = asyncio.create_task(kit.ask())
+    await asyncio.sleep(29.0)
+    assert len(kit.sent) == 1
+    await asking
+    assert kit.sent[1] - kit.sent[0] >= 30
+    kit.gate.answered(HOST, 503, 600.0)
+    kit.grant(0, version=2)
+    kit.grant(5, version=3)
+    await asyncio.wait_for(kit.ask(), 10.0)
+
+
+@virtual
+async def test_a_host_that_is_left_alone_is_waited_for_until_a_new_grant() -> None:
+    kit = Kit()
+    kit.grant(0, 0, away_until=monotonic() + 50)
+    crawl = Crawl(pages=3)
+    kit.gate.enter(crawl)
+    await asyncio.sleep(0.01)
+    assert not kit.gate.is_ready(HOST)
+    assert kit.gate.away_s(HOST) > 49
+    woken = crawl.woken
+    kit.grant(4, version=2)
+    assert kit.gate.is_ready(HOST)
+    assert crawl.woken > woken
+
+
+@virtual
+async def test_a_crawl_delay_holds_at_once_and_is_told_once() -> None:
+    kit = Kit()
+    kit.grant(10)
+    await kit.ask()
+    kit.gate.asks_for(HOST, 2.0)
+    kit.gate.asks_for(HOST, 2.0)
+    await kit.ask()
+    assert kit.link.told == [(HOST, HostNews.CRAWL_DELAY, 2_000)]
+    assert kit.sent[1] - kit.sent[0] >= 2.0
+
+
+@virtual
+async def test_wants_are_told_when_they_change_and_end_with_the_crawl() -> None:
+    kit = Kit()
+    crawl = Crawl(pages=5)
+    kit.gate.enter(crawl)
+    await asyncio.sleep(0.01)
+    crawl.pages[HOST] = 6
+    await asyncio.sleep(2.0)
+    assert kit.link.uses == [{HOST: 8}]
+    crawl.pages[HOST] = 500
+    await asyncio.sleep(2.0)
+    assert kit.link.uses[-1] == {HOST: 64}
+    kit.gate.leave(crawl)
+    await asyncio.sleep(0.01)
+    assert kit.link.uses[-1] == {}
+
+
+@virtual
+async def test_whoever_goes_away_makes_room_for_the_next() -> None:
+    kit = Kit()
+    asking = [asyncio.create_task(kit.ask()) for _ in range(4)]
+    await asyncio.sleep(0.1)
+    asking[0].cancel()
+    asking[2].cancel()
+    await asyncio.sleep(0.1)
+    kit.grant(10)
+    await asyncio.gather(*asking, return_exceptions=True)
+    assert len(kit.sent) == 2
