@@ -198,7 +198,7 @@ async def test_a_strategy_of_a_users_own_is_used_told_and_replaced_when_it_break
 
 
 async def _uses(site: Site, strategy: str) -> bool:
-    return site.master.dispatcher._strategy == strategy
+    return site.master.dispatcher.sight.strategy == strategy
 
 
 async def _told(site: Site, count: int) -> bool:
