@@ -143,7 +143,7 @@ def test_the_classes_that_wait_are_counted() -> None:
 
 
 def test_classes_that_say_what_they_are_about_are_known_as_long_as_they_wait() -> None:
-    about = {"subjects": (("host", "shop.example"),)}
+    about: dict[str, Any] = {"subjects": (("host", "shop.example"),)}
     one, other, plain = lane("a", **about), lane("b", **about), lane("c")
     order = ordered((one, 0), (other, 0), (plain, 0))
     assert list(order.about.values()) == [one.requirement]

@@ -153,7 +153,7 @@ def test_resources_that_are_promised_more_than_once_are_room() -> None:
 
 
 def test_agents_of_one_machine_stay_on_one_account() -> None:
-    machine = {"machine": "m", "resources": (("cpu", 4.0),)}
+    machine: dict[str, Any] = {"machine": "m", "resources": (("cpu", 4.0),)}
     nodes = [
         node_state(1, slots=1, held=1, reserved={"cpu": 1.0}, **machine),
         node_state(2, slots=2, held=1, reserved={"cpu": 3.0}, **machine),
