@@ -297,23 +297,6 @@ async def a_run_by_hand_above_the_quota_changes_nothing(store: Store, kit: Kit) 
     assert (isinstance(again.item, Accepted), again.is_replay) == (True, False), "the place of the one it cancels"
 
 
-async def ticks_and_assignments_of_one_project_wait_for_each_other_and_not_for_ever(store: Store, kit: Kit) -> None:
-    """Both hold the project before they hold its tasks."""
-    fence = (await store.change_project(PROJECT, quotas(waiting=5), 7, kit.now)).fence
-    schedule = await made(kit, overlap=Overlap.CANCEL_PREVIOUS)
-    node, term = await kit.node(), await kit.term()
-    for _ in range(ROUNDS):
-        kit.later(MINUTE_MS)
-        tasks = (await as_it_stands(kit, schedule)).recent
-        live = await kit.second.live(tasks)
-        items = [Assignment(task, kit.lane.id, kit.ids.one(), node.id, node.session) for task in live]
-        firings = [firing._replace(limited=(PROJECT,)) for firing in await firings_due(kit)]
-        report, _ = await asyncio.gather(
-            kit.second.fire(firings, term, kit.now), store.assign(items, None, kit.now, {PROJECT: fence})
-        )
-        assert report.fired == 1
-
-
 async def _taken(kit: Kit, store: Store, count: int, *, project: str = PROJECT, lane: Lane | None = None) -> bool:
     lane = lane or (kit.lane if project == PROJECT else await kit.known_lane(project))
     items = [kit.new_task(lane=lane) for _ in range(count)]

@@ -1,4 +1,7 @@
 import random
+from dataclasses import replace
+
+import pytest
 
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.sight import follow_ledger
@@ -8,6 +11,7 @@ from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.machines import share_machines
 from crawlfleet.scheduling.node_groups import alike
 from crawlfleet.scheduling.placement import Placer
+from crawlfleet.scheduling.strategies import BUILT_IN
 from tests.node_states import node_state
 
 FOUR_CPUS = (("cpu", 4.0), ("memory_mb", 8_192.0))
@@ -27,6 +31,12 @@ def test_agents_of_one_machine_offer_it_once() -> None:
     assert len(Placer(agents("m", "m", "m"), rng=random.Random(1)).place(ONE_CPU, "p", 100)) == 4
     assert len(Placer(agents("m", "n", "n"), rng=random.Random(1)).place(ONE_CPU, "p", 100)) == 8
     assert len(Placer(agents("", "", ""), rng=random.Random(1)).place(ONE_CPU, "p", 100)) == 12
+
+
+@pytest.mark.parametrize("strategy", sorted(BUILT_IN))
+def test_no_strategy_promises_a_machine_twice(strategy: str) -> None:
+    asked = replace(ONE_CPU, strategy=strategy)
+    assert len(Placer(agents("m", "m", "m"), rng=random.Random(1)).place(asked, "p", 100)) == 4
 
 
 def test_slots_stay_each_agents_own() -> None:
