@@ -33,6 +33,7 @@ TASK_TYPE = "work"
 _PAUSES = {
     "dispatcher": 2.0, "reaper": 1.8, "relay": 5.0, "stager": 3.0, "node_watcher": 30.0, "tallier": 20.0,
     "reconciler": 10.0, "doubt": 5.0, "configuration": 10.0, "firer": 3.0, "preempter": 2.0, "scaler": 60.0,
+    "learner": 60.0, "granter": 60.0,
 }  # fmt: skip
 """Longer than in production where that changes nothing but the time a seed takes."""
 _FINAL_KINDS = {
