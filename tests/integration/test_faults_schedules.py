@@ -32,7 +32,7 @@ async def test_many_due_at_once_are_each_fired_once_though_the_leader_dies(store
     numbers = range(one.id + 1, one.id + count)
     rows = [row_of(replace(one, id=number)) for number in numbers]
     await fleet.store.engine.write(lambda tx: tx.insert(tables.schedule, COLUMNS, rows))
-    failpoints = Failpoints(Point(call=6, is_after=is_after))
+    failpoints = Failpoints(Point(call=7, is_after=is_after))
     await fleet.start(*failpoints.ports(fleet.store, fleet.new_broker()))
     assert one.next_at is not None
     fleet.clock.jump(one.next_at - fleet.clock.now())
