@@ -16,6 +16,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import crawlfleet
+from crawlfleet.cli import values
 from crawlfleet.cli.app import app
 from crawlfleet.cli.watching import figures
 from crawlfleet.settings.loading import load
@@ -293,3 +294,14 @@ def test_a_setting_that_makes_no_sense_is_told_before_anybody_is_called(argument
     found = runner.invoke(app, arguments)
     assert found.exit_code == 2
     assert told in found.stderr
+
+
+def test_single_parameters_stand_over_those_in_json() -> None:
+    found = values.parameters('{"url": "https://a.example", "depth": 1}', ["depth=2", "tag=new", "urls=[]"])
+    assert found == {"url": "https://a.example", "depth": 2, "tag": "new", "urls": []}
+
+
+def test_a_parameter_without_a_value_is_exit_code_2() -> None:
+    refused = runner.invoke(app, ["task", "submit", "echo", "-p", "hello"])
+    assert refused.exit_code == 2
+    assert "NAME=VALUE" in refused.stderr

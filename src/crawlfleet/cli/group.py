@@ -11,7 +11,7 @@ from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
 from crawlfleet.cli.output import plain
-from crawlfleet.cli.task import PriorityOption, TimeoutOption, WaitOption
+from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import BulkView, GroupView
@@ -69,7 +69,8 @@ def shard(
     over: Annotated[str, typer.Option("--over", help="The parameter that holds the list.")],
     size: Annotated[int | None, typer.Option("--size", help="Values in each shard.", min=1)] = None,
     count: Annotated[int | None, typer.Option("--count", help="How many shards.", min=1)] = None,
-    params: Annotated[str, typer.Option("--params", help="Parameters in JSON; @FILE reads a file.")] = "{}",
+    params: ParamsOption = "{}",
+    param: ParamOption = None,
     values_file: Annotated[
         str | None, typer.Option("--values", help="Take the list from a file, a value a line; - is standard input.")
     ] = None,
@@ -87,7 +88,7 @@ def shard(
     """Split the list at one parameter of a task into shards, in order. Prints the id of their group."""
     if (size is None) == (count is None):
         usage_error("give either --size or --count", "--size 100 makes shards of a hundred values")
-    parameters = values.json_object(params, "--params")
+    parameters = values.parameters(params, param)
     if values_file is not None:
         lines = values.read_text(values_file, "--values").splitlines()
         parameters[over] = [line.strip() for line in lines if line.strip()]

@@ -54,7 +54,8 @@ class Overlap(StrEnum):
 def add(
     call: Call,
     task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
-    params: Annotated[str, typer.Option("--params", help="Parameters in JSON; @FILE reads a file.")] = "{}",
+    params: tasks.ParamsOption = "{}",
+    param: tasks.ParamOption = None,
     at: Annotated[str | None, typer.Option("--at", help="Once, at this time: 2030-01-31T12:00:00Z.")] = None,
     every: EveryOption = None,
     cron: CronOption = None,
@@ -78,7 +79,7 @@ def add(
     """Submit a task at a time, every interval or by cron: give one of --at, --every and --cron. Prints its id."""
     if sum(one is not None for one in (at, every, cron)) != 1:
         usage_error("give one of --at, --every and --cron", "an example: --cron '0 3 * * *'")
-    task: dict[str, Any] = {"task_type": task_type, "parameters": values.json_object(params, "--params")}
+    task: dict[str, Any] = {"task_type": task_type, "parameters": values.parameters(params, param)}
     task |= {"priority": values.priority(priority)} | ({} if project is None else {"project_id": project})
     others = {"name": name, "starts_at": starts_at, "ends_at": ends_at}
     schedule = call.client.create_schedule(

@@ -19,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
 def submit_task(
     call: Call,
     task_type: Annotated[str, typer.Option("--task-type", help="What to run.")],
-    params: Annotated[str, typer.Option("--params", help="Parameters in JSON; @FILE reads a file.")],
+    params: task.ParamsOption,
     priority: task.PriorityOption = "5",
 ) -> None:
     """Submit a task: the same as crawlfleet task submit."""

@@ -20,6 +20,11 @@ app = typer.Typer(no_args_is_help=True)
 TaskId = Annotated[str, typer.Argument(help="A task's id.", show_default=False)]
 TaskIds = Annotated[list[str], typer.Argument(help="Ids of tasks.", show_default=False)]
 SomeTaskIds = Annotated[list[str] | None, typer.Argument(help="Ids of tasks; or choose by the filters.")]
+ParamsOption = Annotated[str, typer.Option("--params", help="Parameters in JSON; @FILE reads a file.")]
+ParamOption = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", help="One parameter, as NAME=VALUE. May be repeated.", metavar="NAME=VALUE"),
+]
 PriorityOption = Annotated[str, typer.Option("--priority", help="1 to 10, or high, normal, low.")]
 WaitOption = Annotated[bool, typer.Option("--wait", help="Wait for the end; exit code 4 unless completed.")]
 TimeoutOption = Annotated[float | None, typer.Option("--timeout", help="Seconds to wait at most.", min=0)]
@@ -36,14 +41,15 @@ SearchOption = Annotated[
 @api_command(
     app,
     "submit",
-    """crawlfleet task submit echo --params '{"hello": "world"}' --wait""",
+    "crawlfleet task submit echo -p hello=world --wait",
     """crawlfleet task submit web_crawl --params '{"url": "https://example.com", "depth": 1}' --priority high""",
     "crawlfleet task submit my_type --params @params.json --project shop --field timeout_s=60 --field queue=slow",
 )
 def submit(
     call: Call,
     task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
-    params: Annotated[str, typer.Option("--params", help="Parameters in JSON; @FILE reads a file.")] = "{}",
+    params: ParamsOption = "{}",
+    param: ParamOption = None,
     priority: PriorityOption = "normal",
     project: Annotated[str | None, typer.Option("--project", help="The project it belongs to.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="A name for people.")] = None,
@@ -63,7 +69,7 @@ def submit(
     fields: dict[str, Any] = {"priority": values.priority(priority), "project_id": project, "name": name}
     fields = {name: value for name, value in fields.items() if value is not None}
     fields |= values.assigned(field or [], "--field")
-    parameters = values.json_object(params, "--params")
+    parameters = values.parameters(params, param)
     task = call.client.submit(task_type, parameters, idempotency_key=key, **fields)
     if not wait:
         call.out.answer(task, task.id)

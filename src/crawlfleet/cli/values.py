@@ -51,6 +51,11 @@ def assigned(pairs: list[str], option: str) -> dict[str, Any]:
     return found
 
 
+def parameters(text: str, pairs: list[str] | None) -> dict[str, Any]:
+    """Those of --params, and over them each --param."""
+    return json_object(text, "--params") | assigned(pairs or [], "--param")
+
+
 def read_text(name: str, option: str) -> str:
     try:
         if name == STANDARD_INPUT:
