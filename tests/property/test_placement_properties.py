@@ -81,7 +81,7 @@ def test_nothing_is_promised_twice_and_everything_is_accounted_for(
         assert set(chosen) <= able
         given_to.update((node, step.requirement) for node in chosen)
         for node in chosen[: step.undone]:
-            placer.undo(step.requirement, node, 1)
+            placer.give_back([(node, step.requirement)])
             given_to[node, step.requirement] -= 1
 
         for state in nodes:
