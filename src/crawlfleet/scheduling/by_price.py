@@ -13,16 +13,16 @@ from heapq import heapify, heappop, heappush
 
 from crawlfleet.scheduling.filters import NodeState
 
-_SEAT_BITS = 20
+_SEAT_BITS = 22
 _CHANCE_BITS = 8
 _LOW_BITS = _SEAT_BITS + _CHANCE_BITS
 _LOW = (1 << _LOW_BITS) - 1
-SEATS = 1 << _SEAT_BITS
-SEAT = SEATS - 1
+SEAT = (1 << _SEAT_BITS) - 1
 """What of an entry is the seat."""
-_FINE = 2.0**30
-"""Prices that differ by less than a billionth are the same. Entries are mostly below 2**60: Python's small ones."""
+_FINE = 2.0**28
+"""Prices that differ by less than a hundred-millionth are the same: so most entries are below 2**60, and short."""
 _DEAREST = 2.0**256
+"""Also the price of what is no number: it must not break the order of a heap."""
 _NO_ENTRY = -1
 _FEW = 64
 
@@ -46,19 +46,22 @@ class ByPrice:
         for state in states:
             seat = state.seat
             if state.held < state.slots:
-                entry = _steps(cost(state, 0)) << _LOW_BITS | draw(_CHANCE_BITS) << _SEAT_BITS | seat
-                newest[seat] = entry
+                price = cost(state, 0)
+                steps = int((price if price < _DEAREST else _DEAREST) * _FINE)
+                newest[seat] = entry = steps << _LOW_BITS | draw(_CHANCE_BITS) << _SEAT_BITS | seat
                 heappush(heap, entry)
             else:
                 newest[seat] = _NO_ENTRY
         if len(heap) > 2 * nodes + _FEW:
             # Old entries that never came to the top.
-            heap[:] = {entry for entry in heap if newest[entry & SEAT] == entry}
+            heap[:] = [entry for entry in heap if newest[entry & SEAT] == entry]
             heapify(heap)
 
     def rise(self, state: NodeState, entry: Entry) -> Entry:
         """The entry that a node has instead of this one, now that its price may have risen."""
-        new = self.newest[state.seat] = _steps(self._cost(state, 0)) << _LOW_BITS | entry & _LOW
+        price = self._cost(state, 0)
+        steps = int((price if price < _DEAREST else _DEAREST) * _FINE)
+        new = self.newest[entry & SEAT] = steps << _LOW_BITS | entry & _LOW
         return new
 
     def leave(self, state: NodeState) -> None:
@@ -73,8 +76,3 @@ class ByPrice:
                 return entry
             heappop(heap)
         return None
-
-
-def _steps(price: float) -> int:
-    # What is no number counts as dearest too: it must not break the order of the heap.
-    return int((price if price < _DEAREST else _DEAREST) * _FINE)

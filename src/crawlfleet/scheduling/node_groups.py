@@ -1,10 +1,8 @@
-"""Nodes that are alike, together: one heap by price for all classes of tasks, kept from pass to pass.
+"""Nodes that are alike, together: one order by price for all classes of tasks, kept from pass to pass.
 
 Which groups would do for a class is found once; a task then goes to the cheapest of their first nodes, and only that
-one node moves. So nothing looks more than once at a node that nothing happened to.
-
-An entry of a heap is good as long as it carries its node's stamp. Whatever changes a node gives it a new stamp, and it
-is entered again before the heap is asked; what is old is dropped when it comes to the top.
+one node moves. So nothing looks more than once at a node that nothing happened to: whatever changes a node has it
+entered again before its group is asked.
 
 All that needs a price that depends on the node alone, as that of the strategies here does; or on what is reserved on
 its machine: nodes of one machine are priced again when they come to the top.
@@ -21,7 +19,7 @@ from operator import attrgetter
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.by_price import SEAT, SEATS, ByPrice, Entry
+from crawlfleet.scheduling.by_price import SEAT, ByPrice, Entry
 from crawlfleet.scheduling.filters import NODE_FILTERS, Ask, Filter, NodeState, has_no_room, is_memory_exhausted
 from crawlfleet.scheduling.strategies import Candidates, Make, Strategy
 
@@ -175,7 +173,7 @@ class NodeGroups:
             state.declared = group.nodes[0].declared
             if is_memory_exhausted(state, anything):
                 self.exhausted.add(state.node.id)
-            elif len(self._seated) < SEATS:
+            else:
                 state.seat = len(self._seated)
                 self._seated.append(state)
                 self._group_at.append(group)
