@@ -120,9 +120,12 @@ JSON = {"Content-Type": "application/json"}
 
 
 @asynccontextmanager
-async def installation(folder: Path, store: str | None, *, nodes: int, slots: int) -> AsyncIterator[Installation]:
+async def installation(
+    folder: Path, store: str | None, *, nodes: int, slots: int, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Installation]:
     argv = ["standalone", "--data-dir", str(folder), "--port", "0", "--nodes", str(nodes), "--slots", str(slots)]
-    with command(folder.parent / f"{folder.name}.log", *argv, *(["--store", store] if store else [])) as process:
+    argv += ["--store", store] if store else []
+    with command(folder.parent / f"{folder.name}.log", *argv, env=env) as process:
         running = Installation([await address(folder, process)], token_in(folder), [process])
         async with served(running, nodes):
             yield running

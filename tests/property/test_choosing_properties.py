@@ -128,7 +128,7 @@ class QuotasAreKept(RuleBasedStateMachine):
         self.look()
 
     def look(self) -> None:
-        self.ledger.take_changed()
+        self.ledger.take_news()
         for state in self.states:
             state.held, state.reserved = len(self.ledger.held(state.node.id)), self.ledger.reserved(state.node.id)
         share_machines(self.states)

@@ -81,7 +81,7 @@ def test_nothing_is_promised_twice_and_everything_is_accounted_for(
         assert set(chosen) <= able
         given_to.update((node, step.requirement) for node in chosen)
         for node in chosen[: step.undone]:
-            placer.undo(step.requirement, node, 1)
+            placer.give_back([(node, step.requirement)])
             given_to[node, step.requirement] -= 1
 
         for state in nodes:
@@ -115,6 +115,37 @@ def test_the_heap_chooses_as_if_it_looked_at_every_node_for_every_task(
         assert prices.cost(state, times[state]) == cheapest
         state.held += 1
         times[state] += 1
+
+
+moves = st.tuples(
+    st.sampled_from(("least_loaded", "least_tasks", "weighted")),
+    st.sampled_from(((), (("cpu", 0.25),), (("cpu", 1.5),), (("cpu", 0.5), ("memory_mb", 256.0)))),
+    st.integers(1, 6),
+    st.lists(st.integers(0, 99), max_size=6),
+)
+
+
+@SETTINGS
+@given(fleets(is_plain=True), st.lists(moves, max_size=12), st.integers(0, 9))
+def test_what_is_kept_from_pass_to_pass_chooses_as_if_it_looked_at_every_node(
+    nodes: list[NodeState], passes: list[tuple[str, tuple[tuple[str, float], ...], int, list[int]]], seed: int
+) -> None:
+    """Tasks of several strategies come, and any of those that run end; each is placed where it costs least."""
+    placer = Placer(nodes, rng=random.Random(seed))
+    running: list[tuple[int, Requirement]] = []
+    for strategy, resources, count, ended in passes:
+        requirement = Requirement("web_crawl", strategy=strategy, resources=resources)
+        prices = BUILT_IN[strategy](Candidates(requirement, nodes, random.Random(0), 0))
+        for _ in range(count):
+            ask = Ask(requirement, "p")
+            able = {state: prices.cost(state, 0) for state in nodes if first_refusal(state, ask) is None}
+            chosen = placer.place(requirement, "p", 1)
+            assert len(chosen) == (1 if able else 0)
+            for state in chosen:
+                assert able[state] == min(able.values())
+                running.append((state.node.id, requirement))
+        over = [running.pop(which % len(running)) for which in ended if running]
+        placer.give_back(over)
 
 
 @SETTINGS

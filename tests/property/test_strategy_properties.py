@@ -179,7 +179,7 @@ def test_no_machine_is_promised_beyond_its_factor_by_any_sequence(
             for name, amount in asked:
                 used[state.node.description.machine or str(state.node.id), name] += amount  # type: ignore[assignment]
         if chosen and rng.random() < 0.3:
-            placer.undo(requirement, chosen[0].node.id, 1)
+            placer.give_back([(chosen[0].node.id, requirement)])
             for name, amount in asked:
                 used[chosen[0].node.description.machine or str(chosen[0].node.id), name] -= amount  # type: ignore[assignment]
         for state in nodes:

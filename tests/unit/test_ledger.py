@@ -54,6 +54,18 @@ def test_the_same_task_on_two_nodes_is_two_holds() -> None:
     assert ledger.held_for_s(2, 7, at=6.0) == 1.0
 
 
+def test_news_are_what_ended_and_what_is_in_doubt_never_both() -> None:
+    ledger = Ledger()
+    ledger.hold_all([(1, 7), (1, 8), (2, 9)], SMALL, at=0.0, is_news=False)
+    ledger.release([(1, 7), (1, 7), (2, 9)])
+    assert ledger.take_news() == ([(1, SMALL), (2, SMALL)], set())
+    ledger.release([(1, 8)])
+    ledger.hold(1, 10, SMALL, at=0.0)
+    ledger.doubt([3])
+    assert ledger.take_news() == ([], {1, 3})
+    assert ledger.take_news() == ([], set())
+
+
 def test_what_is_not_known_is_held_for_no_time() -> None:
     assert Ledger().held_for_s(1, 7, at=1e9) == 0.0
 

@@ -73,7 +73,7 @@ def test_giving_back_on_one_agent_makes_room_on_the_others() -> None:
     placer = Placer(nodes, rng=random.Random(1))
     chosen = placer.place(ONE_CPU, "p", 4)
     assert placer.place(ONE_CPU, "p", 1) == []
-    placer.undo(ONE_CPU, chosen[0].node.id, 1)
+    placer.give_back([(chosen[0].node.id, ONE_CPU)])
     assert len(placer.place(ONE_CPU, "p", 9)) == 1
 
 

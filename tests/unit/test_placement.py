@@ -110,7 +110,7 @@ def test_undo_gives_back_slots_and_resources() -> None:
     passing = placer(node)
     assert len(passing.place(ONE_CPU, "p", 2)) == 2
     assert passing.place(ONE_CPU, "p", 1) == []
-    passing.undo(ONE_CPU, node.node.id, 1)
+    passing.give_back([(node.node.id, ONE_CPU)])
     assert (node.held, node.reserved) == (1, {"cpu": 1.0})
     assert passing.room(ONE_CPU, "p") == 1
     assert ids(passing.place(ONE_CPU, "p", 5)) == [1]
@@ -121,14 +121,14 @@ def test_undo_reopens_a_node_that_was_full_when_a_class_first_looked() -> None:
     passing = placer(node)
     passing.place(PLAIN, "p", 1)
     assert passing.room(PLAIN, "q") == 0
-    passing.undo(PLAIN, node.node.id, 1)
+    passing.give_back([(node.node.id, PLAIN)])
     assert passing.room(PLAIN, "q") == 1
 
 
-def test_undo_never_goes_below_nothing() -> None:
+def test_giving_back_never_goes_below_nothing() -> None:
     node = node_state(resources=(("cpu", 2.0),))
-    placer(node).undo(ONE_CPU, node.node.id, 3)
-    assert (node.held, node.reserved) == (0, {"cpu": 0.0})
+    placer(node).give_back([(node.node.id, ONE_CPU)] * 3)
+    assert (node.held, node.reserved) == (0, {})
 
 
 def test_single_tasks_on_idle_nodes_do_not_all_go_to_the_first() -> None:

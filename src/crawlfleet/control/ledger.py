@@ -23,12 +23,22 @@ class Hold(NamedTuple):
     project: str = ""
 
 
+class News(NamedTuple):
+    """What the placer does not know yet."""
+
+    ended: list[tuple[NodeId, Requirement]]
+    """A task of this class no longer holds this node; of nodes that are not in doubt."""
+    doubted: set[NodeId]
+    """Whatever was counted on, they may hold something else."""
+
+
 class Ledger:
     def __init__(self) -> None:
         self._held: dict[NodeId, dict[TaskId, Hold]] = {}
         self._reserved: dict[NodeId, dict[str, float]] = {}
         self._use: dict[str, Use] = {}
-        self._changed: set[NodeId] = set()
+        self._ended: list[tuple[NodeId, Requirement]] = []
+        self._doubted: set[NodeId] = set()
         self.is_doubted = False
         """Hints are known to be lost: the reconciler should not take its time."""
 
@@ -50,7 +60,7 @@ class Ledger:
                 tasks[task] = hold
                 count += 1
                 if is_news:
-                    self._changed.add(node)
+                    self._doubted.add(node)
                 if resources:
                     reserved = self._reserved.get(node)
                     if reserved is None:
@@ -64,12 +74,12 @@ class Ledger:
             use.add(requirement, count)
 
     def release(self, freed: Iterable[tuple[NodeId, TaskId]]) -> None:
-        held, changed = self._held, self._changed
+        held, ended = self._held, self._ended
         for node, task in freed:
             tasks = held.get(node)
             hold = tasks.pop(task, None) if tasks is not None else None
             if hold is not None:
-                changed.add(node)
+                ended.append((node, hold.requirement))
                 if not tasks:
                     # Sums of fractions leave crumbs: an empty node starts from nothing again.
                     del held[node]
@@ -94,14 +104,15 @@ class Ledger:
         """What the project's tasks hold on all nodes. To be looked at only."""
         return self._use.get(project, _NOTHING)
 
-    def take_changed(self) -> set[NodeId]:
-        """The nodes that hold something else than when this was asked last."""
-        changed, self._changed = self._changed, set()
-        return changed
+    def take_news(self) -> News:
+        """Since this was asked last."""
+        ended, self._ended = self._ended, []
+        doubted, self._doubted = self._doubted, set()
+        return News([one for one in ended if one[0] not in doubted] if doubted else ended, doubted)
 
     def doubt(self, nodes: Iterable[NodeId]) -> None:
         """Somebody counted on other things than what is held: let them look again."""
-        self._changed.update(nodes)
+        self._doubted.update(nodes)
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -115,7 +126,7 @@ class Ledger:
         return at - hold.since if hold else 0.0
 
     def clear(self) -> None:
-        self._changed.update(self._held)
+        self._doubted.update(self._held)
         self._held.clear()
         self._reserved.clear()
         self._use.clear()

@@ -166,7 +166,7 @@ class Sight:
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self.strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
         self._asked = {}
-        ledger.take_changed()
+        ledger.take_news()
         states = [node_state(node, self._clusters, ledger) for node in self.nodes]
         share_machines(states)
         self.placer = Placer(
@@ -227,16 +227,12 @@ class Sight:
 
 def follow_ledger(placer: Placer, ledger: Ledger) -> None:
     """What nodes hold that is not what the placer counted on; for nodes of one machine, what all of them reserve."""
-    accounts: dict[str, dict[str, float]] = {}
-    for node in ledger.take_changed():
+    ended, doubted = ledger.take_news()
+    placer.give_back(ended)
+    for node in doubted:
         machine = placer.sharing(node)
-        if not machine:
-            reserved = ledger.reserved(node)
-        elif (name := machine[0].node.description.machine) in accounts:
-            reserved = accounts[name]
-        else:
-            reserved = accounts[name] = reserved_together(ledger.reserved(state.node.id) for state in machine)
-        placer.update(node, len(ledger.held(node)), reserved)
+        parts = (ledger.reserved(state.node.id) for state in machine)
+        placer.correct(node, len(ledger.held(node)), reserved_together(parts) if machine else ledger.reserved(node))
 
 
 def _is_behind(head: TaskId, lane: LaneId, view: PlacementView) -> bool:

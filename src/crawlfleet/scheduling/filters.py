@@ -40,8 +40,10 @@ class NodeState:
     declared: dict[str, float] = field(init=False)
     is_shared: bool = field(init=False, default=False)
     """Other nodes of its machine have the same `declared` and `reserved`."""
-    stamp: int = field(init=False, default=0)
-    """The placer's: another one whenever its price may have changed."""
+    strain: float = field(init=False, default=0.0)
+    """For strategies by load: what speaks against it beside what it holds."""
+    seat: int = field(init=False, default=-1)
+    """The placer's number for it; none while nothing may be placed there."""
 
     def __post_init__(self) -> None:
         self.slots = self.node.slots
@@ -151,8 +153,9 @@ def has_no_slot(state: NodeState, _ask: Ask) -> str | None:
 
 
 def has_no_room(state: NodeState, ask: Ask) -> str | None:
+    declared, reserved, overcommit = state.declared, state.reserved, ask.overcommit
     for name, amount in ask.requirement.resources:
-        if amount_left(state, name, ask.overcommit) < amount * _NEARLY:
+        if declared.get(name, 0.0) * overcommit - reserved.get(name, 0.0) < amount * _NEARLY:
             return f"no_room:{name}"
     return None
 
@@ -191,13 +194,10 @@ def first_refusal(state: NodeState, ask: Ask) -> str | None:
     return None
 
 
-def amount_left(state: NodeState, name: str, overcommit: float) -> float:
-    return state.declared.get(name, 0.0) * overcommit - state.reserved.get(name, 0.0)
-
-
 def tasks_fit(state: NodeState, ask: Ask) -> int:
     """How many tasks of the class the node has slots and resources for."""
     fit: float = state.slots - state.held
     for name, amount in ask.requirement.resources:
-        fit = min(fit, amount_left(state, name, ask.overcommit) / amount + _ROUNDING)
+        left = state.declared.get(name, 0.0) * ask.overcommit - state.reserved.get(name, 0.0)
+        fit = min(fit, left / amount + _ROUNDING)
     return max(0, int(fit))

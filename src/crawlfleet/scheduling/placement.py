@@ -9,7 +9,7 @@ put work on comes to the top.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from crawlfleet.model.ids import NodeId
@@ -112,27 +112,41 @@ class Placer:
         """The nodes of its machine, itself among them, if it has more than one."""
         return self._machines.get(node, ())
 
-    def update(self, node: NodeId, held: int, reserved: dict[str, float]) -> None:
-        """What a node holds now, if it is not what was counted on here; and what is reserved on its machine, if that
-        has several. The dictionary is the placer's from then on."""
+    def give_back(self, ended: Iterable[tuple[NodeId, Requirement]]) -> None:
+        """What was deducted for tasks that ended, or were not assigned after all."""
+        nodes, machines, gave_back = self._nodes, self._machines, self._groups.gave_back
+        for node, requirement in ended:
+            state = nodes.get(node)
+            if state is None:
+                continue
+            if state.held:
+                state.held -= 1
+            reserved = state.reserved
+            for name, amount in requirement.resources:
+                left = reserved.get(name, 0.0) - amount
+                reserved[name] = left if left > 0.0 else 0.0
+            if state.is_shared:
+                for each in machines[node]:
+                    gave_back(each)
+            else:
+                gave_back(state)
+                if not state.held:
+                    # Sums of fractions leave crumbs.
+                    reserved.clear()
+        # Prices may have fallen: the heaps of classes are old.
+        self.begin_pass()
+
+    def correct(self, node: NodeId, held: int, reserved: dict[str, float]) -> None:
+        """What a node holds, whatever was counted on here; and what is reserved on its machine, if that has several.
+        The dictionary is the placer's from then on."""
         state = self._nodes.get(node)
-        if state is None or (held == state.held and reserved == state.reserved):
+        if state is None:
             return
         state.held = held
-        if reserved == state.reserved:
-            self._gave_back(state)
-            return
         for each in self.sharing(node) or (state,):
             each.reserved = reserved
-            self._gave_back(each)
-
-    def undo(self, requirement: Requirement, node_id: NodeId, count: int) -> None:
-        """Give back what was deducted for tasks that were not assigned after all."""
-        state = self._nodes[node_id]
-        state.held = max(0, state.held - count)
-        _reserve(state, requirement.resources, -count)
-        for each in self.sharing(node_id) or (state,):
-            self._gave_back(each)
+            self._groups.gave_back(each)
+        self.begin_pass()
 
     def other_than(self, node_id: NodeId, requirement: Requirement, project: str) -> NodeState | None:
         """Another node for one more task; None when no other has room. Looks at every node: for single tasks only."""
@@ -144,7 +158,7 @@ class Placer:
         prices = self._groups.prices.get(plan.strategy) or (plan.heap or self._price_for_class(plan)).strategy
         state = min(found, key=lambda state: (prices.cost(state, 0), state.node.id))
         state.held += 1
-        _reserve(state, requirement.resources, 1)
+        _reserve(state, requirement.resources)
         self._groups.took([state])
         return state
 
@@ -156,12 +170,6 @@ class Placer:
     def is_hopeless(self, requirement: Requirement, project: str) -> bool:
         """No node would do, not even an empty one."""
         return not self._plan(requirement, project).groups.groups
-
-    def _gave_back(self, state: NodeState) -> None:
-        self._groups.gave_back(state)
-        if self._with_heap:
-            # Prices may have fallen: the heaps of classes are old.
-            self.begin_pass()
 
     def _place_by_class(self, plan: _Plan, count: int) -> list[NodeState]:
         by_class = plan.heap or self._price_for_class(plan)
@@ -176,7 +184,7 @@ class Placer:
                 given += 1
                 state.held = held = held + 1
                 if resources:
-                    _reserve(state, resources, 1)
+                    _reserve(state, resources)
             else:
                 held = state.held
             if held < state.slots and not (resources and has_no_room(state, ask)):
@@ -219,7 +227,7 @@ class Placer:
         return DEFAULT_STRATEGY
 
 
-def _reserve(state: NodeState, resources: tuple[tuple[str, float], ...], count: int) -> None:
+def _reserve(state: NodeState, resources: tuple[tuple[str, float], ...]) -> None:
     reserved = state.reserved
     for name, amount in resources:
-        reserved[name] = max(0.0, reserved.get(name, 0.0) + amount * count)
+        reserved[name] = reserved.get(name, 0.0) + amount

@@ -17,13 +17,17 @@ class LeastLoaded:
     """The smallest share in use after the task: of slots, or of whatever resource is scarcest on the node."""
 
     def __init__(self, candidates: Candidates) -> None:
-        self._surcharge = {state: _surcharge(state) for state in candidates.nodes}
+        for state in candidates.nodes:
+            state.strain = _strain(state)
 
     def cost(self, state: NodeState, given: int) -> float:
-        load = (state.held + 1) / state.slots
-        if state.reserved:
-            load = max(load, _scarcest(state))
-        return load + self._surcharge[state]
+        load, declared = (state.held + 1) / state.slots, state.declared
+        for name, amount in state.reserved.items():
+            has = declared.get(name, 0.0)
+            if amount > load * has:
+                # One that was never declared is all gone.
+                load = amount / has if has else max(load, 1.0)
+        return load + state.strain
 
     def reason(self, state: NodeState) -> str:
         degraded = ", degraded" if state.node.health is Health.DEGRADED else ""
@@ -58,17 +62,7 @@ def _tasks(count: int) -> str:
     return "1 task" if count == 1 else f"{count} tasks"
 
 
-def _scarcest(state: NodeState) -> float:
-    """The largest share reserved of any resource; one that was never declared is all gone."""
-    most = 0.0
-    for name, amount in state.reserved.items():
-        declared = state.declared.get(name, 0.0)
-        if amount > most * declared:
-            most = amount / declared if declared else 1.0
-    return most
-
-
-def _surcharge(state: NodeState) -> float:
+def _strain(state: NodeState) -> float:
     # The bounds also catch a figure that is no number: it would break the order of the heap.
     cpu = min(1.0, max(0.0, state.measurement.cpu)) if state.measurement else 0.0
     return _BUSY_CPU * cpu + (_DEGRADED if state.node.health is Health.DEGRADED else 0.0)
