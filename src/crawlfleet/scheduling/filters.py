@@ -191,6 +191,12 @@ def first_refusal(state: NodeState, ask: Ask) -> str | None:
     return None
 
 
+def would_do(state: NodeState, ask: Ask) -> bool:
+    """Whether the node takes such tasks, be there room now or not."""
+    refusal = first_refusal(state, ask)
+    return refusal is None or is_full_word(refusal)
+
+
 def amount_left(state: NodeState, name: str, overcommit: float) -> float:
     return state.declared.get(name, 0.0) * overcommit - state.reserved.get(name, 0.0)
 
