@@ -175,11 +175,11 @@ class Cluster:
 
     def stop(self) -> None:
         """Workers first, while there is a master to hear that they leave. What does not end is killed."""
-        if hasattr(self, "client"):
-            self.client.close()
         workers = [process for name, process in self._processes.items() if name != "master"]
         everything = list(self._processes.values())
         try:
+            if hasattr(self, "client"):
+                self.client.close()
             _terminate(workers)
             _terminate(everything)
         finally:

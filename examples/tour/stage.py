@@ -43,9 +43,10 @@ class Stage:
             self._open = before
 
     def clear(self) -> None:
-        if self._open:
-            self.client.cancel_many(ids=self._open)
-            self.client.wait(self._open, timeout=PATIENCE_S, with_results=False)
+        tasks, self._open = self._open, []
+        if tasks:
+            self.client.cancel_many(ids=tasks)
+            self.client.wait(tasks, timeout=PATIENCE_S, with_results=False)
 
     # -- submitting
 
