@@ -68,6 +68,10 @@ chaos: setup ## Run a real cluster under faults (SEED=1 SECONDS=600 RATE=20; SCE
 demo: system setup ## A cluster, a shop, a crawl of it, and a worker killed on purpose
 	$(BIN)/crawlfleet demo
 
+.PHONY: tour
+tour: setup ## A cluster of six nodes, and everything it decides: shown, and compared with what is documented
+	$(BIN)/python examples/tour
+
 .PHONY: bench
 bench: setup ## Measure on this machine: the store beside its raw limit, the queue beside Huey and Celery
 	BENCH=true scripts/system.sh

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from crawlfleet.api.app import create_app
+from crawlfleet.api.routes import events
 from tests.api.kit import PATIENCE_S, Site, Worker, serving
 from tests.api.remote_node import RemoteNode
 
@@ -129,6 +130,25 @@ async def test_events_are_filtered_by_task_and_node_and_kind(site: Site) -> None
         assert [event["kind"] for event in found] == ["node.registered", "node.online"]
     found = await page("kind=task.completed&kind=node.online")
     assert sorted(event["kind"] for event in found) == ["node.online", "task.completed", "task.completed"]
+
+
+async def test_a_page_looks_beyond_what_the_filter_leaves_out(site: Site) -> None:
+    for _ in range(5):
+        await site.submit()
+    task = await site.submit()
+    everything = await settled(site)
+    found = (await site.get(f"/api/v1/events?format=json&limit=2&task={task}")).json
+    assert [event["kind"] for event in found["events"]] == ["task.submitted"]
+    assert found["next_after"] == found["last"] == everything[-1]["number"]
+
+
+async def test_a_page_that_looked_at_much_ends_and_says_where(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "LOOKED_AT_MOST", 4)
+    for _ in range(5):
+        await site.submit()
+    await settled(site)
+    found = (await site.get("/api/v1/events?format=json&limit=2&kind=nothing")).json
+    assert (found["events"], found["next_after"]) == ([], 4)
 
 
 async def test_pages_go_on_where_they_ended(site: Site) -> None:

@@ -205,6 +205,19 @@ async def _told(site: Site, count: int) -> bool:
     return len(await site.failures_told()) == count
 
 
+async def test_why_a_node_was_chosen_is_told_among_the_nodes_that_would_do(store: SqlStore, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as site:
+        for name, slots in (("here-1", 1), ("here-2", 4)):
+            await site.join(name, slots, region="here")
+        await site.join("there", region="there")
+        asked = {"target_region": "here", "require_region": True, "parameters": {"hold": True}}
+        tasks = await site.submit(*[echo(schedule_strategy="round_robin", **asked)] * 2)
+        await site.until(lambda: site.are(_S.PROCESSING, *tasks))
+        for task in tasks:
+            why = await site.master.why.why(task)
+            assert why.data["choice"]["reason"] == "its turn among 2 nodes"
+
+
 async def test_what_a_task_reserved_is_shared_by_the_machine_and_told_to_its_node(
     store: SqlStore, tmp_path: Path
 ) -> None:

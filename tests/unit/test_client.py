@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -388,3 +389,21 @@ async def test_the_blocking_face_needs_no_event_loop_and_leaves_no_thread() -> N
 
         assert await asyncio.to_thread(use) == ACCEPTED["id"]
     assert not [thread for thread in threading.enumerate() if thread.name == "crawlfleet client"]
+
+
+def test_ctrl_c_while_it_waits_for_the_next_of_many_ends_the_stream_and_is_heard() -> None:
+    is_ended, main = threading.Event(), threading.get_ident()
+
+    async def endless() -> AsyncIterator[int]:
+        try:
+            # What interrupts this thread comes while the other one waits for the next.
+            threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT]).start()
+            await asyncio.sleep(3_600)
+            yield 1
+        finally:
+            await asyncio.sleep(0.01)
+            is_ended.set()
+
+    with Client("http://127.0.0.1:9", "a-token") as client, pytest.raises(KeyboardInterrupt):
+        list(client._each(endless()))
+    assert is_ended.is_set()

@@ -96,3 +96,15 @@ def test_what_the_user_says_wins(bare: Path) -> None:
     assert found.capabilities["javascript_rendering"] == 0
     assert found.capabilities["content_types"] == ["html"]
     assert found.capabilities["os"] == ["other"]
+
+
+def test_an_agent_that_offers_a_part_of_its_machine_has_that_for_itself(bare: Path) -> None:
+    found = probe(offered={"cpu": 0.5, "memory_mb": 100.0})
+    assert found.resources == {"cpu": 0.5, "memory_mb": 100.0}
+    assert found.machine == ""
+
+
+def test_what_it_offers_beside_its_machine_changes_nothing_else(bare: Path) -> None:
+    found, usual = probe(offered={"licences": 3.0}), probe()
+    assert found.resources == {**usual.resources, "licences": 3.0}
+    assert found.machine == usual.machine

@@ -133,11 +133,14 @@ def test_a_worker_has_what_its_flags_say() -> None:
     flags = {
         "--master": "http://a:1,https://b:2/",
         "--capability": ["javascript_rendering=1", 'content_types=["html"]', "x=y"],
+        "--weight": 2.5, "--resource": ["cpu_cores=2", "memory_gb=1", "licences=3"],
         "--slots": 7, "--region": "us", "--device-id": "worker-001", "--enrol-token": "ab" * 32,
     }  # fmt: skip
     settings = load(WorkerSettings, flags=flags).settings
     assert settings.masters == ("http://a:1", "https://b:2")
     assert settings.capabilities == {"javascript_rendering": 1, "content_types": ["html"], "x": "y"}
+    assert settings.resources == {"cpu": 2, "memory_mb": 1024, "licences": 3}
+    assert settings.weight == 2.5
     assert settings.read_enrol_token() == "ab" * 32
     assert "abab" not in repr(settings)
 
@@ -150,6 +153,11 @@ def test_a_worker_has_what_its_flags_say() -> None:
         ("--master", "http://h:99999", "not an address"),
         ("--capability", ["proxy"], "name=value"),
         ("--capability", ["a=[1]"], "a capability is"),
+        ("--resource", ["cpu"], "name=value"),
+        ("--resource", ["cpu=-1", "memory_mb=1"], "0 or more"),
+        ("--resource", ["cpu=true", "memory_mb=1"], "cpu: an amount is a number"),
+        ("--resource", ["gpu=Infinity"], "gpu: an amount is a number"),
+        ("--weight", 0, "greater than 0"),
         ("--slots", 0, "greater than or equal to 1"),
         ("--executors", "my-module", "not the name of a Python module"),
         ("--device-id", "", "at least 1 character"),
@@ -162,6 +170,11 @@ def test_a_wrong_value_of_a_worker_is_refused_by_name(flag: str, value: object, 
     error = refused(WorkerSettings, **{"--master": MASTER, flag: value})
     assert said in str(error)
     assert f"(from {flag})" in str(error)
+
+
+def test_a_worker_that_offers_a_part_of_its_machine_says_how_much_of_both() -> None:
+    error = refused(WorkerSettings, **{"--master": MASTER, "--resource": ["cpu=2"]})
+    assert "cpu and memory_mb belong together" in str(error)
 
 
 def test_a_token_is_never_part_of_the_message() -> None:

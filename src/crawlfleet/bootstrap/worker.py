@@ -58,6 +58,9 @@ class WorkerOptions:
     cluster: str = "default"
     capabilities: Mapping[str, Capability] = field(default_factory=dict)
     slots: int = 16
+    weight: float = 1.0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """What it offers instead of what it finds out."""
     allow_hosts: list[str] = field(default_factory=list)
     ca_file: Path | None = None
     memory_limit_mb: int | None = None
@@ -97,7 +100,8 @@ class _Worker:
         # Users' modules are looked at by a process of their own, and programs are asked: all while nothing waits.
         path = search_path(options.executors)
         entries, probed = await asyncio.gather(
-            asyncio.to_thread(scan, options.executors, path), asyncio.to_thread(probe, options.capabilities)
+            asyncio.to_thread(scan, options.executors, path),
+            asyncio.to_thread(probe, options.capabilities, options.resources),
         )
         session = await stack.enter_async_context(open_session(options.ca_file))
         joiner = Joiner(options.data_dir, self._masters, session, self._rng, options.enrol_token)
@@ -173,6 +177,7 @@ class _Worker:
             cluster=options.cluster,
             node_type=options.node_type,
             region=options.region,
+            weight=options.weight,
             device_id=options.device_id,
             ip_address=own_address(self._masters[0]),
             machine_id=probed.machine,

@@ -101,6 +101,8 @@ def start_worker(settings: WorkerSettings) -> None:
         cluster=settings.cluster,
         capabilities=settings.capabilities,
         slots=settings.slots,
+        weight=settings.weight,
+        resources=settings.resources,
         data_dir=settings.data_dir,
         allow_hosts=list(settings.allow_hosts),
         ca_file=settings.ca_file,

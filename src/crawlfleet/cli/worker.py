@@ -18,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlfleet worker --master http://10.0.0.1:8000 --enrol-token TOKEN",
         "crawlfleet worker --master http://a:8000,http://b:8000 --device-id worker-001 --region us --slots 16",
         "crawlfleet worker --config worker.toml --executors my_crawlers --capability proxy_rotation=1",
+        "crawlfleet worker --config worker.toml --resource cpu=2 --resource memory_mb=4096 --weight 2",
     )(worker)
 
 
@@ -49,6 +50,17 @@ def worker(
         typer.Option("--capability", help="name=value: what the node can do. May be repeated.", metavar="NAME=VALUE"),
     ] = None,
     slots: Annotated[int | None, typer.Option("--slots", help="Tasks at a time; one a processor if not given.")] = None,
+    weight: Annotated[
+        float | None, typer.Option("--weight", help="Its share of tasks by the strategy weighted; 1 if not given.")
+    ] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resource",
+            help="name=amount: what tasks may reserve, if not all the machine has. May be repeated.",
+            metavar="NAME=AMOUNT",
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option("--data-dir", help="Where files are kept; ~/.local/share/crawlfleet/worker if not given."),
@@ -72,8 +84,8 @@ def worker(
         "--master": starting.joined(master), "--enrol-token": enrol_token, "--enrol-token-file": enrol_token_file,
         "--executors": starting.joined(executors), "--device-id": device_id, "--name": name, "--region": region,
         "--egress-address": egress_address, "--node-type": node_type, "--cluster": cluster,
-        "--capability": capability, "--slots": slots, "--data-dir": data_dir,
-        "--allow-host": starting.joined(allow_host), "--ca-file": ca_file,
+        "--capability": capability, "--slots": slots, "--weight": weight, "--resource": resource,
+        "--data-dir": data_dir, "--allow-host": starting.joined(allow_host), "--ca-file": ca_file,
         "--memory-limit-mb": memory_limit_mb, "--log-level": log_level, "log_format": starting.log_format(json),
     }  # fmt: skip
     starting.start_worker(starting.load_settings(WorkerSettings, config, flags).settings)

@@ -50,21 +50,25 @@ class Background:
             raise
 
     def _each(self, stream: AsyncIterator[T]) -> Iterator[T]:
+        turn = asyncio.Lock()
         try:
             while True:
                 try:
-                    yield self._done(_next(stream))
+                    yield self._done(_next(stream, turn))
                 except StopAsyncIteration:
                     return
         finally:
-            self._done(_end(stream))
+            self._done(_end(stream, turn))
 
 
-async def _next(stream: AsyncIterator[T]) -> T:
-    return await anext(stream)
+async def _next(stream: AsyncIterator[T], turn: asyncio.Lock) -> T:
+    async with turn:
+        return await anext(stream)
 
 
-async def _end(stream: AsyncIterator[Any]) -> None:
+async def _end(stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
     close = getattr(stream, "aclose", None)
     if close is not None:
-        await close()
+        # After Ctrl-C the call for the next one is cancelled, but may not be over yet.
+        async with turn:
+            await close()

@@ -576,7 +576,8 @@ class Client(Background):
         task: str | None = None,
         node: str | None = None,
     ) -> EventPage:
-        """A page of the log, oldest first."""
+        """A page of the log, oldest first. With a filter it may be short, or empty, before the end of the log: that is
+        where `next_after` is `last`."""
         return self._done(self._client.event_page(after=after, limit=limit, kinds=kinds, task=task, node=node))
 
     def audit(self, *, limit: int = 100) -> Sequence[AuditView]:

@@ -25,7 +25,8 @@ class EventCalls(Calls):
         self, *, after: int = 0, limit: int = 100, kinds: Sequence[str] = (), task: str | None = None,
         node: str | None = None,
     ) -> EventPage:  # fmt: skip
-        """A page of the log, oldest first."""
+        """A page of the log, oldest first. With a filter it may be short, or empty, before the end of the log: that is
+        where `next_after` is `last`."""
         params: Params = {"format": "json", "after": after, "limit": limit, "kind": kinds, "task": task, "node": node}
         return await self._transport.get(EventPage, "/events", params)
 

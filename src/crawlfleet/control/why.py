@@ -28,7 +28,7 @@ from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import explain, explain_flow
 from crawlfleet.scheduling.choice import Choice, choice
-from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.filters import Ask, NodeState, would_do
 from crawlfleet.scheduling.quota import Allowance, QuotaFull
 from crawlfleet.scheduling.strategies import Candidates
 
@@ -70,12 +70,16 @@ class Why:
             parents=await self._store.parents(task),
             nodes=nodes,
             now=now,
-            overcommit=self._configure.known(DEFAULT_CLUSTER).values["overcommit"],
+            overcommit=self._overcommit,
             quota=await self._full_quota(lane) if is_pending else None,
             choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
             stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
             preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
+
+    @property
+    def _overcommit(self) -> float:
+        return float(self._configure.known(DEFAULT_CLUSTER).values["overcommit"])
 
     async def _full_quota(self, lane: Lane) -> QuotaFull | None:
         project = await self._store.project(lane.project)
@@ -95,7 +99,10 @@ class Why:
         if make is None or state is None:
             return None
         knowledge = await self._advice.knowing.now(requirement, now)
-        chosen = choice(name, make(Candidates(requirement, nodes, self._rng, 0, knowledge)), state)
+        # As placement has it: among those that would do, though some may be full now, this one with them.
+        ask = Ask(requirement, task.project, self._overcommit)
+        others = [one for one in nodes if one is state or would_do(one, ask)]
+        chosen = choice(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
         live = await self._store.live([task.id]) if requirement.resources else {}
         given = await self._allocate.given(state.node.id, list(live.values()))
         return replace(chosen, allocation=given.get(task.id, {}))

@@ -194,6 +194,12 @@ def first_refusal(state: NodeState, ask: Ask) -> str | None:
     return None
 
 
+def would_do(state: NodeState, ask: Ask) -> bool:
+    """Whether the node takes such tasks, be there room now or not."""
+    refusal = first_refusal(state, ask)
+    return refusal is None or is_full_word(refusal)
+
+
 def tasks_fit(state: NodeState, ask: Ask) -> int:
     """How many tasks of the class the node has slots and resources for."""
     fit: float = state.slots - state.held

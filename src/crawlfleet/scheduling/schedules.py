@@ -194,5 +194,5 @@ def turn(overlap: Overlap, due: Sequence[Instant], *, is_busy: bool) -> Turn:
             return Turn([first], rest[0] if rest else None, [(at, QUEUED) for at in rest[1:]])
 
 
-BUSY = "the task of an earlier tick has not ended"
+BUSY = "the task of an earlier run has not ended"
 QUEUED = "another tick waits already for an earlier task to end"

@@ -31,7 +31,7 @@ _COMMAND_VARIABLES = frozenset({"config", "mode"})
 _SERVICE_VARIABLE = re.compile(r"service_(host|port\w*)|port_\d+_\w+")
 _FLAGS = {
     "master": "masters", "master_url": "masters", "device_name": "name", "capability": "capabilities",
-    "allow_host": "allow_hosts", "allowed_network": "allowed_networks",
+    "resource": "resources", "allow_host": "allow_hosts", "allowed_network": "allowed_networks",
 }  # fmt: skip
 _PASSWORD = re.compile(r"(://[^:/@]*):[^@]*@")
 

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from crawlfleet.model import limits
 from crawlfleet.model.hosts import crawl_host
+from crawlfleet.model.requirement import canonical_resources
 
 # The text with which the source document shows where a key belongs; whoever left it there has no key.
 PLACEHOLDER_KEYS = frozenset({"your-secure-api-key-here"})
@@ -81,7 +82,8 @@ def _secret(text: str) -> str:
     return text.strip()
 
 
-def _capabilities(value: object) -> object:
+def _named(value: object) -> object:
+    """From JSON, `name=value` pairs with commas between them, or a list of such pairs."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return json.loads(value)
     if isinstance(value, str):
@@ -117,6 +119,13 @@ def _known_capabilities(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(value)
 
 
+def _amounts(value: Mapping[str, Any]) -> dict[str, float]:
+    for name, amount in value.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
+            raise ValueError(f"{name}: an amount is a number, 0 or more")
+    return canonical_resources(value)
+
+
 Count = Annotated[int, BeforeValidator(_not_a_bool)]
 Seconds = Annotated[float, BeforeValidator(_not_a_bool)]
 Factor = Seconds
@@ -131,4 +140,5 @@ Urls = Annotated[tuple[Url, ...], BeforeValidator(_split)]
 Modules = Annotated[tuple[Annotated[str, AfterValidator(_module)], ...], BeforeValidator(_split)]
 Label = Annotated[str, Field(min_length=1, max_length=limits.LABEL_CHARS)]
 Secret = Annotated[str, AfterValidator(_secret)]
-Capabilities = Annotated[dict[str, Any], BeforeValidator(_capabilities), AfterValidator(_known_capabilities)]
+Capabilities = Annotated[dict[str, Any], BeforeValidator(_named), AfterValidator(_known_capabilities)]
+Amounts = Annotated[dict[str, Any], BeforeValidator(_named), AfterValidator(_amounts)]

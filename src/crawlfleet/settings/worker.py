@@ -15,9 +15,11 @@ from crawlfleet.settings.master import LogFormat, LogLevel
 from crawlfleet.settings.source import BadSetting, Source
 from crawlfleet.settings.values import (
     Address,
+    Amounts,
     Capabilities,
     Count,
     CrawlHosts,
+    Factor,
     Folder,
     Label,
     Modules,
@@ -59,6 +61,13 @@ class WorkerSettings(Settings):
         ge=1,
         le=limits.SLOTS_MAX,
     )
+    weight: Factor = setting(1.0, about="Its share of the tasks by the strategy weighted.", gt=0, le=1_000)
+    resources: Amounts = setting(
+        {},
+        about="What the node offers to tasks that reserve it, such as cpu=2,memory_mb=1000. With these two it has them "
+        "for itself; without, agents of a machine share what the machine has.",
+        shown="what the machine has",
+    )
     data_dir: Folder = setting(
         _worker_dir,
         about="Where the node keeps its identity and what it could not report yet.",
@@ -85,6 +94,9 @@ class WorkerSettings(Settings):
     def _consistent(self) -> Self:
         if self.enrol_token and self.enrol_token_file:
             raise ValueError("enrol_token and enrol_token_file exclude each other")
+        if ("cpu" in self.resources) != ("memory_mb" in self.resources):
+            # Of one of them there is no telling whose the rest is, where several agents share a machine.
+            raise ValueError("resources: cpu and memory_mb belong together: one of them is missing")
         for name in ("enrol_token_file", "ca_file"):
             path: Path | None = getattr(self, name)
             if path is not None and not path.is_file():

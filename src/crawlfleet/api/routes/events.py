@@ -18,7 +18,7 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
 from crawlfleet.api.services import services_of
 from crawlfleet.api.views import Time
-from crawlfleet.control.events import EventFeed
+from crawlfleet.control.events import BATCH, EventFeed
 from crawlfleet.errors import InvalidInput, Unavailable
 from crawlfleet.model import ids
 from crawlfleet.model.event import Event
@@ -31,6 +31,8 @@ router = APIRouter(prefix=PREFIX, tags=["events"])
 
 HEARTBEAT_S = 15.0
 RETRY_MS = 1_000
+LOOKED_AT_MOST = 10_000
+"""Events, for one page of those that a filter keeps."""
 _MOST = (1 << 63) - 1
 _ID_TEXTS = {
     "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "schedule": ids.schedule_text
@@ -49,7 +51,7 @@ class EventView(msgspec.Struct, frozen=True):
 class EventPage(msgspec.Struct, frozen=True):
     events: list[EventView]
     next_after: int
-    """Ask again with it as `after`."""
+    """Ask again with it as `after`: of a log with little that is wanted, a page may be short, or empty."""
     last: int
     """How far the log goes."""
 
@@ -133,13 +135,21 @@ def _feed(request: Request) -> EventFeed:
 
 
 async def _page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) -> EventPage:
-    """Of `limit` events those that are wanted: a page may be short, and ends where the next one begins."""
-    found = await feed.after(after, limit)
-    return EventPage(
-        [event_view(event) for event in found if wanted.keeps(event)],
-        found[-1].number if found else after,
-        await feed.last(),
-    )
+    """Looks past what is not wanted, up to a bound: then a page is short, and ends where the next one begins."""
+    shown: list[EventView] = []
+    left = LOOKED_AT_MOST
+    while len(shown) < limit and left > 0:
+        found = await feed.after(after, min(left, limit if wanted == EventFilter() else BATCH))
+        if not found:
+            break
+        left -= len(found)
+        for event in found:
+            after = event.number
+            if wanted.keeps(event):
+                shown.append(event_view(event))
+                if len(shown) == limit:
+                    break
+    return EventPage(shown, after, await feed.last())
 
 
 async def _stream(request: Request, feed: EventFeed, number: int, wanted: EventFilter) -> AsyncIterator[bytes]:

@@ -46,6 +46,7 @@ class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
     cluster: str = ""
     node_type: str = ""
     region: str = ""
+    weight: float = 1.0
     description: str = ""
     device_id: str | None = None
     ip_address: str = ""

@@ -19,6 +19,7 @@ _CGROUP_CPU = Path("/sys/fs/cgroup/cpu.max")
 _CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PROBE_S = 5.0
+MACHINE_WIDE = frozenset({"cpu", "memory_mb"})
 
 Capability = float | str | list[str]
 
@@ -31,8 +32,8 @@ class Probed:
     """The same for all agents that share those resources; empty when there is no telling."""
 
 
-def probe(given: Mapping[str, Capability] | None = None) -> Probed:
-    """What the user says of a capability wins over what was found."""
+def probe(given: Mapping[str, Capability] | None = None, offered: Mapping[str, float] | None = None) -> Probed:
+    """What the user says of a capability or a resource wins over what was found."""
     found: dict[str, Capability] = {
         "python": [f"{sys.version_info[0]}.{sys.version_info[1]}"],
         "os": [platform.system().lower()],
@@ -46,7 +47,9 @@ def probe(given: Mapping[str, Capability] | None = None) -> Probed:
     gpus = count_gpus()
     if gpus:
         resources["gpu"] = float(gpus)
-    return Probed(found | dict(given or {}), resources, machine_id())
+    # A part of the machine that was set aside for this agent is no other's.
+    has_part = not MACHINE_WIDE.isdisjoint(offered or {})
+    return Probed(found | dict(given or {}), resources | dict(offered or {}), "" if has_part else machine_id())
 
 
 def machine_id(boot: Path = _BOOT_ID, quota: Path = _CGROUP_CPU, memory: Path = _CGROUP_MEMORY) -> str:
