@@ -85,7 +85,8 @@ class Sync:
         _check(up)
         await self._supersede(up)
         said = self._grants.said(up)
-        renewal = Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)), said)
+        measured = _measurement(up.measurement)
+        renewal = Renewal(up.node, up.session, up.number, _encode(measured), said)
         renewing = self._renewals.put([renewal])
         if up.outcomes or up.started:
             # At once, so that one commit may have it all.
@@ -100,7 +101,7 @@ class Sync:
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
         await self._grants.hear(up)
-        await self._broker.board.put(up.node, _measurement(up.measurement))
+        await self._broker.board.put(up.node, measured)
         if renewed.came_online:
             await self._broker.signals.wake([LOOK, LEADER])
         if up.is_leaving:

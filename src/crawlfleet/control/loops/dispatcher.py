@@ -243,7 +243,8 @@ class Dispatcher(LeaderLoop):
         deep = self.sight.deep
         low = [lane for lane, nodes in taken.items() if lane in deep and deep[lane] - len(nodes) < REFILL_BELOW]
         low += [lane for lane, size in deep.items() if not size]
-        await self.sight.show(low)
+        if low:
+            await self.sight.show(low)
         return bool(low)
 
     async def _tell_blocked(self, served: Container[LaneId], term: int, now: Instant) -> None:

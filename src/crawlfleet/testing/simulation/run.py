@@ -26,6 +26,10 @@ from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Violation
 from crawlfleet.testing.virtual_loop import VirtualLoop, VirtualLoopError
 
+QUIET_S = 30.0
+"""Longer than any loop rests and than a lease lasts: what is still to come has come by then."""
+_LOOKS_S = 5.0
+
 Break = Callable[[World], AbstractContextManager[None]]
 """How a deliberately broken variant is made."""
 
@@ -91,8 +95,18 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
         group.create_task(people.crowd())
         group.create_task(people.interfere())
         group.create_task(faults.run())
-    await asyncio.sleep(max(0.0, scale.total_s - world.loop.time()))
+    await _quiet(world, scale.total_s)
     return await _final_state(world), await schedules.violations()
+
+
+async def _quiet(world: World, most_s: float) -> None:
+    """Until nothing has been left to do for a while; whoever waits for ever is given until `most_s`."""
+    quiet_s = 0.0
+    while quiet_s < QUIET_S and world.loop.time() < most_s:
+        await asyncio.sleep(_LOOKS_S)
+        rows = await world.store.count_rows()
+        is_quiet = all(status.is_final for status, count in rows.items() if count)
+        quiet_s = quiet_s + _LOOKS_S if is_quiet else 0.0
 
 
 async def _final_state(world: World) -> FinalState:
