@@ -20,7 +20,9 @@ from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
 from crawlfleet.testing.judge import group_states
 from crawlfleet.testing.simulation.faults import Faults
-from crawlfleet.testing.simulation.people import People
+from crawlfleet.testing.simulation.flows import SimFlows, StepWatch
+from crawlfleet.testing.simulation.people import LIMITED, People
+from crawlfleet.testing.simulation.projects import SimProjects
 from crawlfleet.testing.simulation.schedules import SimSchedules
 from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Violation
@@ -84,6 +86,9 @@ def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | 
 async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]]:
     people = People(world, scale.tasks, scale.busy_s)
     schedules = SimSchedules(world, people, scale.busy_s)
+    projects = SimProjects(world, people, scale.busy_s)
+    flows, steps = SimFlows(world, people, scale.busy_s), StepWatch(world.engine.look, world)
+    world.on_commit.append(steps.committed)
     faults = Faults(world, scale.faults, scale.busy_s)
     for master in world.masters:
         master.start()
@@ -91,12 +96,24 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
         node.start()
     async with asyncio.TaskGroup() as group:
         group.create_task(schedules.make())
+        group.create_task(projects.make())
+        group.create_task(projects.change())
+        group.create_task(flows.make())
         group.create_task(people.submit_all())
         group.create_task(people.crowd())
         group.create_task(people.interfere())
         group.create_task(faults.run())
+        watching = world.loop.create_task(_look_around(world))
     await _quiet(world, scale.total_s)
-    return await _final_state(world), await schedules.violations()
+    watching.cancel()
+    found = [*await schedules.violations(), *await flows.violations(), *steps.violations, *world.watch.at_the_end()]
+    return await _final_state(world), found
+
+
+async def _look_around(world: World) -> None:
+    while True:
+        await asyncio.sleep(_LOOKS_S)
+        world.watch.look_around()
 
 
 async def _quiet(world: World, most_s: float) -> None:
@@ -124,13 +141,29 @@ async def _final_state(world: World) -> FinalState:
             record.status, record.round, record.retries, record.losses, record.deaths, max_retries, task in letters, why
         )
         batches.setdefault(record.workflow or "", []).append(task)
+    limited = world.engine.look("SELECT id, lane FROM live UNION ALL SELECT id, lane FROM done")
     held = await world.store.held([node.id for node in world.nodes])
     slots = {node.id: HeldSlots(len(held[node.id]), len(node.running)) for node in world.nodes if node.id}
     return FinalState(
         at=world.history.now, tasks=tasks, batches=batches, executions=await _executions(world),
         counters=await world.store.totals(), rows=await world.store.count_rows(), slots=slots,
-        groups=await group_states(world.store),
+        groups=await group_states(world.store), reservations=await _reservations(world),
+        held_back=frozenset(task for task, lane in limited if world.watch.is_limited(lane)),
     )  # fmt: skip
+
+
+async def _reservations(world: World) -> dict[str, float]:
+    """What projects hold by the store's rows, and by the leader's own count."""
+    amounts: dict[str, float] = {}
+    uses = {name: report.held for name, report in (await world.store.project_uses()).items()}
+    for whose, of in [("", uses)] + [
+        (" by the leader's count", {project: master.master.ledger.use(project) for project in ("", "a", "b", LIMITED)})
+        for master in world.masters if master.leads and master.master is not None
+    ]:  # fmt: skip
+        for project, use in of.items():
+            amounts[f"what project {project!r} runs{whose}"] = use.running
+            amounts |= {f"{name} of project {project!r}{whose}": amount for name, amount in use.reserved.items()}
+    return amounts
 
 
 async def _executions(world: World) -> list[ExecutionRecord]:

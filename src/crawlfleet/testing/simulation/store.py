@@ -66,6 +66,10 @@ class ObservedEngine(InlineEngine):
             self._on_events(codec.decode_events(body))
         return result
 
+    def look(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Rows as they are committed, for whoever watches: no call of anybody's."""
+        return self._connection.execute(sql, args).fetchall()
+
 
 @dataclass(slots=True)
 class StoreFaults:
