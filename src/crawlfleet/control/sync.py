@@ -11,9 +11,9 @@ Nothing here remembers what was delivered: a lost answer is made good by the nex
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -90,11 +90,12 @@ class Sync:
         renewing = self._renewals.put([renewal])
         if up.outcomes or up.started:
             # At once, so that one commit may have it all.
-            _, _, (renewed,) = await asyncio.gather(
-                self._finish.finish(up.node, up.outcomes),
-                self._starts.put([(up.node, start) for start in up.started]),
-                renewing,
-            )
+            telling: list[Coroutine[Any, Any, Sequence[Any]]] = []
+            if up.outcomes:
+                telling.append(self._finish.finish(up.node, up.outcomes))
+            if up.started:
+                telling.append(self._starts.put([(up.node, start) for start in up.started]))
+            *_, (renewed,) = await asyncio.gather(*telling, renewing)
         else:
             (renewed,) = await renewing
         acknowledged = [outcome.execution for outcome in up.outcomes]

@@ -40,9 +40,10 @@ Break = Callable[[World], AbstractContextManager[None]]
 class Scale:
     masters: int = 2
     nodes: int = 4
-    tasks: int = 200
+    tasks: int = 180
+    """And those of crowds, flows and schedules, which are about as many."""
     faults: int = 10
-    busy_s: float = 360.0
+    busy_s: float = 300.0
     total_s: float = 600.0
 
 
