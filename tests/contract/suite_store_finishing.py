@@ -19,7 +19,7 @@ async def a_completed_execution_completes_its_task(store: Store, kit: Kit) -> No
     outcome = kit.outcome(run)._replace(result=b'{"pages":3}', metrics=b'{"cpu":1}', started_at=kit.now - 5)
     applied = await store.complete([outcome], kit.now)
     assert (applied.after, applied.refused) == ({run.task: COMPLETED}, {})
-    assert applied.freed == [(run.node.id, run.task)]
+    assert applied.freed == [(run.node.id, run.execution)]
     record = await kit.record(run.task)
     assert (record.status, record.node, record.execution) == (COMPLETED, run.node.id, run.execution)
     assert (record.assigned_at, record.started_at, record.ended_at) == (assigned_at, kit.now - 5, kit.now)
@@ -116,7 +116,7 @@ async def outcomes_of_many_nodes_are_taken_in_one_call(store: Store, kit: Kit) -
     runs = [await kit.run_one(await kit.node()) for _ in range(3)]
     applied = await kit.complete(*runs)
     assert applied.after == dict.fromkeys((run.task for run in runs), COMPLETED)
-    assert sorted(applied.freed) == sorted((run.node.id, run.task) for run in runs)
+    assert sorted(applied.freed) == sorted((run.node.id, run.execution) for run in runs)
     for run in runs:
         (execution,) = await kit.second.executions(run.task)
         assert (execution.node, execution.session) == run.node
@@ -127,7 +127,7 @@ async def the_word_of_another_node_in_the_same_call_does_not_harm_the_right_one(
     wrong = run._replace(node=await kit.node())
     applied = await kit.complete(wrong, run, wrong)
     assert applied.after == {run.task: COMPLETED}
-    assert applied.freed == [(run.node.id, run.task)]
+    assert applied.freed == [(run.node.id, run.execution)]
 
 
 async def a_stale_one_among_a_thousand_is_refused_alone(store: Store, kit: Kit) -> None:

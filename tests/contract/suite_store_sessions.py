@@ -51,7 +51,7 @@ async def a_new_session_ends_what_the_old_one_held(store: Store, kit: Kit) -> No
     assert session == run.node.session + 1
     assert applied is not None
     assert applied.after == {run.task: PENDING}
-    assert (applied.freed, applied.ready) == ([(run.node.id, run.task)], {kit.lane.id: [run.task]})
+    assert (applied.freed, applied.ready) == ([(run.node.id, run.execution)], {kit.lane.id: [run.task]})
     (execution,) = await kit.second.executions(run.task)
     assert (execution.status, execution.session) == (ExecutionStatus.LOST, run.node.session)
 

@@ -42,7 +42,7 @@ async def a_cancel_is_final_when_the_node_confirms_the_stop(store: Store, kit: K
     run = await kit.run_one(await kit.node())
     await kit.cancel(run.task)
     applied = await kit.finish(run, End.STOPPED)
-    assert (applied.after, applied.freed) == ({run.task: CANCELLED}, [(run.node.id, run.task)])
+    assert (applied.after, applied.freed) == ({run.task: CANCELLED}, [(run.node.id, run.execution)])
     (execution,) = await kit.second.executions(run.task)
     assert execution.status is ExecutionStatus.CANCELLED
 
@@ -177,7 +177,7 @@ async def a_failed_execution_is_tried_again_later(store: Store, kit: Kit) -> Non
     run = await kit.run_one(await kit.node(), retry=RetryPolicy(3, 10.0, 60.0))
     applied = await kit.fail(run, "reset by peer", ErrorClass.NETWORK)
     assert applied.after == {run.task: TaskStatus.RETRYING}
-    assert applied.freed == [(run.node.id, run.task)]
+    assert applied.freed == [(run.node.id, run.execution)]
     record = await kit.record(run.task)
     assert (record.retries, record.node, record.execution) == (1, None, None)
     assert record.due_at is not None

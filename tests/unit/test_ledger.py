@@ -66,6 +66,18 @@ def test_news_are_what_ended_and_what_is_in_doubt_never_both() -> None:
     assert ledger.take_news() == ([], set())
 
 
+def test_a_late_hint_does_not_take_away_the_next_execution_on_the_same_node() -> None:
+    """A task came back to where it was before the leader heard that it had left."""
+    first, second = 70, 71
+    ledger = Ledger()
+    ledger.hold(1, first, SMALL, at=0.0, project="a")
+    ledger.hold(1, second, SMALL, at=5.0, project="a")
+    ledger.release([(1, first)])
+    assert ledger.pairs() == {(1, second)}
+    assert ledger.use("a").running == 1
+    assert ledger.held_for_s(1, second, at=6.0) == 1.0
+
+
 def test_what_is_not_known_is_held_for_no_time() -> None:
     assert Ledger().held_for_s(1, 7, at=1e9) == 0.0
 

@@ -1,7 +1,8 @@
 """The leader's memory of what each node and each project holds: slots, reservations, and since when by its own clock.
 
-A cache of the store. It errs only towards fuller: a task is entered when its assignment is committed and leaves with a
-hint, and a hint that is lost is found by the reconciler.
+A cache of the store. It errs only towards fuller: an execution is entered when its assignment is committed and leaves
+with a hint, and a hint that is lost is found by the reconciler. Executions and not tasks: a task may be back on the same
+node before the hint that it left has come.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, NodeId
 from crawlfleet.model.project import Use
 from crawlfleet.model.requirement import Requirement
 
@@ -34,7 +35,7 @@ class News(NamedTuple):
 
 class Ledger:
     def __init__(self) -> None:
-        self._held: dict[NodeId, dict[TaskId, Hold]] = {}
+        self._held: dict[NodeId, dict[ExecutionId, Hold]] = {}
         self._reserved: dict[NodeId, dict[str, float]] = {}
         self._use: dict[str, Use] = {}
         self._ended: list[tuple[NodeId, Requirement]] = []
@@ -42,22 +43,24 @@ class Ledger:
         self.is_doubted = False
         """Hints are known to be lost: the reconciler should not take its time."""
 
-    def hold(self, node: NodeId, task: TaskId, requirement: Requirement, at: float, project: str = "") -> None:
-        self.hold_all([(node, task)], requirement, at, project)
+    def hold(
+        self, node: NodeId, execution: ExecutionId, requirement: Requirement, at: float, project: str = ""
+    ) -> None:
+        self.hold_all([(node, execution)], requirement, at, project)
 
     def hold_all(
-        self, pairs: Iterable[tuple[NodeId, TaskId]], requirement: Requirement, at: float, project: str = "",
+        self, pairs: Iterable[tuple[NodeId, ExecutionId]], requirement: Requirement, at: float, project: str = "",
         *, is_news: bool = True,
     ) -> None:  # fmt: skip
-        """Tasks of one class and project, assigned at one time. No news is what the placer has counted already."""
+        """Executions of one class and project, assigned at one time. No news is what the placer has counted already."""
         hold, held, count = Hold(requirement, at, project), self._held, 0
         resources = requirement.resources
-        for node, task in pairs:
-            tasks = held.get(node)
-            if tasks is None:
-                tasks = held[node] = {}
-            if task not in tasks:
-                tasks[task] = hold
+        for node, execution in pairs:
+            runs = held.get(node)
+            if runs is None:
+                runs = held[node] = {}
+            if execution not in runs:
+                runs[execution] = hold
                 count += 1
                 if is_news:
                     self._doubted.add(node)
@@ -73,14 +76,14 @@ class Ledger:
                 use = self._use[project] = Use()
             use.add(requirement, count)
 
-    def release(self, freed: Iterable[tuple[NodeId, TaskId]]) -> None:
+    def release(self, freed: Iterable[tuple[NodeId, ExecutionId]]) -> None:
         held, ended = self._held, self._ended
-        for node, task in freed:
-            tasks = held.get(node)
-            hold = tasks.pop(task, None) if tasks is not None else None
+        for node, execution in freed:
+            runs = held.get(node)
+            hold = runs.pop(execution, None) if runs is not None else None
             if hold is not None:
                 ended.append((node, hold.requirement))
-                if not tasks:
+                if not runs:
                     # Sums of fractions leave crumbs: an empty node starts from nothing again.
                     del held[node]
                     self._reserved.pop(node, None)
@@ -94,7 +97,7 @@ class Ledger:
                 else:
                     use.add(hold.requirement, -1)
 
-    def held(self, node: NodeId) -> Mapping[TaskId, Hold]:
+    def held(self, node: NodeId) -> Mapping[ExecutionId, Hold]:
         return self._held.get(node, {})
 
     def reserved(self, node: NodeId) -> dict[str, float]:
@@ -117,12 +120,12 @@ class Ledger:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def pairs(self) -> set[tuple[NodeId, TaskId]]:
-        return {(node, task) for node, tasks in self._held.items() for task in tasks}
+    def pairs(self) -> set[tuple[NodeId, ExecutionId]]:
+        return {(node, execution) for node, runs in self._held.items() for execution in runs}
 
-    def held_for_s(self, node: NodeId, task: TaskId, at: float) -> float:
+    def held_for_s(self, node: NodeId, execution: ExecutionId, at: float) -> float:
         """How long this leader has seen it held; 0 for what it does not know."""
-        hold = self.held(node).get(task)
+        hold = self.held(node).get(execution)
         return at - hold.since if hold else 0.0
 
     def clear(self) -> None:

@@ -40,7 +40,7 @@ async def node_states(store: _Nodes, configure: Configure) -> list[NodeState]:
     lanes = {lane.id: lane for lane in await store.lanes(sorted({row.lane for row in rows}))}
     ledger = Ledger()
     for row in rows:
-        ledger.hold(row.node, row.id, lanes[row.lane].requirement, at=0.0)
+        ledger.hold(row.node, row.execution, lanes[row.lane].requirement, at=0.0)
     states = [node_state(node, clusters, ledger) for node in nodes]
     share_machines(states)
     return states

@@ -149,7 +149,7 @@ class Sight:
         at = self._clock.monotonic()
         for row in rows:
             lane = self._lanes[row.lane]
-            self._ledger.hold(row.node, row.id, lane.requirement, at, lane.project)
+            self._ledger.hold(row.node, row.execution, lane.requirement, at, lane.project)
 
     async def _see_queues(self, queues: Sequence[Queue]) -> None:
         self.paused = {queue.name for queue in queues if queue.is_paused}

@@ -11,9 +11,9 @@ Nothing here remembers what was delivered: a lost answer is made good by the nex
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -85,22 +85,24 @@ class Sync:
         _check(up)
         await self._supersede(up)
         said = self._grants.said(up)
-        renewal = Renewal(up.node, up.session, up.number, _encode(_measurement(up.measurement)), said)
+        measured = _measurement(up.measurement)
+        renewal = Renewal(up.node, up.session, up.number, _encode(measured), said)
         renewing = self._renewals.put([renewal])
         if up.outcomes or up.started:
             # At once, so that one commit may have it all.
-            _, _, (renewed,) = await asyncio.gather(
-                self._finish.finish(up.node, up.outcomes),
-                self._starts.put([(up.node, start) for start in up.started]),
-                renewing,
-            )
+            telling: list[Coroutine[Any, Any, Sequence[Any]]] = []
+            if up.outcomes:
+                telling.append(self._finish.finish(up.node, up.outcomes))
+            if up.started:
+                telling.append(self._starts.put([(up.node, start) for start in up.started]))
+            *_, (renewed,) = await asyncio.gather(*telling, renewing)
         else:
             (renewed,) = await renewing
         acknowledged = [outcome.execution for outcome in up.outcomes]
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
         await self._grants.hear(up)
-        await self._broker.board.put(up.node, _measurement(up.measurement))
+        await self._broker.board.put(up.node, measured)
         if renewed.came_online:
             await self._broker.signals.wake([LOOK, LEADER])
         if up.is_leaving:

@@ -84,7 +84,7 @@ class Applied:
     after: dict[TaskId, TaskStatus] = field(default_factory=dict)
     refused: dict[TaskId, Refusal] = field(default_factory=dict)
     ready: dict[LaneId, list[TaskId]] = field(default_factory=dict)
-    freed: list[tuple[NodeId, TaskId]] = field(default_factory=list)
+    freed: list[tuple[NodeId, ExecutionId]] = field(default_factory=list)
     told: set[NodeId] = field(default_factory=set)
     """Nodes that have something new to hear: a recall."""
 

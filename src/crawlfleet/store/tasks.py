@@ -114,7 +114,7 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
         each = {"task": tasks, "execution": executions, "node": nodes}
         journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
         applied.after = dict.fromkeys(tasks, _COMPLETED)
-        applied.freed = list(zip(nodes, tasks, strict=True))
+        applied.freed = list(zip(nodes, executions, strict=True))
         await transition.release_children(applied.after)
     if len(moved) != len(outcomes):
         await _explain_stale(tx, outcomes, {row[0] for row in moved}, applied)

@@ -162,7 +162,7 @@ class Transition:
         if is_ready and (before.status is not TaskStatus.PENDING or before.lane != after.lane):
             self.applied.ready.setdefault(after.lane, []).append(after.id)
         if before.node and not after.status.is_held:
-            self.applied.freed.append((before.node, before.id))
+            self.applied.freed.append((before.node, before.execution))
         if before.node and after.recall is not before.recall and after.status.is_held:
             self.applied.told.add(before.node)
 

@@ -6,7 +6,7 @@ late (an outcome, from the event log) may be recorded late: that makes the check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
@@ -228,5 +228,8 @@ class FinalState:
     rows: Mapping[TaskStatus, int] = field(default_factory=dict)
     groups: Mapping[GroupId, GroupState] = field(default_factory=dict)
     slots: Mapping[NodeId, HeldSlots] = field(default_factory=dict)
+    held_back: Collection[TaskId] = frozenset()
+    """Tasks that something else than the want of a slot may keep waiting: the time they take to recover says
+    nothing."""
     reservations: Mapping[str, float] = field(default_factory=dict)
     """Whatever else must come back to zero: reservations, quotas, host budgets."""

@@ -69,7 +69,7 @@ def reassignments(history: History, final: FinalState, limits: Limits) -> Iterat
             lost = hold.assigned
             if not (lost.at <= kill.at < hold.until):
                 continue
-            if (lost.task, lost.round) in settled or lost.execution in told:
+            if (lost.task, lost.round) in settled or lost.execution in told or lost.task in final.held_back:
                 continue
             again = [other for other in by_task[lost.task] if other.at >= kill.at and other.execution != lost.execution]
             if not again or again[0].at > by:

@@ -19,6 +19,11 @@ class Invariant(StrEnum):
     ANSWERS_TRUE = "answers true"
     STAYS_UP = "stays up"
     EACH_TICK_ONCE = "each tick once"
+    QUOTAS_KEPT = "quotas kept"
+    NEVER_OVERCOMMITTED = "never over-committed"
+    ORDER_KEPT = "order kept"
+    NONE_STARVES = "none starves"
+    STEPS_ONCE = "steps once, in their turn"
 
 
 @dataclass(frozen=True, slots=True)

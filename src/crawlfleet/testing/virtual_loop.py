@@ -59,8 +59,7 @@ class _Handle(list[Any]):
 
     __slots__ = ()
 
-    def cancel(self) -> None:
-        self.clear()
+    cancel = list.clear
 
     def cancelled(self) -> bool:
         return not self
@@ -82,6 +81,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks: dict[int, OwnedTask] = {}
         self._failed: list[OwnedTask] = []
         self._errors: list[tuple[str, BaseException | None]] = []
+        self._nobodys = Context()
         self._is_burying = False
         self._is_open = True
 
@@ -166,8 +166,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task = OwnedTask(coro, number=number, owner=owner, loop=self, name=named, context=context)
         self._tasks[number] = task
         # In a context of nobody's: the books are kept whatever happens to the owner.
-        task.add_done_callback(self._on_done, context=Context())
+        task.add_done_callback(self._on_done, context=self._nobodys)
         return task
+
+    # asyncio asks for every future and task whether it is to be debugged: not worth a frame each time.
+    get_debug = staticmethod(bool)
 
     def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> NoReturn:
         raise VirtualLoopError(f"no threads in virtual time: {func!r}")
@@ -197,6 +200,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._is_burying = False
 
     def _run_once(self) -> None:
+        """Until the loop is told to stop: asyncio would come back for every instant."""
+        while not self._stopping:  # type: ignore[attr-defined]
+            self._run_instant()
+
+    def _run_instant(self) -> None:
         if not self._queue:
             self._advance()
         while self._timers and self._timers[0][0] <= self._tick:

@@ -8,12 +8,12 @@ from crawlfleet.broker.memory.freed import MemoryFreedFeed
 from crawlfleet.broker.redis import scripts
 from crawlfleet.broker.redis.link import KEPT_S, Away, Link
 from crawlfleet.broker.redis.packing import pack, unpack
-from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, NodeId
 
 _AT_ONCE = 5_000
 """Pairs in one call: Lua passes fewer than 8,000 arguments at once, and no single answer should take long."""
 
-Freed = tuple[NodeId, TaskId]
+Freed = tuple[NodeId, ExecutionId]
 
 
 class RedisFreedFeed:

@@ -136,7 +136,7 @@ class Dispatcher(LeaderLoop):
         at = self._clock.monotonic()
         for row in rows:
             lane = lanes[row.lane]
-            self._ledger.hold(row.node, row.id, lane.requirement, at, lane.project)
+            self._ledger.hold(row.node, row.execution, lane.requirement, at, lane.project)
         await self._broker.ready.clear()
         await self._look()
         self._term = term
@@ -167,7 +167,7 @@ class Dispatcher(LeaderLoop):
         assigned = [item for item in batch if item.task not in applied.refused] if applied.refused else batch
         for lane_id, items in _lanes_of(assigned).items():
             lane = self.sight.lane(lane_id)
-            pairs = [(item.node, item.task) for item in items]
+            pairs = [(item.node, item.execution) for item in items]
             self._ledger.hold_all(pairs, lane.requirement, at, lane.project, is_news=False)
         await self._broker.signals.wake([node_topic(node) for node in applied.told])
         if not applied.refused:
@@ -243,7 +243,8 @@ class Dispatcher(LeaderLoop):
         deep = self.sight.deep
         low = [lane for lane, nodes in taken.items() if lane in deep and deep[lane] - len(nodes) < REFILL_BELOW]
         low += [lane for lane, size in deep.items() if not size]
-        await self.sight.show(low)
+        if low:
+            await self.sight.show(low)
         return bool(low)
 
     async def _tell_blocked(self, served: Container[LaneId], term: int, now: Instant) -> None:

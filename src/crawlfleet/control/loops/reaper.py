@@ -86,7 +86,7 @@ class Reaper(LeaderLoop):
         tasks = [
             row.id
             for row in (await self._store.live(candidates)).values()
-            if self._ledger.held_for_s(row.node, row.id, at) >= row.timeout_s + life.DEADLINE_GRACE_S
+            if self._ledger.held_for_s(row.node, row.execution, at) >= row.timeout_s + life.DEADLINE_GRACE_S
         ]
         applied = await self._store.change(tasks, life.overdue(now), now, term)
         await tell(self._broker, applied)

@@ -60,7 +60,7 @@ class Reconciler(LeaderLoop):
         before = self._ledger.pairs()
         nodes = await self._store.nodes()
         held = await self._store.held([node.id for node in nodes])
-        rows = {(node, row.id): row for node, tasks in held.items() for row in tasks}
+        rows = {(node, row.execution): row for node, tasks in held.items() for row in tasks}
         after = self._ledger.pairs()
         # What changed while we looked is work in progress; drift is what both looks agree on.
         surplus = (before & after) - rows.keys()
@@ -68,9 +68,9 @@ class Reconciler(LeaderLoop):
         if not surplus and not missing:
             return Drift()
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({rows[pair].lane for pair in missing}))}
-        for node, task in missing:
-            lane = lanes[rows[node, task].lane]
-            self._ledger.hold(node, task, lane.requirement, self._clock.monotonic(), lane.project)
+        for node, execution in missing:
+            lane = lanes[rows[node, execution].lane]
+            self._ledger.hold(node, execution, lane.requirement, self._clock.monotonic(), lane.project)
         self._ledger.release(surplus)
         drift = Drift(len(missing), len(surplus))
         self.drifted = Drift(self.drifted.missing + drift.missing, self.drifted.surplus + drift.surplus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 from crawlfleet.ports.clock import Clock
 
@@ -12,24 +13,32 @@ class Alarm:
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
         self._ring = ring
-        self._at: float | None = None
-        self._moved = asyncio.Event()
+        self._at = inf
+        self._looks_at = inf
+        """When the task wakes up by itself."""
+        self._woken = asyncio.Event()
 
     def set(self, at: float | None) -> None:
-        if at != self._at:
-            self._at = at
-            self._moved.set()
+        self._at = inf if at is None else at
+        # Moved away, as by every renewal, it wakes nobody: the task looks again when the old time has come.
+        if self._at < self._looks_at:
+            self._woken.set()
 
     async def run(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            self._moved.clear()
-            left_s = None if self._at is None else self._at - self._clock.monotonic()
-            if left_s is not None and left_s <= 0:
-                self._at = None
+            self._woken.clear()
+            if self._at <= self._clock.monotonic():
+                self._at = inf
                 self._ring()
                 continue
+            self._looks_at = self._at
+            timer = None
+            if self._at < inf:
+                timer = loop.call_later(self._at - self._clock.monotonic(), self._woken.set)
             try:
-                async with asyncio.timeout(left_s):
-                    await self._moved.wait()
-            except TimeoutError:
-                pass
+                await self._woken.wait()
+            finally:
+                self._looks_at = inf
+                if timer is not None:
+                    timer.cancel()

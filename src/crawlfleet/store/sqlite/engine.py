@@ -13,7 +13,7 @@ import contextlib
 import queue
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -64,7 +64,7 @@ class SqliteEngine:
     async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
-        with _translated():
+        with _translated:
             return drive(work(SqliteTx(self._glancer)))
 
     async def query(self, query: Select[Any]) -> Sequence[Row]:
@@ -114,11 +114,11 @@ class InlineEngine:
         (outcome,) = commit_group(self._connection, [(work, term)])
         if isinstance(outcome, BaseException):
             raise outcome
-        return cast("T", outcome)
+        return outcome  # type: ignore[no-any-return]
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         # Nobody writes meanwhile: there is but one connection, and this never waits.
-        with _translated():
+        with _translated:
             return drive(work(SqliteTx(self._connection)))
 
     glance = read
@@ -143,17 +143,17 @@ def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
 
 def drive(coroutine: Awaitable[T]) -> T:
     """Run a coroutine that never waits."""
-    stepped = cast("Coroutine[Any, Any, T]", coroutine)
+    stepped: Coroutine[Any, Any, T] = coroutine  # type: ignore[assignment]
     try:
         stepped.send(None)
     except StopIteration as done:
-        return cast("T", done.value)
+        return done.value  # type: ignore[no-any-return]
     stepped.close()
     raise InvariantBroken("a SQLite transaction awaited something outside it")
 
 
 def read_once(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
-    with _translated():
+    with _translated:
         connection.execute("BEGIN")
         try:
             return drive(work(SqliteTx(connection)))
@@ -164,7 +164,7 @@ def read_once(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]
 def commit_group(connection: sqlite3.Connection, works: Sequence[tuple[Work, int | None]]) -> list[Any]:
     """Run all in one transaction; for each its value or its exception. Nothing is answered before the commit."""
     try:
-        with _translated():
+        with _translated:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 outcomes = [_run(connection, work, term, is_alone=len(works) == 1) for work, term in works]
@@ -241,12 +241,18 @@ def _settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_result(outcome)
 
 
-@contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as exc:
-        raise _as_ours(exc) from exc
+class _Translating:
+    """Stands around every statement: a context made of a generator would cost as much as what is in it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, exc: BaseException | None, _trace: object) -> None:
+        if isinstance(exc, sqlite3.Error):
+            raise _as_ours(exc) from exc
+
+
+_translated = _Translating()
 
 
 def _as_ours(exc: Exception) -> Exception:

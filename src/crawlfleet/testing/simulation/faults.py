@@ -117,6 +117,7 @@ class Faults:
         master = self._a_master(leads=self._rng.random() < 0.7)
         if master is not None and master.faulty is not None:
             master.faulty.faults.crash_in = self._rng.randint(1, 60)
+            master.faulty.faults.crashes_after = self._rng.random() < 0.5
             for _ in range(60):
                 await asyncio.sleep(0.5)
                 if not master.is_up:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any, TypeVar
 
 import msgspec
 
 from crawlfleet.control.groups import Wanted
-from crawlfleet.errors import Unavailable
+from crawlfleet.errors import OverLimit, Unavailable
 from crawlfleet.model.answers import Code
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
@@ -26,6 +26,10 @@ T = TypeVar("T")
 PATIENCE_S = 8.0
 TRIES = 40
 CROWDS = 2
+LIMITED = "limited"
+"""The project that has quotas, in runs that have one."""
+STACK = "stack"
+"""The queue that is last in first out, in runs that have one."""
 
 
 class People:
@@ -35,6 +39,10 @@ class People:
         self._tasks = tasks
         self._busy_s = busy_s
         self.known: list[TaskId] = []
+        self.has_stack = False
+        self.has_quotas = False
+        self.asked: Mapping[str, float] = {}
+        """By every task of the project that has quotas."""
 
     async def submit_all(self) -> None:
         """Every task of the run, in batches, spread over the busy time."""
@@ -71,8 +79,9 @@ class People:
         bodies = [self._body(batch, rng, **changes) for _ in range(size)]
         # Some batches are groups; chosen apart, so that the rest of a run is as it was without.
         project = Random(batch).choice(("a", "b", None, None, None))
-        if project is not None:
-            bodies = [msgspec.structs.replace(body, project_id=project) for body in bodies]
+        changes = self._turns(batch)
+        project = changes.setdefault("project_id", project) if project is not None else None
+        bodies = [msgspec.structs.replace(body, **changes) for body in bodies]
 
         async def send(master: SimMaster) -> Any:
             history.add(past.SubmitSent(history.now, batch, size))
@@ -82,7 +91,11 @@ class People:
                 return await master.master.groups.create(wanted, bodies, scope="people", key=batch)
             return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
 
-        answer = await self.ask(send, rng)
+        try:
+            answer = await self.ask(send, rng)
+        except OverLimit as exc:
+            history.add(past.SubmitRefused(history.now, batch, str(exc)))
+            return
         if answer is None:
             return
         accepted = [item for item in answer.items if isinstance(item, Accepted)]
@@ -91,6 +104,18 @@ class People:
             history.add(past.SubmitAnswered(history.now, batch, tuple(item.id for item in accepted)))
         else:
             history.add(past.SubmitRefused(history.now, batch, str(answer.items[0])))
+
+    def _turns(self, batch: str) -> dict[str, Any]:
+        """What is special about a batch, chosen apart from everything else."""
+        rng = self._world.loop.rng(f"turns of {batch}")
+        changes: dict[str, Any] = {}
+        if self.has_stack and rng.random() < 0.4:
+            changes["queue"] = STACK
+        if self.has_quotas and rng.random() < 0.3:
+            changes |= {"project_id": LIMITED, "min_resources": dict(self.asked)}
+        if rng.random() < 0.1:
+            changes["categories"] = ["news"]
+        return changes
 
     def _body(self, batch: str, rng: Random, **changes: Any) -> TaskBody:
         fields: dict[str, Any] = {

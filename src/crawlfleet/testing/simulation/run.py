@@ -20,11 +20,17 @@ from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
 from crawlfleet.testing.judge import group_states
 from crawlfleet.testing.simulation.faults import Faults
-from crawlfleet.testing.simulation.people import People
+from crawlfleet.testing.simulation.flows import SimFlows, StepWatch
+from crawlfleet.testing.simulation.people import LIMITED, People
+from crawlfleet.testing.simulation.projects import SimProjects
 from crawlfleet.testing.simulation.schedules import SimSchedules
 from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Violation
 from crawlfleet.testing.virtual_loop import VirtualLoop, VirtualLoopError
+
+QUIET_S = 30.0
+"""Longer than any loop rests and than a lease lasts: what is still to come has come by then."""
+_LOOKS_S = 5.0
 
 Break = Callable[[World], AbstractContextManager[None]]
 """How a deliberately broken variant is made."""
@@ -34,9 +40,10 @@ Break = Callable[[World], AbstractContextManager[None]]
 class Scale:
     masters: int = 2
     nodes: int = 4
-    tasks: int = 200
+    tasks: int = 180
+    """And those of crowds, flows and schedules, which are about as many."""
     faults: int = 10
-    busy_s: float = 360.0
+    busy_s: float = 300.0
     total_s: float = 600.0
 
 
@@ -80,6 +87,9 @@ def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | 
 async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]]:
     people = People(world, scale.tasks, scale.busy_s)
     schedules = SimSchedules(world, people, scale.busy_s)
+    projects = SimProjects(world, people, scale.busy_s)
+    flows, steps = SimFlows(world, people, scale.busy_s), StepWatch(world.engine.look, world)
+    world.on_commit.append(steps.committed)
     faults = Faults(world, scale.faults, scale.busy_s)
     for master in world.masters:
         master.start()
@@ -87,12 +97,34 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
         node.start()
     async with asyncio.TaskGroup() as group:
         group.create_task(schedules.make())
+        group.create_task(projects.make())
+        group.create_task(projects.change())
+        group.create_task(flows.make())
         group.create_task(people.submit_all())
         group.create_task(people.crowd())
         group.create_task(people.interfere())
         group.create_task(faults.run())
-    await asyncio.sleep(max(0.0, scale.total_s - world.loop.time()))
-    return await _final_state(world), await schedules.violations()
+        watching = world.loop.create_task(_look_around(world))
+    await _quiet(world, scale.total_s)
+    watching.cancel()
+    found = [*await schedules.violations(), *await flows.violations(), *steps.violations, *world.watch.at_the_end()]
+    return await _final_state(world), found
+
+
+async def _look_around(world: World) -> None:
+    while True:
+        await asyncio.sleep(_LOOKS_S)
+        world.watch.look_around()
+
+
+async def _quiet(world: World, most_s: float) -> None:
+    """Until nothing has been left to do for a while; whoever waits for ever is given until `most_s`."""
+    quiet_s = 0.0
+    while quiet_s < QUIET_S and world.loop.time() < most_s:
+        await asyncio.sleep(_LOOKS_S)
+        rows = await world.store.count_rows()
+        is_quiet = all(status.is_final for status, count in rows.items() if count)
+        quiet_s = quiet_s + _LOOKS_S if is_quiet else 0.0
 
 
 async def _final_state(world: World) -> FinalState:
@@ -110,13 +142,29 @@ async def _final_state(world: World) -> FinalState:
             record.status, record.round, record.retries, record.losses, record.deaths, max_retries, task in letters, why
         )
         batches.setdefault(record.workflow or "", []).append(task)
+    limited = world.engine.look("SELECT id, lane FROM live UNION ALL SELECT id, lane FROM done")
     held = await world.store.held([node.id for node in world.nodes])
     slots = {node.id: HeldSlots(len(held[node.id]), len(node.running)) for node in world.nodes if node.id}
     return FinalState(
         at=world.history.now, tasks=tasks, batches=batches, executions=await _executions(world),
         counters=await world.store.totals(), rows=await world.store.count_rows(), slots=slots,
-        groups=await group_states(world.store),
+        groups=await group_states(world.store), reservations=await _reservations(world),
+        held_back=frozenset(task for task, lane in limited if world.watch.is_limited(lane)),
     )  # fmt: skip
+
+
+async def _reservations(world: World) -> dict[str, float]:
+    """What projects hold by the store's rows, and by the leader's own count."""
+    amounts: dict[str, float] = {}
+    uses = {name: report.held for name, report in (await world.store.project_uses()).items()}
+    for whose, of in [("", uses)] + [
+        (" by the leader's count", {project: master.master.ledger.use(project) for project in ("", "a", "b", LIMITED)})
+        for master in world.masters if master.leads and master.master is not None
+    ]:  # fmt: skip
+        for project, use in of.items():
+            amounts[f"what project {project!r} runs{whose}"] = use.running
+            amounts |= {f"{name} of project {project!r}{whose}": amount for name, amount in use.reserved.items()}
+    return amounts
 
 
 async def _executions(world: World) -> list[ExecutionRecord]:

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from random import Random
@@ -65,6 +66,10 @@ class ObservedEngine(InlineEngine):
             self._on_events(codec.decode_events(body))
         return result
 
+    def look(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Rows as they are committed, for whoever watches: no call of anybody's."""
+        return self._connection.execute(sql, args).fetchall()
+
 
 @dataclass(slots=True)
 class StoreFaults:
@@ -74,7 +79,9 @@ class StoreFaults:
     unanswered: float = 0.0
     """Committed, but the caller is told that nobody knows."""
     crash_in: int | None = None
-    """Crash at the so-many-th call from now: before its commit if even, after it if odd."""
+    """Crash at the so-many-th call from now,"""
+    crashes_after: bool = False
+    """after its commit rather than before."""
 
 
 class FaultyStore:
@@ -91,9 +98,7 @@ class FaultyStore:
         if not iscoroutinefunction(method) or name in _REMEMBERED:
             return method
 
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await self._call(name, method, *args, **kwargs)
-
+        call = partial(self._call, name, method)
         # Looked up once per master: the wrapper then stands in for the method.
         setattr(self, name, call)
         return call
@@ -106,20 +111,28 @@ class FaultyStore:
             await asyncio.sleep(side * 0.009)
         if faults.unavailable and rng.random() < faults.unavailable:
             raise StoreUnavailable("simulated: the store is away")
-        if faults.crash_in is not None:
-            await self._count_down(parity=0)
+        crashes_before, crashes_after = self._crashes() if faults.crash_in is not None else (False, False)
+        if crashes_before:
+            await self._crash()
         result = await method(*args, **kwargs)
-        if faults.crash_in is not None:
-            await self._count_down(parity=1)
+        if crashes_after:
+            await self._crash()
         if name not in _READS and faults.unanswered and rng.random() < faults.unanswered:
             raise OutcomeUnknown("simulated: committed, not answered")
         if side > 0.85:
             await asyncio.sleep((side - 0.85) * 0.009)
         return result
 
-    async def _count_down(self, parity: int) -> None:
-        assert self.faults.crash_in is not None
-        self.faults.crash_in -= 1
-        if self.faults.crash_in <= 0 and self.faults.crash_in % 2 == parity:
-            self._on_crash()
-            await crash()
+    def _crashes(self) -> tuple[bool, bool]:
+        """Whether this call is the one, and on which side of its commit."""
+        faults = self.faults
+        assert faults.crash_in is not None
+        faults.crash_in -= 1
+        if faults.crash_in > 0:
+            return False, False
+        faults.crash_in = None
+        return not faults.crashes_after, faults.crashes_after
+
+    async def _crash(self) -> None:
+        self._on_crash()
+        await crash()

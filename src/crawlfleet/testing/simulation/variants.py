@@ -22,6 +22,7 @@ from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, Su
 from crawlfleet.scheduling import life
 from crawlfleet.scheduling.schedules import plan
 from crawlfleet.store.journal import Journal
+from crawlfleet.testing.simulation import variants_order as order
 from crawlfleet.testing.simulation.run import Break
 from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Invariant
@@ -205,5 +206,13 @@ VARIANTS: dict[str, Variant] = {
         (Invariant.RECOVERY_BOUNDED, judges_late),
         (Invariant.RECOVERY_BOUNDED, elects_late),
         (Invariant.EACH_TICK_ONCE, fires_the_newest_tick_only),
+        (Invariant.QUOTAS_KEPT, order.ignores_quotas),
+        (Invariant.QUOTAS_KEPT, order.lets_everybody_in),
+        (Invariant.NEVER_OVERCOMMITTED, order.promises_slots_twice),
+        (Invariant.ORDER_KEPT, order.reads_stacks_as_queues),
+        (Invariant.ORDER_KEPT, order.serves_the_newest_first),
+        (Invariant.NONE_STARVES, order.forgets_a_project),
+        (Invariant.STEPS_ONCE, order.begins_at_the_first_parent),
+        (Invariant.STEPS_ONCE, order.releases_steps_again),
     )
 }

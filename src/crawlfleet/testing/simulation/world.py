@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import cast
@@ -25,11 +25,14 @@ from crawlfleet.testing.history import History
 from crawlfleet.testing.processes import SimProcess
 from crawlfleet.testing.simulation.network import SimTransport, Weather
 from crawlfleet.testing.simulation.store import FaultyStore, ObservedEngine
+from crawlfleet.testing.simulation.watch import Capacity, Watch
 from crawlfleet.testing.simulation.work import SimExecutor
 from crawlfleet.testing.virtual_loop import VirtualLoop
 from crawlfleet.wire.sync import MeasurementBody
 
 TASK_TYPE = "work"
+RESOURCES = {"cpu": 2.0, "memory_mb": 1_024.0}
+"""Of each node: for some of the tasks that ask for any, less than it has slots."""
 _PAUSES = {
     "dispatcher": 2.0, "reaper": 1.8, "relay": 5.0, "stager": 3.0, "node_watcher": 30.0, "tallier": 20.0,
     "reconciler": 10.0, "doubt": 5.0, "configuration": 10.0, "firer": 3.0, "preempter": 2.0, "scaler": 60.0,
@@ -56,6 +59,9 @@ class World:
         self.leader: str | None = None
         self.ignored: list[str] = []
         self.lease_margin_s = MARGIN_S
+        self.watch = Watch(self.engine.look, lambda: loop.now_ms)
+        self.on_commit: list[Callable[[Sequence[EventBatch]], None]] = []
+        """Who else wants to hear of each transaction, after the world has."""
         self.masters = [SimMaster(self, number) for number in range(masters)]
         self.nodes = [SimNode(self, f"n{number}") for number in range(nodes)]
 
@@ -87,6 +93,9 @@ class World:
             elif batch.kind is Kind.LEADER_ELECTED:
                 self.leader = shared["master"]
                 history.add(past.LeaderElected(now, shared["term"], shared["master"]))
+        self.watch.committed(batches)
+        for hear in self.on_commit:
+            hear(batches)
 
 
 class SimMaster:
@@ -195,7 +204,8 @@ class SimNode:
             self.process.kill()
 
     async def _join(self) -> None:
-        description = NodeDescription(self.name, slots=self.slots, task_types=(TASK_TYPE,))
+        resources = tuple(sorted(RESOURCES.items()))
+        description = NodeDescription(self.name, slots=self.slots, task_types=(TASK_TYPE,), resources=resources)
         master = self._rng.choice(self.world.masters)
         if master.is_up and master.master is not None and master.process is not None:
             try:
@@ -204,6 +214,7 @@ class SimNode:
                         master.master.register.register, description, f"join key of {self.name}"
                     )
                 self.id, self.secret = joined.node, joined.secret
+                self.world.watch.capacity[self.id] = Capacity(self.slots, RESOURCES)
                 return
             except Exception as exc:
                 self.world.note_ignored(exc)

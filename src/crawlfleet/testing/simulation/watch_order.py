@@ -1,0 +1,58 @@
+"""Watches the order within lanes: the oldest first; or where the queue says so the newest, and now and then the oldest.
+
+The leader hears of a task a moment after it is there. So only tasks count that were seen waiting for a while, without
+a break: whoever is placed before one of those goes out of order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from crawlfleet.control.loops.dispatcher import OLDEST_EVERY
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.requirement import LaneId
+
+SEEN_MS = 5_000
+
+
+class OrderWatch:
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._lifo: set[str] = set()
+        self._turned_at: dict[str, int] = {}
+        self._pending_since: dict[TaskId, int] = {}
+        self._placed: Counter[LaneId] = Counter()
+        self._early: Counter[LaneId] = Counter()
+
+    def hear(self, batch: EventBatch) -> None:
+        if batch.kind is Kind.QUEUE_CHANGED:
+            queue = batch.shared["queue"]
+            self._turned_at[queue] = self._now()
+            (self._lifo.add if batch.shared["order"] == "lifo" else self._lifo.discard)(queue)
+        else:
+            for task in chain(batch.each.get("task", ())):
+                self._pending_since.pop(task, None)
+
+    def placed(
+        self, lane: LaneId, queue: str, tasks: Sequence[TaskId], pending: Sequence[TaskId]
+    ) -> tuple[TaskId, TaskId] | None:
+        """These of the lane were placed and those still wait; who went before whom, against the order of the lane."""
+        now, since = self._now(), self._pending_since
+        seen = [task for task in pending if now - since.setdefault(task, now) >= SEEN_MS]
+        if not seen or now - self._turned_at.get(queue, -SEEN_MS) < SEEN_MS:
+            return None
+        if queue not in self._lifo:
+            return (max(tasks), min(seen)) if min(seen) < max(tasks) else None
+        newest = max(seen)
+        self._placed[lane] += len(tasks)
+        self._early[lane] += sum(task < newest for task in tasks)
+        return None
+
+    def complaints(self) -> Iterator[str]:
+        for lane, early in self._early.items():
+            placed = self._placed[lane]
+            if early > placed // OLDEST_EVERY + 1:
+                yield f"{early} of {placed} tasks of lane {lane:x} went before newer ones, which are to be first"
