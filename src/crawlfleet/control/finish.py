@@ -15,6 +15,7 @@ from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.daily import Amounts
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
@@ -112,6 +113,7 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     return Outcome(
         node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at,
         min(max(0, body.again_ms), _LONGEST_MS),
+        None if body.used is None else Amounts(body.used.pages, body.used.bytes),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from crawlfleet.control.advice import Advice
 from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
+from crawlfleet.control.spent import spent_today
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
@@ -19,6 +20,7 @@ from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.preemptions import Preemptions
@@ -28,12 +30,13 @@ from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import explain, explain_flow
 from crawlfleet.scheduling.choice import Choice, choice
+from crawlfleet.scheduling.daily import DayFull
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.quota import Allowance, QuotaFull
 from crawlfleet.scheduling.strategies import Candidates
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, DailyStore, Protocol):
     pass
 
 
@@ -77,12 +80,13 @@ class Why:
             preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
 
-    async def _full_quota(self, lane: Lane) -> QuotaFull | None:
+    async def _full_quota(self, lane: Lane) -> QuotaFull | DayFull | None:
         project = await self._store.project(lane.project)
-        if not project.quotas.limits_running:
+        spent = (await spent_today(self._store, [project], self._clock.now())).get(project.name)
+        if not project.quotas.limits_running and spent is None:
             return None
         uses = await self._store.project_uses([lane.project])
-        return Allowance(project, uses[lane.project].held).full(lane.requirement)
+        return Allowance(project, uses[lane.project].held, spent).full(lane.requirement)
 
     async def _choice(
         self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant

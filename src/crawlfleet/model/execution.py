@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from crawlfleet.model.daily import Amounts
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass, ExecutionStatus
@@ -48,6 +49,8 @@ class Outcome(NamedTuple):
     started_at: Instant | None = None
     again_ms: int = 0
     """Of one that was handed back: not to be tried before that."""
+    used: Amounts | None = None
+    """Of its project's day, where it was metered and lived to tell."""
 
 
 @dataclass(frozen=True, slots=True)

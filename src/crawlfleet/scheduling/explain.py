@@ -16,6 +16,7 @@ from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.scheduling.choice import Choice
+from crawlfleet.scheduling.daily import DayFull
 from crawlfleet.scheduling.filters import (
     Ask,
     NodeState,
@@ -156,7 +157,7 @@ def why(
     nodes: Sequence[NodeState],
     now: Instant,
     overcommit: float = 1.0,
-    quota: QuotaFull | None = None,
+    quota: QuotaFull | DayFull | None = None,
     choice: Choice | None = None,
     stopping: Sequence[NodeId] = (),
     preempted: Preempted | None = None,
@@ -174,7 +175,7 @@ def why(
         case TaskStatus.PENDING if is_queue_paused:
             return _why(task, "queue_paused", f"the queue {lane.queue} is paused", queue=lane.queue)
         case TaskStatus.PENDING if quota is not None:
-            return _why(task, "quota", quota.sentence, **quota._asdict())
+            return _why(task, "quota", quota.sentence, **quota.as_data())
         case TaskStatus.PENDING:
             found = explain_placement(lane.requirement, task.project, nodes, overcommit)
             if stopping and not found.able:

@@ -155,7 +155,7 @@ def finish(outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random) -> Dec
         step = _ended(row, policy, outcome, now, rng)
         started_at = row.started_at if row.started_at is not None else outcome.started_at
         after = step.after._replace(started_at=started_at) if step.after.status.is_final else step.after
-        return step._replace(after=after, started_at=started_at, metrics=outcome.metrics)
+        return step._replace(after=after, started_at=started_at, metrics=outcome.metrics, used=outcome.used)
 
     return decide
 

@@ -20,6 +20,7 @@ from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.reads import ReadTables
 from crawlfleet.store.ready import ReadyTables
 from crawlfleet.store.schedules import ScheduleTables
+from crawlfleet.store.slices import DailyTables
 from crawlfleet.store.slots import SlotTables
 from crawlfleet.store.task_types import TypeTables
 from crawlfleet.store.tasks import TaskTables
@@ -30,7 +31,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
-    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables,
+    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, DailyTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

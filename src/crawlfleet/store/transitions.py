@@ -11,9 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.daily import Amounts
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
-from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.model.step import Decide, Step
@@ -21,6 +22,7 @@ from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
+from crawlfleet.store.days import settle
 from crawlfleet.store.flow_release import StepRelease
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
@@ -59,6 +61,7 @@ class Transition:
         self._finals: dict[TaskId, FinalTask] = {}
         self._executions: list[Row] = []
         self._dead_letters: list[Row] = []
+        self._used: dict[ExecutionId, Amounts] = {}
         self._told: dict[Kind, list[Row]] = defaultdict(list)
 
     async def change(self, tasks: Sequence[TaskId], decide: Decide) -> None:
@@ -145,6 +148,8 @@ class Transition:
             self.journal.member_moved(task.group, task.status, after.status)
         if step.ended is not None:
             self._executions.append(_execution_row(task, step, self._now))
+            if step.used is not None:
+                self._used[task.execution] = step.used
         if after.status.is_final:
             self._updates.pop(task.id, None)
             self._finals[task.id] = _final_row(after, step.reason, self._now)
@@ -185,7 +190,10 @@ class Transition:
             await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, self._executions)
         if self._dead_letters:
             await tx.insert(tables.dead_letter, DEAD_LETTER_COLUMNS, self._dead_letters)
+        if self._used:
+            await settle(tx, self._used)
         self._updates, self._finals, self._executions, self._dead_letters = {}, {}, [], []
+        self._used = {}
 
     async def write(self) -> Applied:
         await self.flush()

@@ -31,6 +31,7 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
         result=result,
         metrics=metrics,
         again_ms=said.again_ms if end is End.RETURNED else 0,
+        used=said.used,
     )
 
 

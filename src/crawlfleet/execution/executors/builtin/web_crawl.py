@@ -75,7 +75,7 @@ class WebCrawl(Executor):
         reader = PageReader(plan.selectors)
         try:
             async with Fetcher(
-                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate
+                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate, meter=context.meter
             ) as fetcher:
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
