@@ -18,18 +18,14 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import TheServices
 from crawlfleet.api.views import Time
 from crawlfleet.control.projects import ProjectReport
-from crawlfleet.model import limits
 from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.limits import LABEL_CHARS
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.project import WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN, OnFull, Project
-from crawlfleet.scheduling.daily import QUOTAS
-from crawlfleet.scheduling.quota import LIMITED
 
 router = APIRouter(prefix=PREFIX, tags=["projects"])
 
-ProjectName = Annotated[
-    Text, Path(min_length=1, max_length=limits.LABEL_CHARS, description="What tasks say as `project_id`.")
-]
+ProjectName = Annotated[Text, Path(min_length=1, max_length=LABEL_CHARS, description="What tasks say as `project_id`.")]
 Tasks = Annotated[int, Field(ge=0, le=10**12)]
 Fetched = Annotated[int, Field(ge=0, le=10**15)]
 Amount = Annotated[float, Field(ge=0, le=10**12, allow_inf_nan=False)]
@@ -162,17 +158,17 @@ def _changed(have: Project, changes: dict[str, Any]) -> Project:
 
 def _view(report: ProjectReport) -> ProjectView:
     project, use, today, renews_at = report
-    used: dict[str, float] = {"waiting": use.waiting, "running": use.held.running}
-    used |= {resource: use.held.reserved.get(resource, 0.0) for resource in LIMITED}
-    quotas = {name: _quota(getattr(project.quotas, name), amount) for name, amount in used.items()}
-    daily = {
-        name: _day_quota(getattr(project.quotas, name), amount, renews_at)
-        for name, amount in zip(QUOTAS, today, strict=True)
-    }
+    limits, reserved = project.quotas, use.held.reserved
+    quotas = QuotasView(
+        _quota(limits.waiting, use.waiting),
+        _quota(limits.running, use.held.running),
+        _quota(limits.cpu, reserved.get("cpu", 0.0)),
+        _quota(limits.memory_mb, reserved.get("memory_mb", 0.0)),
+        _day_quota(limits.pages_per_day, today.pages, renews_at),
+        _day_quota(limits.bytes_per_day, today.bytes, renews_at),
+    )
     at = None if project.changed_at is None else to_text(project.changed_at)
-    return ProjectView(
-        project.name, project.weight, project.on_full.word, QuotasView(**quotas, **daily), project.version, at
-    )  # fmt: skip
+    return ProjectView(project.name, project.weight, project.on_full.word, quotas, project.version, at)
 
 
 def _quota(limit: float | None, used: float) -> QuotaView:
