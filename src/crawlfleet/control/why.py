@@ -21,19 +21,20 @@ from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import explain, explain_flow
+from crawlfleet.scheduling import explain, explain_flow, explain_parked
 from crawlfleet.scheduling.choice import Choice, choice
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.quota import Allowance, QuotaFull
 from crawlfleet.scheduling.strategies import Candidates
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, Protocol):
+class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, Protocol):
     pass
 
 
@@ -55,6 +56,10 @@ class Why:
             raise NotFound(f"no task {task_text(task)}")
         if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
             found = explain_flow.why(record, place)
+            if found is not None:
+                return found
+        if record.status is TaskStatus.WAITING and (parking := (await self._store.parkings([task])).get(task)):
+            found = explain_parked.why(record, parking, self._clock.now())
             if found is not None:
                 return found
         if record.status is TaskStatus.RETRYING:

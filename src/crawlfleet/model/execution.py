@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.parking import Park
 from crawlfleet.model.status import ErrorClass, ExecutionStatus
 
 
@@ -46,8 +47,8 @@ class Outcome(NamedTuple):
     result: bytes | None = None
     metrics: bytes | None = None
     started_at: Instant | None = None
-    again_ms: int = 0
-    """Of one that was handed back: not to be tried before that."""
+    park: Park | None = None
+    """Of one that was handed back: what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)

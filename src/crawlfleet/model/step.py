@@ -9,6 +9,7 @@ from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.parking import Parking
 from crawlfleet.model.status import ExecutionStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
 
@@ -26,6 +27,8 @@ class Step(NamedTuple):
     is_dead_letter: bool = False
     started_at: Instant | None = None
     """When the execution started, by the word of its node, where nobody had said so before."""
+    parking: Parking | None = None
+    """What it waits for from now on."""
 
 
 Decide = Callable[[LiveTask, RetryPolicy], Step | Refusal]

@@ -31,7 +31,11 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     metrics: msgspec.Raw = NULL
     started_ms_ago: int | None = None
     again_ms: int = 0
-    """Of one that was handed back: not to be tried before that."""
+    """Of one that was handed back: what it waits for lasts so long, and it is parked."""
+    cause: int = 0
+    """model.parking.ParkCause of one that is parked"""
+    subject: str = ""
+    """The host or the quota it waits for."""
 
 
 class StartBody(msgspec.Struct, array_like=True, frozen=True):

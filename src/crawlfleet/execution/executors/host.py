@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import os
 import socket
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -42,6 +44,7 @@ from crawlfleet.execution.executors.stream import Stream, as_json
 from crawlfleet.execution.executors.supervise import SILENCE_S
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text
+from crawlfleet.model.parking import ParkCause
 
 _NOTHING = Serve({})
 _decode = msgspec.json.Decoder().decode
@@ -204,8 +207,18 @@ def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     return Done(
         start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
         is_permanent=said.is_permanent, metrics=stream.metrics(),
-        again_ms=round(exc.after_s * 1000) if isinstance(exc, TryLater) else 0,
+        **(_parked(exc) if isinstance(exc, TryLater) else {}),
     )  # fmt: skip
+
+
+def _parked(later: TryLater) -> dict[str, Any]:
+    # A moment at least: one that is not to be tried again at all would have said something else.
+    again_ms = max(1, math.ceil(later.after_s * 1000))
+    if later.host is not None:
+        return {"again_ms": again_ms, "cause": int(ParkCause.HOST_BACKOFF), "subject": later.host}
+    if later.quota is not None:
+        return {"again_ms": again_ms, "cause": int(ParkCause.DAILY_QUOTA), "subject": later.quota}
+    return {"again_ms": again_ms}
 
 
 async def serve(frames: int, *, is_alone: bool) -> None:

@@ -104,6 +104,9 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     is_cancelled: bool = False
     again_ms: int = 0
     """It could not be done now, through no fault of its own, and may be tried again then."""
+    cause: int = 0
+    """model.parking.ParkCause"""
+    subject: str = ""
 
 
 class Pong(msgspec.Struct, array_like=True, tag=14, frozen=True):
