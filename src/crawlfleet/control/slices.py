@@ -11,10 +11,9 @@ from crawlfleet.control.finish import is_storable
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.model.daily import Amounts, Slice, Want
+from crawlfleet.model.daily import MOST, Amounts, Slice, Want
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_store import DailyStore
-from crawlfleet.scheduling.daily import MOST
 from crawlfleet.wire.sync import OverBody, SliceBody, SliceWantBody, SyncUp
 
 _GATHER_MOST = 4_000
@@ -52,5 +51,5 @@ def _want(node: int, body: SliceWantBody) -> Want:
 
 
 def _body(want: Want, given: Slice) -> SliceBody:
-    overs = [OverBody(over.quota, over.message, over.again_ms, over.is_held) for over in given.overs]
+    overs = [OverBody(over.quota, over.project, over.message, over.again_ms, over.is_held) for over in given.overs]
     return SliceBody(want.execution, given.number, *given.total, overs)

@@ -16,6 +16,7 @@ from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
@@ -23,12 +24,13 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import explain, explain_flow
+from crawlfleet.scheduling import explain, explain_flow, explain_parked
 from crawlfleet.scheduling.choice import Choice, choice
 from crawlfleet.scheduling.daily import DayFull
 from crawlfleet.scheduling.filters import NodeState
@@ -36,7 +38,9 @@ from crawlfleet.scheduling.quota import Allowance, QuotaFull
 from crawlfleet.scheduling.strategies import Candidates
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, DailyStore, Protocol):
+class _All(
+    TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, DailyStore, Protocol
+):  # fmt: skip
     pass
 
 
@@ -60,6 +64,11 @@ class Why:
             found = explain_flow.why(record, place)
             if found is not None:
                 return found
+        if record.status is TaskStatus.WAITING and (parking := (await self._store.parkings([task])).get(task)):
+            spent = await self._spent(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
+            found = explain_parked.why(record, parking, self._clock.now(), spent)
+            if found is not None:
+                return found
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.lanes([record.lane])
@@ -79,6 +88,10 @@ class Why:
             stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
             preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
+
+    async def _spent(self, project: str) -> DayFull | None:
+        described = await self._store.project(project)
+        return (await spent_today(self._store, [described], self._clock.now())).get(project)
 
     async def _full_quota(self, lane: Lane) -> QuotaFull | DayFull | None:
         project = await self._store.project(lane.project)

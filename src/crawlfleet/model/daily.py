@@ -34,6 +34,14 @@ class Amounts(NamedTuple):
         return Amounts(self.pages + other.pages, self.bytes + other.bytes)
 
 
+QUOTAS = ("pages_per_day", "bytes_per_day")
+"""In the order of the amounts."""
+FIRST = Amounts(20, 2 << 20)
+"""What an execution asks for at first. Small: what a short crawl holds and does not use, others may lack meanwhile."""
+MOST = Amounts(100_000, 1 << 30)
+"""In one slice, also where there is no quota."""
+
+
 class Want(NamedTuple):
     """What an execution asks for. It asks under the next number when it has heard of the last one."""
 
@@ -63,6 +71,7 @@ class Over(NamedTuple):
     """Why an execution gets nothing more of one amount."""
 
     quota: str
+    project: str
     message: str
     again_ms: int
     """Until the day ends, for an execution that may wait for that; 0: it fails."""

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     TASK_RECALLED = "task.recalled"
     TASK_REASSIGN = "task.reassign"
     TASK_RETRYING = "task.retrying"
+    TASK_PARKED = "task.parked"
     TASK_COMPLETED = "task.completed"
     TASK_FAILED = "task.failed"
     TASK_TIMEOUT = "task.timeout"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from crawlfleet.model.daily import Amounts, Day, Slice, Want
+from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 
 
@@ -23,4 +24,9 @@ class DailyStore(Protocol):
 
     async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
         """What was granted of the day and has not come back; of each of these projects."""
+        ...
+
+    async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
+        """Tasks parked for a day of which something is left by now, no more than that would do for: the quota was
+        raised, or somebody gave back what he did not use."""
         ...

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from crawlfleet.model.daily import Amounts, Day, Holding, Over, Want, day_of, end_of
+from crawlfleet.model.daily import FIRST, MOST, QUOTAS, Amounts, Day, Holding, Over, Want, day_of, end_of
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.project import OnFull, Project, Quotas
 
 SHARE = 8
 """Of what is left, one part of so many at most."""
 LEAST = Amounts(1, 64 << 10)
-MOST = Amounts(100_000, 1 << 30)
-"""In one slice, also where there is no quota."""
-QUOTAS = ("pages_per_day", "bytes_per_day")
-"""In the order of the amounts."""
 _NO_LIMIT = 1 << 62
 
 
@@ -50,6 +46,17 @@ def day_full(project: Project, used: Amounts, day: Day) -> DayFull | None:
     return None
 
 
+def may_come_back(project: Project, used: Amounts) -> int:
+    """How many tasks that were parked for the day are tried again now: as many as what is left of it would do for."""
+    room = _NO_LIMIT
+    for quota, amount, first in zip(QUOTAS, used, FIRST, strict=True):
+        limit = getattr(project.quotas, quota)
+        if limit is not None:
+            left = max(0, limit - amount)
+            room = min(room, max(1, left // first) if left else 0)
+    return room
+
+
 def granted(asked: Amounts, quotas: Quotas, used: Amounts) -> Amounts:
     """Of a day of which so much is used or in somebody's hands."""
     parts = []
@@ -74,10 +81,11 @@ def overs(want: Want, got: Amounts, holding: Holding, project: Project, used: Am
         if 0 < limit <= mine:
             words = quota.replace("_", " ")
             whole = f"needs more than the whole quota '{words}' of project {project.name}: {limit:,}"
-            said.append(Over(quota, whole, 0))
+            said.append(Over(quota, project.name, whole, 0))
         else:
             waits = project.on_full is OnFull.WAIT
-            said.append(Over(quota, full.sentence, full.renews_at - now if waits else 0, is_held=amount > mine))
+            again_ms = full.renews_at - now if waits else 0
+            said.append(Over(quota, project.name, full.sentence, again_ms, is_held=amount > mine))
     return said
 
 

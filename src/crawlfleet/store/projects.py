@@ -35,7 +35,8 @@ _SELECT = f"SELECT {', '.join(_READ)} FROM project"
 PROJECTS = f"{_SELECT} ORDER BY name"
 PROJECT = f"{_SELECT} WHERE name = $1"
 LOCK_PROJECTS = f"{_SELECT} WHERE name AMONG($1) ORDER BY name LOCK_ROWS(project)"
-SHARE_PROJECTS = f"{_SELECT} WHERE name AMONG($1) ORDER BY name SHARE_ROWS(project)"
+PROJECTS_AMONG = f"{_SELECT} WHERE name AMONG($1) ORDER BY name"
+SHARE_PROJECTS = f"{PROJECTS_AMONG} SHARE_ROWS(project)"
 PROJECT_FENCES = "SELECT name, fence FROM project WHERE name AMONG($1) ORDER BY name SHARE_ROWS(project)"
 _WAITING = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.RETRYING)
 _WAITING_LIST = ", ".join(str(int(status)) for status in _WAITING)

@@ -12,18 +12,33 @@ from collections.abc import Mapping, Sequence
 from crawlfleet.model.daily import Amounts, Day, Holding, Slice, Want, day_of
 from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import Project
 from crawlfleet.model.requirement import LaneId
-from crawlfleet.scheduling.daily import granted, overs, taken
+from crawlfleet.scheduling.daily import granted, may_come_back, overs, taken
 from crawlfleet.store import tables
 from crawlfleet.store.days import ADD_TO_DAY, DAY_USES, holdings, uses_of
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.projects import SHARE_PROJECTS, described
+from crawlfleet.store.parking import EARLY_MS, NEWS_MS
+from crawlfleet.store.projects import PROJECTS_AMONG, SHARE_PROJECTS, described
 from crawlfleet.store.tx import Engine, Row, Tx
 
+_QUOTA = int(ParkCause.DAILY_QUOTA)
 LANES_OF = "SELECT id, lane FROM live WHERE id AMONG($1)"
 SHARE_LIVE = "SELECT id, execution, node FROM live WHERE id AMONG($1) ORDER BY id SHARE_ROWS(live)"
 LOCK_DAY = f"{DAY_USES} ORDER BY project LOCK_ROWS(day_use)"
+# Hops from project to project over the index: a few lookups each, whatever the number of tasks.
+PARKED_PROJECTS = (
+    "WITH RECURSIVE hop(subject) AS ("
+    f"SELECT (SELECT MIN(subject) FROM parking WHERE cause = {_QUOTA}) "
+    f"UNION ALL SELECT (SELECT MIN(subject) FROM parking WHERE cause = {_QUOTA} AND subject > hop.subject) FROM hop "
+    "WHERE hop.subject IS NOT NULL) SELECT subject FROM hop WHERE subject IS NOT NULL"
+)
+# By its own project: what a node says is data.
+PARKED_LONGER = (
+    "SELECT p.task FROM parking p JOIN task t ON t.id = p.task AND t.project = p.subject "
+    f"WHERE p.cause = {_QUOTA} AND p.subject = $1 AND p.until > $2 AND p.at <= $3 ORDER BY p.until LIMIT $4"
+)
 _COLUMNS = ("execution", "task", "project", "day", "number", "day_pages", "day_bytes", "pages", "bytes")
 
 
@@ -39,6 +54,23 @@ class DailyTables:
 
     async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
         return await self._engine.glance(lambda tx: uses_of(tx, projects, day)) if projects else {}
+
+    async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
+        async def work(tx: Tx) -> list[TaskId]:
+            names = [row[0] for row in await tx.fetch(PARKED_PROJECTS)]
+            if not names:
+                return []
+            used = await uses_of(tx, names, day_of(now))
+            projects = {row[0]: described(row) for row in await tx.fetch(PROJECTS_AMONG, names)}
+            found: list[TaskId] = []
+            for name in names:
+                room = may_come_back(projects.get(name) or Project(name), used[name])
+                if most := min(room, limit - len(found)):
+                    rows = await tx.fetch(PARKED_LONGER, name, now + EARLY_MS, now - NEWS_MS, most)
+                    found += [row[0] for row in rows]
+            return found
+
+        return await self._engine.read(work)
 
 
 class _Granting:

@@ -148,6 +148,19 @@ preemption = Table(
     Index(None, "at"),
 )  # fmt: skip
 
+# Only while a task is parked: what it waits for, and until when.
+parking = Table(
+    "parking", metadata,
+    _id("task"),
+    _small("cause"),
+    _text("subject"),
+    _big("until"),
+    _big("at"),
+    Column("times", Integer, nullable=False),
+    _text("message"),
+    Index(None, "cause", "subject", "until"),
+)  # fmt: skip
+
 dependency = Table(
     "dependency", metadata,
     _id("parent", BigInteger()),

@@ -38,7 +38,11 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     metrics: msgspec.Raw = NULL
     started_ms_ago: int | None = None
     again_ms: int = 0
-    """Of one that was handed back: not to be tried before that."""
+    """Of one that was handed back: what it waits for lasts so long, and it is parked."""
+    cause: int = 0
+    """model.parking.ParkCause of one that is parked"""
+    subject: str = ""
+    """The host it waits for, or the project whose day is spent."""
     used: UsedBody | None = None
     """Of one that was metered; None for one that was not, or that could not say."""
 
@@ -201,6 +205,7 @@ class OverBody(msgspec.Struct, array_like=True, frozen=True):
 
     quota: str
     """pages_per_day or bytes_per_day"""
+    project: str
     message: str
     again_ms: int = 0
     """How long until there is some again, for an execution that is to wait for it; 0: it fails."""

@@ -31,6 +31,7 @@ CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
 MAX_COOKIES = 300
+RETRY_AFTER_MOST_S = 86_400.0
 CHUNK_BYTES = 64 << 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
@@ -268,9 +269,9 @@ async def _metered(content: aiohttp.StreamReader, meter: Meter) -> AsyncIterator
 
 
 def retry_after_s(value: str) -> float:
-    """Seconds of a Retry-After header, which is a number or a date; 0 for none."""
+    """Seconds of a Retry-After header, which is a number or a date; 0 for none, and a day for more than that."""
     try:
-        return max(0.0, float(value))
+        return min(max(0.0, float(value)), RETRY_AFTER_MOST_S)
     except ValueError:
         pass
     try:
@@ -278,4 +279,4 @@ def retry_after_s(value: str) -> float:
     except ValueError:
         return 0.0
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return max(0.0, (at - datetime.now(UTC)).total_seconds())
+    return min(max(0.0, (at - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_S)

@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-PAGES, BYTES = "pages_per_day", "bytes_per_day"
+from crawlfleet.model.daily import FIRST, MOST, QUOTAS
+
+PAGES, BYTES = QUOTAS
 """The quotas, which are also the names of what is counted."""
-FIRST = {PAGES: 20, BYTES: 2 << 20}
-"""Small: what a short crawl holds and does not use, others may lack meanwhile."""
-MOST = {PAGES: 100_000, BYTES: 1 << 30}
 AHEAD_S = 5.0
 """A slice is for so long, at the pace since the last one."""
 PATIENCE = 3
@@ -31,6 +30,7 @@ class Refused(NamedTuple):
     """Nothing is left of one amount."""
 
     quota: str
+    project: str
     message: str
     again_ms: int = 0
     is_held: bool = False
@@ -41,7 +41,7 @@ class OverQuota(Exception):
 
     def __init__(self, refused: Refused) -> None:
         super().__init__(refused.message)
-        self.quota = refused.quota
+        self.project = refused.project
         self.again_s = refused.again_ms / 1000
         """How long until there is some again; 0: the execution is not to wait for it."""
 
@@ -55,8 +55,8 @@ class MeterLink(Protocol):
 class _Amount:
     __slots__ = ("_asked_at", "_clock", "_used_then", "first", "granted", "is_over", "last", "most", "used")
 
-    def __init__(self, name: str, clock: Callable[[], float]) -> None:
-        self.first, self.most = FIRST[name], MOST[name]
+    def __init__(self, first: int, most: int, clock: Callable[[], float]) -> None:
+        self.first, self.most = first, most
         self.used = self.granted = 0
         self.last = 0
         """How much the last slice was."""
@@ -88,7 +88,7 @@ class _Amount:
 class Meter:
     def __init__(self, link: MeterLink, clock: Callable[[], float] = time.monotonic) -> None:
         self._link = link
-        self._amounts = {name: _Amount(name, clock) for name in (PAGES, BYTES)}
+        self._amounts = {name: _Amount(*each, clock) for name, *each in zip(QUOTAS, FIRST, MOST, strict=True)}
         self._number = self._answered = 0
         self._refused: dict[str, Refused] = {}
         """By the last answer."""

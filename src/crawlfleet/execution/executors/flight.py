@@ -162,10 +162,9 @@ class Flight:
             return self._body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself", metrics)
         given = self.assignment
         if done.again_ms > 0:
-            again_ms = min(done.again_ms, limits.TIMEOUT_S_MAX * 1000)
-            return msgspec.structs.replace(
-                self._body(End.RETURNED, ErrorClass.BLOCKED, done.message, metrics), again_ms=again_ms
-            )
+            body = self._body(End.RETURNED, ErrorClass.BLOCKED, done.message, metrics)
+            again_ms = min(done.again_ms, limits.PARK_MS_MAX)
+            return msgspec.structs.replace(body, again_ms=again_ms, cause=done.cause, subject=done.subject)
         return OutcomeBody(
             given.task, given.execution, End.FAILED, done.error, done.message, done.is_permanent, metrics=metrics
         )
@@ -196,7 +195,9 @@ class Flight:
             self._slices.want(body, self._give)
 
     def _give(self, body: SliceBody) -> None:
-        refused = [meter.Refused(over.quota, over.message, over.again_ms, over.is_held) for over in body.overs]
+        refused = [
+            meter.Refused(over.quota, over.project, over.message, over.again_ms, over.is_held) for over in body.overs
+        ]
         self.send(Slice(self.execution, body.number, body.pages, body.bytes, refused))
 
     def _refuse(self, reason: CrawlfleetError) -> None:

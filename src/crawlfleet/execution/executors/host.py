@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import os
 import socket
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -45,6 +47,7 @@ from crawlfleet.execution.executors.stream import Stream, as_json
 from crawlfleet.execution.executors.supervise import SILENCE_S
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text
+from crawlfleet.model.parking import ParkCause
 
 _NOTHING = Serve({})
 _decode = msgspec.json.Decoder().decode
@@ -227,17 +230,23 @@ def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     return Done(
         start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
         is_permanent=said.is_permanent, metrics=stream.metrics(),
-        again_ms=_again_ms(exc),
+        **_parked(exc),
     )  # fmt: skip
 
 
-def _again_ms(exc: BaseException) -> int:
+def _parked(exc: BaseException) -> dict[str, Any]:
+    """What it waits for, of one that is to be parked."""
     match exc:
+        case OverQuota() if exc.again_s > 0:
+            cause, subject, after_s = ParkCause.DAILY_QUOTA, exc.project, exc.again_s
+        case TryLater(host=str() as host):
+            cause, subject, after_s = ParkCause.HOST_BACKOFF, host, exc.after_s
         case TryLater():
-            return round(exc.after_s * 1000)
-        case OverQuota():
-            return round(exc.again_s * 1000)
-    return 0
+            cause, subject, after_s = ParkCause.LATER, "", exc.after_s
+        case _:
+            return {}
+    # A moment at least: one that is not to be tried again at all would have said something else.
+    return {"again_ms": max(1, math.ceil(after_s * 1000)), "cause": int(cause), "subject": subject}
 
 
 async def serve(frames: int, *, is_alone: bool) -> None:

@@ -117,6 +117,9 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     is_cancelled: bool = False
     again_ms: int = 0
     """It could not be done now, through no fault of its own, and may be tried again then."""
+    cause: int = 0
+    """model.parking.ParkCause"""
+    subject: str = ""
     used: tuple[int, int] | None = None
     """Pages and bytes, of one that was metered."""
 

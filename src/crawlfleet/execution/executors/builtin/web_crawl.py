@@ -82,7 +82,7 @@ class WebCrawl(Executor):
                 )
                 await crawl.run()
         except HostAway as exc:
-            raise TryLater(str(exc), exc.away_s) from exc
+            raise TryLater(str(exc), exc.away_s, host=exc.host) from exc
         finally:
             await reader.close()
         await gathered.finish()
