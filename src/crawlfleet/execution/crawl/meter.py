@@ -88,7 +88,9 @@ class _Amount:
 class Meter:
     def __init__(self, link: MeterLink, clock: Callable[[], float] = time.monotonic) -> None:
         self._link = link
-        self._amounts = {name: _Amount(*each, clock) for name, *each in zip(QUOTAS, FIRST, MOST, strict=True)}
+        self._amounts = {
+            name: _Amount(first, most, clock) for name, first, most in zip(QUOTAS, FIRST, MOST, strict=True)
+        }
         self._number = self._answered = 0
         self._refused: dict[str, Refused] = {}
         """By the last answer."""
