@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from crawlfleet import store
+from crawlfleet.model.daily import Amounts, Want, day_of
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory
@@ -165,6 +166,17 @@ async def _learn(kit: Kit, tasks: Sequence[int], node: ReadyNode) -> None:
     await known.evidence([subject])
     await known.failed_on(tasks)
     await _park(kit, node)
+    await _spend(kit, node)
+
+
+async def _spend(kit: Kit, node: ReadyNode) -> None:
+    known, project = kit.store, kit.lane.project
+    run, parked = await kit.run(node, 2)
+    await known.grant_slices([Want(node.id, run.task, run.execution, 1, Amounts(10, 10))], kit.now)
+    await kit.finish_with(kit.outcome(run, End.RETURNED)._replace(used=Amounts(1, 1)))
+    await known.day_uses([project], day_of(kit.now))
+    await kit.park(parked, 60_000, ParkCause.DAILY_QUOTA, project)
+    await known.parked_with_room(kit.later(10_000), 10)
 
 
 def statement_constants(*dialect: ModuleType) -> dict[str, str]:
