@@ -10,7 +10,7 @@ from crawlfleet.errors import OverLimit
 from crawlfleet.model.daily import DAY_MS, Amounts, Slice, Want, day_of, end_of
 from crawlfleet.model.execution import End
 from crawlfleet.model.parking import ParkCause
-from crawlfleet.model.project import OnFull, Project
+from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
@@ -23,10 +23,11 @@ MANY = Amounts(1_000)
 DAY = day_of(START)
 
 
-def daily(pages: int | None = None, size: int | None = None, **fields: OnFull) -> Callable[[Project], Project]:
-    return lambda have: replace(
-        have, quotas=replace(have.quotas, pages_per_day=pages, bytes_per_day=size), **fields
-    )  # fmt: skip
+def daily(
+    pages: int | None = None, size: int | None = None, on_full: OnFull = OnFull.WAIT
+) -> Callable[[Project], Project]:
+    quotas = Quotas(pages_per_day=pages, bytes_per_day=size)
+    return lambda have: replace(have, quotas=quotas, on_full=on_full)
 
 
 async def _ask(store: Store, kit: Kit, run: Run, number: int, asked: Amounts = MANY) -> Slice:
@@ -318,8 +319,10 @@ async def parked_tasks_come_back_when_there_is_room_again(store: Store, kit: Kit
     kit.later(10_000)
     assert await store.parked_with_room(kit.now, 10) == []
     await _complete(store, kit, holder, Amounts(7))
-    assert len(await store.parked_with_room(kit.now, 10)) == 1, "no more than one page is left"
-    await store.change_project(PROJECT, daily(100), 2, kit.now)
+    assert await store.parked_with_room(kit.now, 10) == [], "one page is not worth another try"
+    await store.change_project(PROJECT, daily(9), 2, kit.now)
+    assert len(await store.parked_with_room(kit.now, 10)) == 1, "no more than two pages are left"
+    await store.change_project(PROJECT, daily(100), 3, kit.now)
     found = await store.parked_with_room(kit.now, 2)
     assert (len(found), set(found) < {run.task for run in others}) == (2, True)
     applied = await store.change(found, life.unpark, kit.now, await kit.term())

@@ -13,6 +13,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.control.spent import spent_today
 from crawlfleet.errors import NotFound
+from crawlfleet.model.daily import day_of
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -32,7 +33,7 @@ from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import explain, explain_flow, explain_parked
 from crawlfleet.scheduling.choice import Choice, choice
-from crawlfleet.scheduling.daily import DayFull
+from crawlfleet.scheduling.daily import DayFull, day_short
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.quota import Allowance, QuotaFull
 from crawlfleet.scheduling.strategies import Candidates
@@ -65,8 +66,8 @@ class Why:
             if found is not None:
                 return found
         if record.status is TaskStatus.WAITING and (parking := (await self._store.parkings([task])).get(task)):
-            spent = await self._spent(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
-            found = explain_parked.why(record, parking, self._clock.now(), spent)
+            short = await self._short(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
+            found = explain_parked.why(record, parking, self._clock.now(), short)
             if found is not None:
                 return found
         if record.status is TaskStatus.RETRYING:
@@ -89,9 +90,10 @@ class Why:
             preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
 
-    async def _spent(self, project: str) -> DayFull | None:
-        described = await self._store.project(project)
-        return (await spent_today(self._store, [described], self._clock.now())).get(project)
+    async def _short(self, project: str) -> DayFull | None:
+        day = day_of(self._clock.now())
+        described, used = await self._store.project(project), await self._store.day_uses([project], day)
+        return day_short(described, used[project], day)
 
     async def _full_quota(self, lane: Lane) -> QuotaFull | DayFull | None:
         project = await self._store.project(lane.project)

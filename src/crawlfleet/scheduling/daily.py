@@ -6,6 +6,7 @@ Nobody is granted more than a share of what is left, so that no execution sits o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from crawlfleet.model.daily import FIRST, MOST, QUOTAS, Amounts, Day, Holding, Over, Want, day_of, end_of
@@ -19,7 +20,7 @@ _NO_LIMIT = 1 << 62
 
 
 class DayFull(NamedTuple):
-    """A daily quota of which nothing is left."""
+    """A daily quota of which nothing is left, or too little."""
 
     project: str
     quota: str
@@ -39,22 +40,32 @@ class DayFull(NamedTuple):
 
 def day_full(project: Project, used: Amounts, day: Day) -> DayFull | None:
     """The first daily quota that is spent."""
+    return next((full for full in _days(project, used, day) if not full.left), None)
+
+
+def day_short(project: Project, used: Amounts, day: Day) -> DayFull | None:
+    """The first daily quota of which less is left than is worth another try of a task that was parked for it: a try
+    begins from the start, and would use up what others could do with."""
+    shorts = (full for full in _days(project, used, day) if full.left < _worth_a_try(full))
+    return min(shorts, key=lambda full: full.left > 0, default=None)
+
+
+def may_come_back(project: Project, used: Amounts, day: Day) -> int:
+    """How many tasks that were parked for the day are tried again now: as many as what is left of it would do for."""
+    if day_short(project, used, day) is not None:
+        return 0
+    return min((full.left // _worth_a_try(full) for full in _days(project, used, day)), default=_NO_LIMIT)
+
+
+def _days(project: Project, used: Amounts, day: Day) -> Iterator[DayFull]:
     for quota, amount in zip(QUOTAS, used, strict=True):
         limit = getattr(project.quotas, quota)
-        if limit is not None and amount >= limit:
-            return DayFull(project.name, quota, limit, amount, 0, end_of(day))
-    return None
-
-
-def may_come_back(project: Project, used: Amounts) -> int:
-    """How many tasks that were parked for the day are tried again now: as many as what is left of it would do for."""
-    room = _NO_LIMIT
-    for quota, amount, first in zip(QUOTAS, used, FIRST, strict=True):
-        limit = getattr(project.quotas, quota)
         if limit is not None:
-            left = max(0, limit - amount)
-            room = min(room, max(1, left // first) if left else 0)
-    return room
+            yield DayFull(project.name, quota, limit, amount, max(0, limit - amount), end_of(day))
+
+
+def _worth_a_try(full: DayFull) -> int:
+    return max(1, min(FIRST[QUOTAS.index(full.quota)], full.limit // 4))
 
 
 def granted(asked: Amounts, quotas: Quotas, used: Amounts) -> Amounts:

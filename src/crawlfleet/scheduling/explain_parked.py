@@ -14,8 +14,8 @@ from crawlfleet.scheduling.explain import Why
 from crawlfleet.scheduling.phrases import span, text, times, when
 
 
-def why(task: TaskRecord, parking: Parking, now: Instant, spent: DayFull | None = None) -> Why | None:
-    """`spent` is the daily quota of its project of which nothing is left now. None for a task that is not parked any
+def why(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None = None) -> Why | None:
+    """`short` is the daily quota of its project of which too little is left now. None for a task that is not parked any
     more, or waits for other tasks before anything else."""
     if task.status is not TaskStatus.WAITING or task.waits:
         return None
@@ -24,7 +24,7 @@ def why(task: TaskRecord, parking: Parking, now: Instant, spent: DayFull | None 
         case ParkCause.HOST_BACKOFF:
             about, said = {"host": parking.subject}, f"host {parking.subject} in back-off"
         case ParkCause.DAILY_QUOTA:
-            return _why_spent(task, parking, now, spent)
+            return _why_short(task, parking, now, short)
         case ParkCause.LATER:
             about, said = {}, f"was parked by its executor ({parking.message})"
         case _:
@@ -35,13 +35,13 @@ def why(task: TaskRecord, parking: Parking, now: Instant, spent: DayFull | None 
     return _why(task, parking, sentence, about)
 
 
-def _why_spent(task: TaskRecord, parking: Parking, now: Instant, spent: DayFull | None) -> Why:
+def _why_short(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None) -> Why:
     about: dict[str, Any]
-    if spent is None:
+    if short is None:
         # The quota was raised, or somebody gave back what he did not use: the stager is about to see that too.
-        about, sentence = {"project": task.project}, "waited for its project's day, which has something left again"
+        about, sentence = {"project": task.project}, "waited for its project's day, of which there is enough again"
     else:
-        about, sentence = spent.as_data(), spent.sentence
+        about, sentence = short.as_data(), short.sentence
     return _why(task, parking, f"{sentence}; is tried again {when(task.due_at, now)} at the latest", about)
 
 

@@ -60,11 +60,12 @@ class DailyTables:
             names = [row[0] for row in await tx.fetch(PARKED_PROJECTS)]
             if not names:
                 return []
-            used = await uses_of(tx, names, day_of(now))
+            day = day_of(now)
+            used = await uses_of(tx, names, day)
             projects = {row[0]: described(row) for row in await tx.fetch(PROJECTS_AMONG, names)}
             found: list[TaskId] = []
             for name in names:
-                room = may_come_back(projects.get(name) or Project(name), used[name])
+                room = may_come_back(projects.get(name) or Project(name), used[name], day)
                 if most := min(room, limit - len(found)):
                     rows = await tx.fetch(PARKED_LONGER, name, now + EARLY_MS, now - NEWS_MS, most)
                     found += [row[0] for row in rows]
