@@ -19,13 +19,12 @@ from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, Recall, TaskStatus
-from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.scheduling import life
 from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.store.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit, ReadyNode, Run
+from crawlfleet.testing.factories import Kit, KitClock, ReadyNode, Run
 from crawlfleet.testing.true_reasons import untrue
 
 CAUSES = {
@@ -34,19 +33,6 @@ CAUSES = {
 }  # fmt: skip
 RESOURCES = ((), (("cpu", 1.0),), (("cpu", 0.25), ("memory_mb", 512.0)), (("cpu", 64.0),))
 PROJECTS, QUEUES = ("p", "q"), ("default", "slow")
-
-
-class KitClock:
-    """Stands where the kit's time stands."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
-
-    def now(self) -> int:
-        return self._kit.now
-
-    def monotonic(self) -> float:
-        return self._kit.now / 1000
 
 
 class Installation:
@@ -198,9 +184,8 @@ async def asked(template: Path, seed: int, steps: int) -> Counter[str]:
         engine = InlineEngine(path, synchronous="OFF")
         store = SqlStore(engine)
         kit = await Kit.open(store, store, seed)
-        clock: Clock = KitClock(kit)
         master = Master(
-            name="m", boot=99, store=store, broker=MemoryBroker(), clock=clock, rng=Random(seed), schemas={}
+            name="m", boot=99, store=store, broker=MemoryBroker(), clock=KitClock(kit), rng=Random(seed), schemas={}
         )  # fmt: skip
         installation = Installation(kit, seed)
         for _ in range(steps):
