@@ -39,7 +39,8 @@ class Day:
             self.total[place] += got
             if asked and not got:
                 refused.append(Refused(quota, "p", f"no {quota} left", 60_000))
-        asyncio.get_running_loop().call_soon(self.meter.take, number, *self.total, refused)
+        pages, size_bytes = self.total
+        asyncio.get_running_loop().call_soon(self.meter.take, number, pages, size_bytes, refused)
 
 
 async def crawl(day: Day, url: str, **parameters: Any) -> Mapping[str, Any]:
@@ -123,7 +124,8 @@ async def test_a_request_that_was_never_answered_is_counted() -> None:
 
 async def test_a_kept_connection_that_was_closed_costs_no_page_that_nobody_counts() -> None:
     async def one_and_bye(request: web.Request) -> web.Response:
-        asyncio.get_running_loop().call_later(0.01, lambda: request.transport and request.transport.close())
+        assert request.transport is not None
+        asyncio.get_running_loop().call_later(0.01, request.transport.close)
         return web.Response(text="hi", content_type="text/html")
 
     pages: dict[str, Answer | str] = {"/": one_and_bye}

@@ -18,7 +18,7 @@ from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import OnFull, Quotas
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.testing.factories import Kit
-from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, SyncUp, UsedBody
+from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, SyncDown, SyncUp, UsedBody
 from tests.unit.store_kit import sqlite_kit
 from tests.unit.test_taking_effect import Installation, Played, begin
 
@@ -64,7 +64,7 @@ class Shop:
         (given,) = (await self.sync(wants=[SliceWantBody(run.task, run.execution, number, pages)])).slices
         return given
 
-    async def sync(self, **fields: Any) -> Any:
+    async def sync(self, **fields: Any) -> SyncDown:
         self.number += 1
         held = [row.execution for row in (await self.one.store.held([self.node.id]))[self.node.id]]
         return await self.master.sync.sync(SyncUp(self.node.id, 1, self.number, 2_000, held, **fields))

@@ -19,7 +19,7 @@ class Day:
     def __init__(self, pages: int, slice_pages: int = 1_000, *, is_held: bool = False, is_quick: bool = True) -> None:
         self.left = pages
         self.wants: list[tuple[int, int, int]] = []
-        self.total = [0, 0]
+        self.pages = self.bytes = 0
         self._slice = slice_pages
         self._is_held = is_held
         self._is_quick = is_quick
@@ -34,10 +34,10 @@ class Day:
         number, pages, size = self.wants[-1]
         got = min(pages, self.left, self._slice)
         self.left -= got
-        self.total[0] += got
-        self.total[1] += size
+        self.pages += got
+        self.bytes += size
         refused = [Refused(PAGES, "p", NONE_LEFT, 5_000, self._is_held)] if pages and not got else []
-        self.meter.take(number, *self.total, refused)
+        self.meter.take(number, self.pages, self.bytes, refused)
 
 
 @virtual
@@ -86,7 +86,7 @@ async def test_many_who_wait_share_what_comes() -> None:
     day = Day(100, slice_pages=3)
     await asyncio.gather(*(day.meter.page() for _ in range(50)))
     assert day.meter.used[0] == 50
-    assert day.left + day.total[0] == 100
+    assert day.left + day.pages == 100
 
 
 @virtual

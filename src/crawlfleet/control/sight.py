@@ -36,6 +36,7 @@ from crawlfleet.scheduling.machines import reserved_together, share_machines
 from crawlfleet.scheduling.order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement import Cursors, Placer
 from crawlfleet.scheduling.shares import SharesByRank
+from crawlfleet.scheduling.stuck import Reason, reason
 
 SHOWN = 200_000
 """So many ids are about as many as all windows together hold: with many lanes each is shown less of."""
@@ -215,6 +216,12 @@ class Sight:
         self.placer.begin_pass()
         terms = Terms(self._projects, self._ledger.use, self.paused, self._spent)
         return Chooser(self.placer, self._shares, terms, pace, self.asked).choose(self.order, now)
+
+    def why_stuck(self, lane: Lane) -> Reason | None:
+        """Why nothing of the lane is placed, after a pass; None when it waits for its turn."""
+        return reason(
+            lane, self._projects.get(lane.project), self._ledger.use, self.placer, self._spent.get(lane.project)
+        )
 
     def asked(self, requirement: Requirement) -> Requirement:
         """With the strategy of the cluster it names; the default's is the placer's own."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from crawlfleet.control.advice import Advice
 from crawlfleet.control.allocate import Allocate
+from crawlfleet.control.awaited_hosts import AwaitedHosts
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.control.spent import spent_today
@@ -24,6 +25,7 @@ from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.flow_store import FlowStore
+from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.preemptions import Preemptions
@@ -40,7 +42,8 @@ from crawlfleet.scheduling.strategies import Candidates
 
 
 class _All(
-    TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, DailyStore, Protocol
+    TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, HostStore, DailyStore,
+    Protocol,
 ):  # fmt: skip
     pass
 
@@ -56,6 +59,7 @@ class Why:
         self._advice = advice
         self._rng = rng
         self._allocate = allocate
+        self._hosts = AwaitedHosts(store=store, configure=configure)
 
     async def why(self, task: TaskId) -> explain.Why:
         record = (await self._store.tasks([task])).get(task)
@@ -87,6 +91,7 @@ class Why:
             quota=await self._full_quota(lane) if is_pending else None,
             choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
             stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
+            hosts=await self._hosts.of(record, now),
             preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
 

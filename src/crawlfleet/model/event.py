@@ -38,6 +38,7 @@ class Kind(StrEnum):
     NODE_HEALTH_CHANGED = "node.health_changed"
     NODE_SLOTS_CHANGED = "node.slots_changed"
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
+    TASKS_STUCK = "scheduler.tasks_stuck"
     GROUP_CREATED = "group.created"
     GROUP_FINISHED = "group.finished"
     STRATEGY_FAILED = "scheduler.strategy_failed"

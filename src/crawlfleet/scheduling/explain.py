@@ -17,6 +17,7 @@ from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.scheduling.choice import Choice
 from crawlfleet.scheduling.daily import DayFull
+from crawlfleet.scheduling.explain_hosts import HostWait
 from crawlfleet.scheduling.filters import (
     Ask,
     NodeState,
@@ -162,10 +163,11 @@ def why(
     choice: Choice | None = None,
     stopping: Sequence[NodeId] = (),
     preempted: Preempted | None = None,
+    hosts: Sequence[HostWait] = (),
 ) -> Why:
     """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is the
     one of its project that has no room for it; `choice` is why its node has it; `stopping` has the node of each task
-    that was told to make room for this one."""
+    that was told to make room for this one; `hosts` are those that hold up a task that runs."""
     match task.status:
         case TaskStatus.WAITING:
             return _why_waiting(task, parents, now)
@@ -186,7 +188,7 @@ def why(
                 sentence += f"; it made room for {task_text(preempted.waiter)} (stopped {times(preempted.times)})"
             return _why(task, "turn" if found.able else "no_node", sentence, **data)
         case TaskStatus.ASSIGNED | TaskStatus.PROCESSING:
-            return _why_held(task, nodes, now, choice, preempted)
+            return _why_held(task, nodes, now, choice, preempted, hosts)
         case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.TIMEOUT | TaskStatus.CANCELLED:
             sentence = f"{_FINAL[task.status]}{_colon(task.reason)}"
             return _why(task, "final", sentence, ended_at=text(task.ended_at), reason=task.reason)
@@ -227,8 +229,9 @@ def _told_preempted(preempted: Preempted | None) -> dict[str, Any]:
 
 
 def _why_held(
-    task: TaskRecord, nodes: Sequence[NodeState], now: Instant, choice: Choice | None, preempted: Preempted | None
-) -> Why:
+    task: TaskRecord, nodes: Sequence[NodeState], now: Instant, choice: Choice | None, preempted: Preempted | None,
+    hosts: Sequence[HostWait],
+) -> Why:  # fmt: skip
     name = _node_name(task.node, nodes)
     is_started = task.status is TaskStatus.PROCESSING
     since = task.started_at if is_started else task.assigned_at
@@ -247,7 +250,9 @@ def _why_held(
     data |= {} if choice is None else {"choice": choice.as_data()}
     chosen = "" if choice is None else f"; {choice.sentence}"
     if is_started:
-        return _why(task, "processing", f"runs on {name}{lasted}{chosen}", **data)
+        data |= {"waits_for": [host.as_data() for host in hosts]} if hosts else {}
+        held_up = "".join(f", {host.sentence}" for host in hosts)
+        return _why(task, "processing", f"runs on {name}{lasted}{held_up}{chosen}", **data)
     return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet{chosen}", **data)
 
 

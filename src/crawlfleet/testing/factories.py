@@ -276,6 +276,19 @@ class Kit:
             raise AssertionError("changed: " + "; ".join(f"{name} is {after[name]}" for name in changed))
 
 
+class KitClock:
+    """Stands where the kit's time stands."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    def now(self) -> int:
+        return self._kit.now
+
+    def monotonic(self) -> float:
+        return self._kit.now / 1000
+
+
 def accepted(item: Accepted | Refusal) -> Accepted:
     assert isinstance(item, Accepted), item
     return item

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from crawlfleet.model.execution import End
-from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 
@@ -33,7 +32,7 @@ def draw_parameters(rng: Random) -> dict[str, Any]:
     elif chance < 0.24:
         parameters |= {"poison": True}
     elif chance < 0.29:
-        parameters |= {"parks": rng.randint(1, 3), "again_ms": rng.randint(1, 20_000)}
+        parameters |= {"parks": rng.randint(1, 3), "again_ms": rng.randint(1, 20_000), "cause": rng.randint(0, 2)}
     return parameters
 
 
@@ -53,7 +52,7 @@ class SimExecutor:
             self._parked[assignment.task] += 1
             return OutcomeBody(
                 assignment.task, assignment.execution, int(End.RETURNED), int(ErrorClass.BLOCKED), "host away",
-                again_ms=said["again_ms"], cause=int(ParkCause.HOST_BACKOFF), subject="slow.example",
+                again_ms=said["again_ms"], cause=said["cause"], subject="slow.example",
             )  # fmt: skip
         if said.get("poison"):
             end = End.DIED_ALONE if assignment.is_alone else End.PROCESS_LOST
