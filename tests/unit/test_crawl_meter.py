@@ -17,7 +17,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.classify import classified
 from crawlfleet.execution.executors.sdk import TaskContext
 from crawlfleet.model.status import ErrorClass
-from tests.unit.crawl_kit import LOOPBACK, Answer, Heard, fetcher, raw_site, site
+from tests.unit.crawl_kit import LOOPBACK, Heard, fetcher, raw_site, site
 
 LOTS = 1 << 40
 
@@ -122,19 +122,25 @@ async def test_a_request_that_was_never_answered_is_counted() -> None:
     assert day.meter.used[0] == len(served.hits) >= 1
 
 
-async def test_a_kept_connection_that_was_closed_costs_no_page_that_nobody_counts() -> None:
-    async def one_and_bye(request: web.Request) -> web.Response:
-        assert request.transport is not None
-        asyncio.get_running_loop().call_later(0.01, request.transport.close)
-        return web.Response(text="hi", content_type="text/html")
+async def test_what_the_client_asks_again_by_itself_is_a_page_too() -> None:
+    heads: list[bytes] = []
 
-    pages: dict[str, Answer | str] = {"/": one_and_bye}
+    async def once_a_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Keeps the connection, and hangs up when it is used again."""
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi")
+        await reader.readuntil(b"\r\n\r\n")
+        heads.append(b"again")
+        writer.close()
+
     day = Day()
-    async with site(pages) as served, fetcher(meter=day.meter) as ours:
-        for _ in range(5):
-            await ours.fetch(f"{served.url}/")
-            await asyncio.sleep(0.005)
-    assert day.meter.used[0] >= len(served.hits) == 5
+    server = await asyncio.start_server(once_a_connection, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, fetcher(meter=day.meter) as ours:
+        for _ in range(2):
+            assert (await ours.fetch(f"http://127.0.0.1:{port}/")).body == b"hi"
+    assert (day.meter.used[0], heads.count(b"again")) == (3, 1)
+    assert len(heads) == 3
 
 
 async def test_without_a_meter_nothing_is_counted() -> None:
