@@ -19,6 +19,7 @@ from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
 from crawlfleet.testing.judge import group_states
+from crawlfleet.testing.simulation.doubter import Doubter
 from crawlfleet.testing.simulation.faults import Faults
 from crawlfleet.testing.simulation.flows import SimFlows, StepWatch
 from crawlfleet.testing.simulation.people import LIMITED, People
@@ -91,6 +92,7 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
     flows, steps = SimFlows(world, people, scale.busy_s), StepWatch(world.engine.look, world)
     world.on_commit.append(steps.committed)
     faults = Faults(world, scale.faults, scale.busy_s)
+    doubter = Doubter(world, scale.busy_s)
     for master in world.masters:
         master.start()
     for node in world.nodes:
@@ -104,10 +106,12 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
         group.create_task(people.crowd())
         group.create_task(people.interfere())
         group.create_task(faults.run())
+        group.create_task(doubter.run())
         watching = world.loop.create_task(_look_around(world))
     await _quiet(world, scale.total_s)
     watching.cancel()
-    found = [*await schedules.violations(), *await flows.violations(), *steps.violations, *world.watch.at_the_end()]
+    kept = [*doubter.violations, *await schedules.violations(), *await flows.violations()]
+    found = [*kept, *steps.violations, *world.watch.at_the_end()]
     return await _final_state(world), found
 
 
