@@ -1,8 +1,8 @@
 """The leader's memory of what each node and each project holds: slots, reservations, and since when by its own clock.
 
 A cache of the store. It errs only towards fuller: an execution is entered when its assignment is committed and leaves
-with a hint, and a hint that is lost is found by the reconciler. Executions and not tasks: a task may be back on the same
-node before the hint that it left has come.
+with a hint, and a hint that is lost is found by the reconciler. Executions and not tasks: a task may be back on the
+same node before the hint that it left has come.
 """
 
 from __future__ import annotations
