@@ -79,7 +79,7 @@ async def test_a_costly_selector_is_stopped(html: str, selector: str) -> None:
         work.result()
         assert selector == "p div"
     assert time.monotonic() - began < 10
-    assert gap < 1.0
+    assert gap < 3.0, "longer, and the process is taken for dead"
     assert children() == []
 
 
