@@ -41,7 +41,7 @@ class TaskError(Exception):
 class TryLater(Exception):
     """Nothing can be done now, through no fault of the task's: it is parked until then, at no cost of a retry.
 
-    `host` or `quota` names what it waits for, where it is one of these.
+    `host` (one that the gate leaves alone) or `quota` names what it waits for, where it is one of these.
     """
 
     def __init__(self, message: str, after_s: float, *, host: str | None = None, quota: str | None = None) -> None:
