@@ -11,7 +11,8 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.scheduling.budgets import Budget
 from crawlfleet.scheduling.explain import why
 from crawlfleet.scheduling.explain_hosts import HostUse, host_waits
-from tests.unit.test_explain import HELD, LANE, NOW, node_state
+from tests.node_states import node_state
+from tests.unit.test_explain import HELD, LANE, NOW
 
 BUDGET = Budget(1.0, 2, 0.0)
 SHARE = HostShare(1, 1, 1, "a.example", wanted=8, current=Units(1, 1))
