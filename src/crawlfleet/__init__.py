@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "Candidates", "Executor", "NodeState", "Strategy", "TaskContext", "TaskError", "__version__", "executor",
+    "Candidates", "Executor", "NodeState", "Strategy", "TaskContext", "TaskError", "TryLater", "__version__",
+    "executor",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, executor
+    from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater, executor
     from crawlfleet.scheduling.filters import NodeState
     from crawlfleet.scheduling.strategies import Candidates, Strategy
 

@@ -28,6 +28,18 @@ async def greet(context: TaskContext) -> dict[str, Any]:
     return {"hello": context.parameters["name"], "attempt": context.attempt, "task": context.task_id}
 
 
+@executor("metered")
+async def metered(context: TaskContext) -> int:
+    """So many pages, counted; then it may go on for long."""
+    assert context.meter is not None
+    pages: int = context.parameters["pages"]
+    for number in range(pages):
+        await context.meter.page()
+        context.progress(pages=number + 1)
+    await asyncio.sleep(context.parameters.get("sleep_s", 0))
+    return pages
+
+
 @executor("spell")
 async def spell(context: TaskContext) -> int:
     """An item for each value, one after the other."""

@@ -7,6 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.control import finish
+from crawlfleet.execution.crawl.gate import OpenGate
+from crawlfleet.execution.crawl.meter import OverQuota, Refused
+from crawlfleet.execution.executors import host
+from crawlfleet.execution.executors.sdk import TryLater
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Kind
@@ -107,3 +111,32 @@ def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: Par
     outcome = finish._outcome(NODE, body, NOW)
     assert isinstance(outcome, Outcome)
     assert outcome.park == park
+
+
+class AwayGate(OpenGate):
+    def away_s(self, host: str) -> float:
+        return 30.0 if host == "away.example" else 0.0
+
+
+@pytest.mark.parametrize(
+    ("later", "gate", "cause", "subject"),
+    [
+        (TryLater("x", 9.5, host="away.example"), AwayGate(), ParkCause.HOST_BACKOFF, "away.example"),
+        (TryLater("x", 9.5, host="there.example"), AwayGate(), ParkCause.LATER, ""),
+        (TryLater("x", 9.5, host="away.example"), None, ParkCause.LATER, ""),
+        (OverQuota(Refused("pages_per_day", "shop", "x", 9_500)), None, ParkCause.DAILY_QUOTA, "shop"),
+        (TryLater("x", 9.5), AwayGate(), ParkCause.LATER, ""),
+    ],
+)
+def test_only_a_host_that_masters_know_to_be_away_is_waited_for(
+    later: TryLater | OverQuota, gate: OpenGate | None, cause: ParkCause, subject: str
+) -> None:
+    said = host._parked(later, gate)
+    assert (said["again_ms"], said.get("cause", 0), said.get("subject", "")) == (9_500, cause, subject)
+
+
+@pytest.mark.parametrize("after_s", [-1.0, float("nan"), float("inf")])
+def test_what_is_no_span_is_the_executors_mistake(after_s: float) -> None:
+    with pytest.raises(ValueError, match="after_s"):
+        TryLater("x", after_s)
+    assert host._parked(TryLater("x", 0.0), None) == {"again_ms": 1}

@@ -215,6 +215,6 @@ def show(call: Call, task_id: TaskId) -> None:
 
 @api_command(app, "why", "crawlfleet task why task-0123456789abcdef")
 def why(call: Call, task_id: TaskId) -> None:
-    """Say why a task is where it is: what it waits for, which filter removed how many nodes."""
+    """Say why a task is where it is: what it waits for, which filter removed how many nodes, which host is away."""
     said = call.client.why(task_id)
     call.out.answer({"sentence": said.sentence, **said.data}, said.sentence)

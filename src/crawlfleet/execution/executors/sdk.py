@@ -42,7 +42,7 @@ class TaskError(Exception):
 class TryLater(Exception):
     """Nothing can be done now, through no fault of the task's: it is parked until then, at no cost of a retry.
 
-    `host` names the one it waits for, where it is that.
+    `host` (one that the gate leaves alone) names what it waits for, where it is that.
     """
 
     def __init__(self, message: str, after_s: float, *, host: str | None = None) -> None:
