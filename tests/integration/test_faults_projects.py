@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.loops.dispatcher import OLDEST_EVERY, QUANTUM
+from crawlfleet.control.loops.dispatcher import QUANTUM
 from crawlfleet.errors import OverLimit, StoreUnavailable
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import End, Outcome
@@ -18,6 +18,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Applied
+from crawlfleet.scheduling.order import OLDEST_EVERY
 from tests.integration.faults_kit import Fleet, accepted_ids, echo
 from tests.integration.faults_stores import Stores, store_between
 

@@ -1,8 +1,8 @@
 """The leader's memory of what each node and each project holds: slots, reservations, and since when by its own clock.
 
 A cache of the store. It errs only towards fuller: an execution is entered when its assignment is committed and leaves
-with a hint, and a hint that is lost is found by the reconciler. Executions and not tasks: a task may be back on the
-same node before the hint that it left has come.
+with a hint, and a hint that is lost is found by the reconciler. Executions and not tasks: a task may be back on a node
+before the hint has come that it left.
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ class Ledger:
         self.is_doubted = False
         """Hints are known to be lost: the reconciler should not take its time."""
 
-    def hold(
-        self, node: NodeId, execution: ExecutionId, requirement: Requirement, at: float, project: str = ""
-    ) -> None:
-        self.hold_all([(node, execution)], requirement, at, project)
+    def hold(self, node: NodeId, run: ExecutionId, requirement: Requirement, at: float, project: str = "") -> None:
+        self.hold_all([(node, run)], requirement, at, project)
 
     def hold_all(
         self, pairs: Iterable[tuple[NodeId, ExecutionId]], requirement: Requirement, at: float, project: str = "",

@@ -21,6 +21,8 @@ from crawlfleet.model.requirement import Lane, LaneId, Requirement, RequirementI
 
 RANKED_FOR_MS = 1_000
 """How old the age of a lane may be when its rank is taken from it."""
+OLDEST_EVERY = 8
+"""Of so many tasks placed from a lane that is last in first out, one is its oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ def effective_priority(priority: int, oldest_made_at: Instant, now: Instant, age
 
 def lane_rank(lane: Lane, oldest: TaskId, now: Instant, ageing: Ageing) -> int:
     return min(lane.highest_rank, effective_priority(lane.priority, made_at(oldest), now, ageing))
+
+
+def oldest_turns(since: int, count: int) -> tuple[int, int]:
+    """Of the next `count` tasks of a lane that is last in first out, how many are its oldest; and how many were placed
+    since the last of those. So a task with n older ones is placed with the 8(n+1)-th at the latest."""
+    return divmod(since + count, OLDEST_EVERY)
 
 
 class ReadyLane:

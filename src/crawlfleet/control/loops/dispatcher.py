@@ -41,13 +41,12 @@ from crawlfleet.scheduling.avoidance import avoiding
 from crawlfleet.scheduling.choosing import Pace
 from crawlfleet.scheduling.explain import explain_placement
 from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.order import oldest_turns
 
 BATCH = 500
 """One commit's worth: larger ones win little, and whoever comes meanwhile with a higher priority waits for them."""
 QUANTUM = 128
 """How many of one lane go before the next lane of the same rank has its turn."""
-OLDEST_EVERY = 8
-"""Of so many tasks placed from a lane that is last in first out, one is its oldest."""
 REFILL_BELOW = 500
 LOOK_S = 1.0
 """How old the view of nodes, queues and lanes may be."""
@@ -211,7 +210,7 @@ class Dispatcher(LeaderLoop):
 
     async def _oldest(self, lane: LaneId, count: int) -> list[TaskId]:
         """Of a lane that is last in first out, the oldest tasks whose turn comes with the next `count`."""
-        due, self._since_oldest[lane] = divmod(self._since_oldest[lane] + count, OLDEST_EVERY)
+        due, self._since_oldest[lane] = oldest_turns(self._since_oldest[lane], count)
         return await self._store.ready_heads(lane, min(due, count)) if due else []
 
     async def _assigned(self, batch: list[Assignment], term: int, now: Instant) -> Applied:

@@ -179,7 +179,9 @@ class SimFlows:
             is_due = all(_holds(on, parent) for on, parent in parents)
             if is_due and step.unrun is not Unrun.NOT:
                 complaints.append(f"{key} was left out, though its parents ended as it asks")
-            if not is_due and (step.unrun is Unrun.NOT and step.status is not TaskStatus.CANCELLED):
+            # What completed stays when a flow is resumed, though its parents may end otherwise the next time.
+            is_first = all(parent.round == 1 for _, parent in parents)
+            if is_first and not is_due and step.unrun is Unrun.NOT and step.status is not TaskStatus.CANCELLED:
                 complaints.append(f"{key} ended {step.status.word}, though its parents did not end as it asks")
             if step.items is not None and sum(step.items.values()) != ITEMS:
                 complaints.append(f"{key} has {step.items} for {ITEMS} items")

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from crawlfleet.control.loops.dispatcher import OLDEST_EVERY
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
+from crawlfleet.scheduling.order import OLDEST_EVERY
 
 SEEN_MS = 5_000
 
