@@ -51,10 +51,14 @@ async def test_crawls_stop_at_the_quota_of_their_day_and_go_on_when_it_is_raised
     await running.client.put_project(PROJECT, pages_per_day=QUOTA)
     tasks = await running.submit(crawls(site, CRAWLS))
 
-    async def are_parked() -> bool:
-        return {(await running.client.get(task)).status for task in tasks} == {"waiting"}
+    async def are_parked_for_good() -> bool:
+        """Too little is left for any of them to be tried again."""
+        if {(await running.client.get(task)).status for task in tasks} != {"waiting"}:
+            return False
+        left = (await running.client.project(PROJECT)).quotas.pages_per_day.left
+        return left is not None and left < QUOTA // 4
 
-    await running.until(are_parked, "they do not stop")
+    await running.until(are_parked_for_good, "they do not stop")
     asked = len(await site.arrivals())
     shown = (await running.client.project(PROJECT)).quotas.pages_per_day
     assert asked <= QUOTA

@@ -139,4 +139,4 @@ def test_only_a_host_that_masters_know_to_be_away_is_waited_for(
 def test_what_is_no_span_is_the_executors_mistake(after_s: float) -> None:
     with pytest.raises(ValueError, match="after_s"):
         TryLater("x", after_s)
-    assert host._parked(TryLater("x", 0.0), None) == {"again_ms": 1}
+    assert host._parked(TryLater("x", 0.0), None) == {"again_ms": 1, "cause": 0, "subject": ""}
