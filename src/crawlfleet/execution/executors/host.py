@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.crawl.gate import Gate, GrantedGate, HostUse
+from crawlfleet.execution.crawl.gate import GrantedGate, HostAway, HostUse
 from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
 from crawlfleet.execution.executors.protocol import (
@@ -143,7 +143,7 @@ class Host:
         except asyncio.CancelledError:
             raise
         except BaseException as exc:
-            return _failed(start, stream, exc, self._gate)
+            return _failed(start, stream, exc)
         if len(encoded) > limits.RESULT_BYTES:
             notice = {"truncated": True, "size_bytes": len(encoded), "limit_bytes": limits.RESULT_BYTES}
             encoded = as_json(notice)
@@ -200,25 +200,25 @@ class _Link:
         self._frames.send(News(host, kind, span_ms))
 
 
-def _failed(start: Start, stream: Stream, exc: BaseException, gate: Gate | None) -> Done:
+def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     said = classified(exc)
     if not said.is_expected:
         stream.log("".join(traceback.format_exception(exc)), "error")
     return Done(
         start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
         is_permanent=said.is_permanent, metrics=stream.metrics(),
-        **(_parked(exc, gate) if isinstance(exc, TryLater) else {}),
+        **(_parked(exc) if isinstance(exc, TryLater) else {}),
     )  # fmt: skip
 
 
-def _parked(later: TryLater, gate: Gate | None) -> dict[str, Any]:
+def _parked(later: TryLater) -> dict[str, Any]:
     # A moment at least: one that is not to be tried again at all would have said something else.
     again_ms = max(1, math.ceil(later.after_s * 1000))
+    # Only the gate speaks of hosts: of one that an executor asked by itself masters know nothing.
+    if isinstance(later, HostAway):
+        return {"again_ms": again_ms, "cause": int(ParkCause.HOST_BACKOFF), "subject": later.host}
     if later.quota is not None:
         return {"again_ms": again_ms, "cause": int(ParkCause.DAILY_QUOTA), "subject": later.quota}
-    # Masters bring tasks back when the host is; of a host that only the executor has asked they know nothing.
-    if later.host is not None and gate is not None and gate.away_s(later.host) > 0:
-        return {"again_ms": again_ms, "cause": int(ParkCause.HOST_BACKOFF), "subject": later.host}
     return {"again_ms": again_ms}
 
 

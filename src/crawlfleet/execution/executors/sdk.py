@@ -41,15 +41,14 @@ class TaskError(Exception):
 class TryLater(Exception):
     """Nothing can be done now, through no fault of the task's: it is parked until then, at no cost of a retry.
 
-    `host` (one that the gate leaves alone) or `quota` names what it waits for, where it is one of these.
+    `quota` names the one that is spent, where it waits for that.
     """
 
-    def __init__(self, message: str, after_s: float, *, host: str | None = None, quota: str | None = None) -> None:
+    def __init__(self, message: str, after_s: float, *, quota: str | None = None) -> None:
         if not 0 <= after_s < float("inf"):
             raise ValueError(f"after_s: {after_s!r} is no span of time")
         super().__init__(message)
         self.after_s = after_s
-        self.host = host
         self.quota = quota
 
 
