@@ -218,7 +218,7 @@ async def test_nobody_stands_in_line_for_a_host_that_is_away_for_long() -> None:
     kit.gate.answered(HOST, 429, 30.0)
     with pytest.raises(HostAway) as caught:
         await kit.ask()
-    assert (caught.value.host, round(caught.value.away_s)) == (HOST, 30)
+    assert (caught.value.host, round(caught.value.after_s)) == (HOST, 30)
 
 
 @virtual

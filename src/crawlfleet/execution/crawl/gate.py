@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from crawlfleet.execution.executors.sdk import TryLater
 from crawlfleet.model.hosts import HostNews
 
 EASE = 1.05
@@ -84,13 +85,12 @@ class GateLink(Protocol):
     def news(self, host: str, kind: int, span_ms: int) -> None: ...
 
 
-class HostAway(Exception):
+class HostAway(TryLater):
     """The host is left alone by everybody, for longer than anybody waits in line."""
 
     def __init__(self, host: str, away_s: float) -> None:
-        super().__init__(f"host {host} is in back-off for another {away_s:.0f} s")
+        super().__init__(f"host {host} is in back-off for another {away_s:.0f} s", away_s)
         self.host = host
-        self.away_s = away_s
 
 
 class NoGrant(Exception):

@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
+from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
@@ -61,7 +61,6 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.addresses import AddressGuard
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
-        from crawlfleet.execution.crawl.gate import HostAway
         from crawlfleet.execution.crawl.gathered import Gathered
         from crawlfleet.execution.crawl.reader import PageReader
 
@@ -81,8 +80,6 @@ class WebCrawl(Executor):
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
                 )
                 await crawl.run()
-        except HostAway as exc:
-            raise TryLater(str(exc), exc.away_s, host=exc.host) from exc
         finally:
             await reader.close()
         await gathered.finish()
