@@ -312,6 +312,34 @@ async def a_flow_is_resumed_while_some_of_it_still_runs(store: Store, kit: Kit) 
     assert await flow.words() == {"a": "completed", "slow": "completed", "both": "pending", "each": "completed"}
 
 
+async def a_step_cancelled_while_its_parents_run_waits_for_them_again_when_resumed(store: Store, kit: Kit) -> None:
+    flow = await FlowKit.stored(kit, {"a": {}, "b": {}, "both": {"after": ["a", "b"]}})
+    await kit.cancel(flow.tasks["both"])
+    await flow.fail("b")
+    await flow.resume()
+    step = (await flow.steps())["both"]
+    assert (step.status, step.round, step.waits) == (S.WAITING, 2, 2)
+    await flow.complete("a")
+    assert (await flow.words())["both"] == "waiting"
+    await flow.complete("b")
+    assert (await flow.words())["both"] == "pending"
+
+
+async def a_fan_out_cancelled_while_its_items_run_waits_for_them_again_when_resumed(store: Store, kit: Kit) -> None:
+    flow = await FlowKit.stored(kit, {"each": {"for_each": [1, 2, 3]}})
+    first, second, third = await flow.items("each")
+    await kit.cancel(flow.tasks["each"], second)
+    await flow.complete(third, 3)
+    await flow.resume()
+    step = (await flow.steps())["each"]
+    assert (step.status, step.round, step.waits) == (S.WAITING, 2, 2)
+    await flow.complete(second, 2)
+    assert await flow.words() == {"each": "waiting"}
+    await flow.complete(first, 1)
+    assert await flow.words() == {"each": "completed"}
+    assert await flow.result("each") == {"results": [1, 2, 3], "completed": 3, "failed": 0}
+
+
 async def a_step_whose_input_could_not_be_had_is_looked_at_again_when_resumed(store: Store, kit: Kit) -> None:
     flow = await FlowKit.stored(kit, {"a": {}, "b": {"after": ["a"], "parameters": {"n": {"$from": "steps.a.result"}}}})
     await flow.complete("a")

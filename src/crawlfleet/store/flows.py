@@ -50,6 +50,10 @@ BAD_ITEMS = (
     "SELECT f.task, f.key FROM flow_step f JOIN done d ON d.id = f.task "
     f"WHERE f.group_id = $1 AND f.item IS NOT NULL AND d.status <> {int(TaskStatus.COMPLETED)} ORDER BY f.task"
 )
+LIVE_ITEMS = (
+    "SELECT f.task, f.key FROM flow_step f JOIN live l ON l.id = f.task "
+    "WHERE f.group_id = $1 AND f.item IS NOT NULL ORDER BY f.task"
+)
 LOCK_MEMBERS = (
     "SELECT l.id FROM flow_step f JOIN live l ON l.id = f.task WHERE f.group_id = $1 ORDER BY l.id LOCK_ROWS(l)"
 )
@@ -195,7 +199,12 @@ class _Resuming:
         for task, key in await tx.fetch(BAD_ITEMS, self._flow):
             if key in steps and (key in again or not steps[key].status.is_final):
                 items[key].append(task)
-        edges = {step.task: _waits_again(step, items[key], again, steps) for key, step in steps.items()}
+        awaited = {key: list(tasks) for key, tasks in items.items()}
+        for task, key in await tx.fetch(LIVE_ITEMS, self._flow):
+            # Of a step that ended while they ran: it begins to wait for them again.
+            if key in again:
+                awaited.setdefault(key, []).append(task)
+        edges = {step.task: _waits_again(step, awaited.get(key, ()), again, steps) for key, step in steps.items()}
         await self._open({steps[key].task: len(edges[steps[key].task]) for key in again}, items)
         await self._wait_longer({
             step.task: len(edges[step.task])
@@ -203,7 +212,8 @@ class _Resuming:
             if key not in again and not step.status.is_final
         })  # fmt: skip
         if rows := [row for key, step in steps.items() for row in edges[step.task]]:
-            await tx.insert(tables.dependency, EDGE_COLUMNS, rows)
+            # Those to parents that still run are there already if it was a person who cancelled the step.
+            await tx.insert_new(tables.dependency, EDGE_COLUMNS, rows)
         release = StepRelease(self._transition, tx, self._lanes, self._now)
         ready = [steps[key].task for key in again if not edges[steps[key].task]]
         await self._transition.release_children(await release.look_at(ready))
@@ -226,7 +236,7 @@ class _Resuming:
 def _waits_again(
     step: _Step, items: Sequence[TaskId], again: set[StepKey], steps: Mapping[StepKey, _Step]
 ) -> list[Row]:
-    """Edges to what it waits for: its own items that run again, or parents that do or, when it is opened, still run."""
+    """Edges to what it waits for: its own items, or parents, that run again or, when it is opened, still run."""
     if step.items is not None:
         return [(task, step.task, int(Edge.ITEM)) for task in items]
     if step.status is TaskStatus.WAITING:

@@ -27,7 +27,7 @@ from crawlfleet.testing.simulation.projects import SimProjects
 from crawlfleet.testing.simulation.schedules import SimSchedules
 from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Violation
-from crawlfleet.testing.virtual_loop import VirtualLoop, VirtualLoopError
+from crawlfleet.testing.virtual_loop import VirtualLoop
 
 QUIET_S = 20.0
 """Longer than a lease lasts, and than any loop rests that moves tasks: what is still to come has come by then."""
@@ -80,9 +80,16 @@ def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | 
             try:
                 with broken(world) if broken is not None else nullcontext():
                     final, violations = loop.run(_live(world, scale))
-            except (VirtualLoopError, AssertionError) as exc:
-                return Verdict(seed, [], f"{type(exc).__name__}: {exc}", len(world.history))
+            except Exception as exc:
+                return Verdict(seed, [], _told(exc), len(world.history))
             return Verdict(seed, [*check(world.history, final), *violations], None, len(world.history))
+
+
+def _told(exc: BaseException) -> str:
+    """The first that is no group of others."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return f"{type(exc).__name__}: {exc}"
 
 
 async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]]:
