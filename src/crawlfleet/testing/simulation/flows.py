@@ -63,7 +63,7 @@ class StepWatch:
             tasks = batch.each.get("task", ())
             if batch.kind is Kind.TASK_SUBMITTED:
                 self._meet(tasks)
-            elif batch.kind in (Kind.TASK_REOPENED, Kind.TASK_RETRYING):
+            elif batch.kind in (Kind.TASK_REOPENED, Kind.TASK_RETRYING, Kind.TASK_PARKED):
                 self._may_begin.update(task for task in tasks if task in self._places)
         for batch in batches:
             if batch.kind is Kind.TASK_READY:
