@@ -59,7 +59,11 @@ def main() -> int:
     products = asked.products if asked.products is not None else (5_000 if asked.nasty else 200)
     if not 0 <= products <= 1_000_000:
         options.error("--products: between 0 and 1,000,000")
-    if asked.page_bytes < 0 or asked.page_bytes > 10_000_000:
+    if not 0 <= asked.port <= 65_535:
+        options.error("--port: between 0 and 65,535")
+    if not 0 <= asked.delay <= 3_600:
+        options.error("--delay: between 0 and 3,600 seconds")
+    if not 0 <= asked.page_bytes <= 10_000_000:
         options.error("--page-bytes: between 0 and 10,000,000")
     if asked.most_per_second is not None and asked.most_per_second < 1:
         options.error("--most-per-second: at least 1")
@@ -69,7 +73,7 @@ def main() -> int:
     )  # fmt: skip
     try:
         uvloop.run(serve(asked.host, asked.port, wanted, asked.delay))
-    except (OSError, OverflowError) as exc:
+    except OSError as exc:
         sys.stderr.write(f"error: {asked.host}:{asked.port}: {exc}\n")
         return 1
     return 0

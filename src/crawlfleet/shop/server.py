@@ -39,6 +39,10 @@ class RunningShop:
         """The last ones, oldest first."""
         return self.site.log.asked
 
+    @property
+    def open_connections(self) -> frozenset[Connection]:
+        return frozenset(self._opened)
+
     def asked_paths(self) -> list[str]:
         return self.site.log.paths()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from hashlib import blake2b
+from html import escape
 from urllib.parse import urlencode
 
 from crawlfleet.shop.connection import Answer, Talk
@@ -22,7 +23,9 @@ _TODAY = date(2026, 1, 1)
 
 def _trap(title: str, *paths: str) -> bytes:
     """A page with links, in HTML."""
-    return ok(title, "".join(f'<p><a href="{path}">{path.rpartition("/")[2]}</a></p>' for path in paths))
+    return ok(
+        title, "".join(f'<p><a href="{escape(path)}">{escape(path.rpartition("/")[2])}</a></p>' for path in paths)
+    )
 
 
 def _code(text: str) -> str:
@@ -56,9 +59,7 @@ def _day(day: date, step: int) -> date:
 def session(talk: Talk) -> Answer:
     given = talk.request.parameters
     number, code = given.get("page", "1"), _code(talk.request.target)
-    paths = (
-        f"/nasty/trap/session?{urlencode({'page': at, 'PHPSESSID': code})}".replace("&", "&amp;") for at in (1, 2, 3)
-    )
+    paths = (f"/nasty/trap/session?{urlencode({'page': at, 'PHPSESSID': code})}" for at in (1, 2, 3))
     return _trap(f"Page {number}", *paths)
 
 
@@ -79,15 +80,20 @@ def relative(talk: Talk) -> Answer:
     return ok("Relative", '<a href="page/">page</a> <a href="../relative/">up</a>')
 
 
-@FAMILY.answers("facets", "a search with four filters: every combination, in every order, is a link", _CAP)
+@FAMILY.answers(
+    "facets",
+    "a search with filters: every combination, in every order, is a link, and there is always another price",
+    _CAP,
+)
 def facets(talk: Talk) -> Answer:
-    chosen = [pair.partition("=")[::2] for pair in talk.request.query.split("&") if pair][:12]
+    chosen = [pair.partition("=")[::2] for pair in talk.request.query.split("&") if pair][:8]
     links = [
-        f"/nasty/trap/facets?{urlencode([*chosen, (name, value)])}".replace("&", "&amp;")
+        f"/nasty/trap/facets?{urlencode([*chosen, (name, value)])}"
         for name, values in _FACETS.items()
         for value in values
         if (name, value) not in chosen
     ]
+    links.append(f"/nasty/trap/facets?{urlencode([*chosen[:7], ('price', _code(talk.request.target)[:6])])}")
     return _trap(f"{len(chosen)} filters", *links)
 
 
