@@ -48,12 +48,16 @@ async def ask(
     host: str | None = None,
     headers: tuple[str, ...] = (),
     silence_s: float = 0.25,
+    first_s: float = 20.0,
     beyond: bool = False,
     most: int = MOST_BYTES,
     method: str = "GET",
     body: bytes = b"",
 ) -> Heard:
-    """Reads until the answer is whole (or beyond), the other side ends, is silent so long, or has said too much."""
+    """Reads until the answer is whole (or beyond), the other side ends, is silent so long, or has said too much.
+
+    For the first byte it waits longer: a busy machine is not a silent site.
+    """
     port = int(shop.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -61,17 +65,17 @@ async def ask(
         if body:
             lines.append(f"Content-Length: {len(body)}")
         writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-        return await _hear(reader, silence_s, most, beyond)
+        return await _hear(reader, first_s, silence_s, most, beyond)
     finally:
         writer.transport.abort()
 
 
-async def _hear(reader: asyncio.StreamReader, silence_s: float, most: int, beyond: bool) -> Heard:
+async def _hear(reader: asyncio.StreamReader, first_s: float, silence_s: float, most: int, beyond: bool) -> Heard:
     began = time.monotonic()
-    raw, parts = bytearray(), []
+    raw, parts = bytearray(), list[float]()
     while len(raw) < most:
         try:
-            data = await asyncio.wait_for(reader.read(65_536), silence_s)
+            data = await asyncio.wait_for(reader.read(65_536), silence_s if raw else first_s)
         except TimeoutError:
             return Heard(bytes(raw), "silent", time.monotonic() - began, parts)
         except ConnectionResetError:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 
 import pytest
+from lxml import etree  # type: ignore[import-untyped]
+from protego import Protego
 
 from crawlfleet.shop import RunningShop, SiteOptions, running_site
 from crawlfleet.shop.nasty import answers, charsets, markup
@@ -158,6 +161,22 @@ async def test_connections_that_close(site: RunningShop) -> None:
     assert await served_on_one_connection(site, "/products/1") == 10
 
 
+async def test_what_is_no_request_is_refused(site: RunningShop) -> None:
+    bad = (
+        "GET / HTTP/2",
+        "nonsense",
+        "GET / HTTP/1.1\r\nContent-Length: -1",
+        f"GET / HTTP/1.1\r\nContent-Length: {'9' * 5_000}",
+    )
+    for head in bad:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(site.url.rpartition(":")[2]))
+        writer.write(f"{head}\r\n\r\n".encode())
+        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400"), head
+        writer.close()
+    assert (await ask(site, "/", method="DELETE")).status == 405
+    assert (await ask(site, "/", method="HEAD", beyond=True)).body == b""
+
+
 async def served_on_one_connection(site: RunningShop, path: str) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(site.url.rpartition(":")[2]))
     served = 0
@@ -173,3 +192,60 @@ async def served_on_one_connection(site: RunningShop, path: str) -> int:
     finally:
         writer.transport.abort()
     return served
+
+
+# --- sitemaps and robots
+
+
+async def named(site: RunningShop, name: str, unpack: bool = False) -> list[str]:
+    """As a parser of XML reads it: the addresses, without the host."""
+    body = (await ask(site, f"/nasty/sitemap/{name}", most=12_000_000, silence_s=5)).body
+    tree = etree.fromstring(gzip.decompress(body) if unpack else body, etree.XMLParser(resolve_entities=False))
+    return [(it.text or "").strip().removeprefix(site.url) for it in tree.iter("{*}loc")]
+
+
+async def test_sitemaps(site: RunningShop) -> None:
+    good = [f"/outlet/{number}" for number in (1, 2, 3)]
+    assert await named(site, "good") == await named(site, "prefixed") == await named(site, "gzip", unpack=True) == good
+    twice = (await ask(site, "/nasty/sitemap/gzip-encoded")).body
+    assert gzip.decompress(gzip.decompress(twice)).count(b"<loc>") == 3
+    assert (await ask(site, "/nasty/sitemap/text")).body.decode().split() == [f"{site.url}{path}" for path in good]
+    assert await named(site, "loop") == ["/nasty/sitemap/loop/back", "/nasty/sitemap/good"]
+    assert await named(site, "loop/back") == ["/nasty/sitemap/loop", "/nasty/sitemap/good"]
+    assert await named(site, "self") == ["/nasty/sitemap/self"]
+    assert await named(site, "nested/in") == ["/nasty/sitemap/good"]
+    assert len(await named(site, "endless/3/4")) == 10
+    assert len(await named(site, "big")) == 50_000
+    assert "file:///etc/passwd" in await named(site, "foreign")
+    assert len(await named(site, "lastmod")) == 8
+
+
+async def test_broken_sitemaps(site: RunningShop) -> None:
+    broken = (await ask(site, "/nasty/sitemap/broken")).body
+    assert (broken.count(b"<loc>"), broken.count(b"</url>")) == (3, 2)
+    with pytest.raises(etree.XMLSyntaxError):
+        etree.fromstring(broken)
+    with pytest.raises(EOFError):
+        gzip.decompress((await ask(site, "/nasty/sitemap/cut-gzip")).body)
+    assert b'SYSTEM "file:///etc/passwd"' in (await ask(site, "/nasty/sitemap/entities")).body
+    bomb = await ask(site, "/nasty/sitemap/bomb", silence_s=20, most=5_000_000)
+    assert bomb.is_whole and bomb.body.startswith(b"\x1f\x8b")
+
+
+@pytest.mark.parametrize(
+    ("variant", "allowed", "disallowed"),
+    [
+        ("rules", "/products/10", "/products/12"),
+        ("wildcards", "/category/kitchen?page=2", "/category/toys?page=2"),
+        ("wildcards", "/files/manual-4.pdf?x", "/files/manual-4.pdf"),
+        ("agents", "/products/1", "/help"),
+        ("agents", "/", "/about"),
+        ("odd", "/products/1", "/help"),
+        ("huge", "/products/5", "/products/1"),
+    ],
+)
+async def test_rules_of_robots(site: RunningShop, variant: str, allowed: str, disallowed: str) -> None:
+    body = (await ask(site, f"/nasty/robots/{variant}", most=6_000_000, silence_s=5)).body
+    rules = Protego.parse(body.decode("utf-8-sig"))
+    assert rules.can_fetch(f"{site.url}{allowed}", "crawlfleet")
+    assert not rules.can_fetch(f"{site.url}{disallowed}", "crawlfleet")

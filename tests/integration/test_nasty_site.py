@@ -16,7 +16,7 @@ import zstandard
 
 from crawlfleet.shop import BEHAVIOURS, RunningShop, SiteOptions, running_site
 from crawlfleet.shop.nasty import bodies, encodings, refusals
-from tests.integration.nasty_kit import Heard, ask
+from tests.integration.nasty_kit import ask
 
 pytestmark = pytest.mark.integration
 
@@ -66,13 +66,10 @@ async def test_the_index_links_to_each(site: RunningShop) -> None:
 
 @pytest.mark.parametrize(("name", "wait"), [("rate", "1"), ("rate-silent", None), ("rate-date", "date")])
 async def test_429_by_measured_rate(site: RunningShop, name: str, wait: str | None) -> None:
-    async def burst() -> list[Heard]:
-        return [await ask(site, f"/nasty/refuse/{name}") for _ in range(refusals.MOST_PER_SECOND + 2)]
-
     began = time.monotonic()
-    heard = await burst()
-    assert [it.status for it in heard] == [200] * refusals.MOST_PER_SECOND + [429] * 2
-    said = heard[-1].headers["Retry-After"]
+    heard = await asyncio.gather(*(ask(site, f"/nasty/refuse/{name}") for _ in range(refusals.MOST_PER_SECOND + 2)))
+    assert sorted(it.status for it in heard) == [200] * refusals.MOST_PER_SECOND + [429] * 2
+    said = max(heard, key=lambda it: it.status).headers["Retry-After"]
     if wait == "date":
         assert 0 < (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds() <= 3
     else:
@@ -113,34 +110,28 @@ async def test_flaky_once_and_banned_in_the_end(site: RunningShop) -> None:
      ("drip-chunked", b"HTTP/1.1 200", 50, 130)],
 )  # fmt: skip
 async def test_stalls(site: RunningShop, name: str, begins: bytes, least: int, most: int) -> None:
-    heard = await ask(site, f"/nasty/stall/{name}", silence_s=0.3)
+    heard = await ask(site, f"/nasty/stall/{name}", silence_s=0.3, first_s=20 if least else 0.3)
     assert heard.ended == "silent"
     assert heard.raw.startswith(begins)
     assert least <= len(heard.raw) <= most
 
 
 async def test_a_byte_a_second(site: RunningShop) -> None:
-    heard = await asyncio.wait_for(ask(site, "/nasty/stall/drip", silence_s=1.3, most=len_of_head() + 3), 5)
-    gaps = [later - earlier for earlier, later in zip(heard.parts[-2:], heard.parts[-1:], strict=False)]
-    assert all(0.8 < gap < 1.3 for gap in gaps)
-    assert heard.took_s > 1.8
-
-
-def len_of_head() -> int:
-    return len(b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 3600\r\n\r\n")
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 3600\r\n\r\n"
+    heard = await ask(site, "/nasty/stall/drip", silence_s=20, most=len(head) + 3)
+    assert heard.raw == head + b"..."
+    assert 1.9 < heard.took_s < 10
 
 
 async def test_slow_pages_come(site: RunningShop) -> None:
-    page, robots = await asyncio.gather(
-        ask(site, "/nasty/stall/slow", silence_s=3), ask(site, "/nasty/robots/slow", silence_s=3)
-    )
-    assert page.is_whole and 1.9 < page.took_s < 3
-    assert robots.is_whole and 0.9 < robots.took_s < 2.5
-    assert (await ask(site, "/nasty/robots/stall")).raw == b""
+    page, robots = await asyncio.gather(ask(site, "/nasty/stall/slow"), ask(site, "/nasty/robots/slow"))
+    assert page.is_whole and page.took_s > 1.9
+    assert robots.is_whole and 0.9 < robots.took_s < page.took_s
+    assert (await ask(site, "/nasty/robots/stall", first_s=0.3)).raw == b""
 
 
 async def test_a_stalled_answer_ends_with_its_visitor(site: RunningShop) -> None:
-    await ask(site, "/nasty/stall/before")
+    await ask(site, "/nasty/stall/before", first_s=0.1)
     await ask(site, "/nasty/body/endless", most=100_000)
     async with asyncio.timeout(5):
         for connection in site.open_connections:
@@ -196,9 +187,9 @@ async def test_lengths_that_lie(site: RunningShop) -> None:
     ["huge", "endless", "endless-chunked", "endless-trailers", "endless-headers", "endless-header", "endless-hints"],
 )
 async def test_without_end(site: RunningShop, name: str) -> None:
-    heard = await ask(site, f"/nasty/body/{name}", most=5_000_000)
+    heard = await ask(site, f"/nasty/body/{name}", most=2_000_000)
     assert heard.ended == "full"
-    assert heard.took_s < 5
+    assert heard.took_s < 20
     if name == "huge":
         assert int(heard.headers["Content-Length"]) == bodies.HUGE_BYTES
     elif name in {"endless-headers", "endless-header"}:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from itertools import product
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.shop.catalogue import Catalogue, new_in_each
+from crawlfleet.shop.connection import Talk
 from crawlfleet.shop.http import Malformed, Request, parse, reply
 from crawlfleet.shop.log import RequestLog, most_in
 from crawlfleet.shop.memory import KEYS_KEPT, Memory, RateGate
 from crawlfleet.shop.nasty.table import BEHAVIOURS, FAMILIES, behaviour_of
 from crawlfleet.shop.prices import NOTATIONS, amount, shown
+from crawlfleet.shop.site import Site, SiteOptions
 
 
 @given(st.integers(0, 10_000_000))
@@ -104,3 +108,47 @@ def test_behaviours_are_found_by_their_longest_path() -> None:
         assert behaviour_of(missing) is None
     assert all(it.does and it.good for it in BEHAVIOURS)
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+
+
+_FRONTS = (
+    "/", "/products", "/p", "/category", "/category/kitchen", "/search", "/api", "/api/products", "/images", "/files",
+    "/feeds", "/sitemaps", "/robots.txt", "/-/log", "/-/set", "/-/pages", "/-/changes", "/nasty",
+    "/nasty/trap/calendar", "/nasty/trap/counter", "/nasty/trap/deeper", "/nasty/trap/facets",
+    "/nasty/redirect/chain", "/nasty/redirect/endless", "/nasty/refuse/ban", "/nasty/sitemap/endless",
+    "/nasty/session/login",
+)  # fmt: skip
+# A superscript two is a digit to Python, and one byte of a request line.
+_TAILS = (
+    "",
+    "0",
+    "1",
+    "\xb2",
+    "9" * 30,
+    "9999-12-31",
+    "0001-01-01",
+    "reviews",
+    "..",
+    "%zz",
+    "\x00",
+    "products-1.xml.gz",
+)
+_QUERIES = (
+    "", "?", "?page=\xb2", "?page=0", f"?page={'9' * 40}", "?n=\xb2", f"?n={'9' * 17}", "?q=%ff&page=2", "?sort=x",
+    "?&&==&", "?version=\xb2", "?since=nan", "?since=x", "?PHPSESSID=%00", "?before=1&after=99",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sites() -> list[Site]:
+    return [Site(SiteOptions(30)), Site(SiteOptions(30, is_plain=True))]
+
+
+@pytest.mark.parametrize("front", _FRONTS)
+def test_no_request_breaks_the_site(sites: list[Site], front: str) -> None:
+    for site, tail, query in product(sites, _TAILS, _QUERIES):
+        target = f"{front}/{tail}{query}" if tail else f"{front}{query}"
+        site.log.clear()
+        request = Request("GET", target, {"host": "a\xe9"}, client=("", 0), is_old=False)
+        answer = site.answer(Talk(Mock(served=1), request, site.memory))
+        assert isinstance(answer, bytes), target
+        assert re.match(rb"HTTP/1\.1 [234]\d\d ", answer), target

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, cast
 
-from crawlfleet.shop.http import HEAD_BYTES, Malformed, Request, parse, reply
+from crawlfleet.shop.http import HEAD_BYTES, Malformed, Request, is_number, parse, reply
 from crawlfleet.shop.memory import Memory
 
 Answer = bytes | Coroutine[Any, Any, None]
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
             return None
         request = parse(self._buffer[:end], self._client)
         length = request.headers.get("content-length", "0")
-        if not (length.isascii() and length.isdigit() and int(length) <= BODY_BYTES):
+        if not is_number(length) or int(length) > BODY_BYTES:
             raise Malformed("no such length")
         after = end + 4 + int(length)
         if len(self._buffer) < after:

@@ -12,7 +12,8 @@ from html import escape
 from crawlfleet.shop import markup, sitemaps
 from crawlfleet.shop.catalogue import Catalogue, changed_at, listing_paths
 from crawlfleet.shop.corners import OUTLET
-from crawlfleet.shop.plain import is_number, page_number
+from crawlfleet.shop.http import is_number
+from crawlfleet.shop.plain import page_number
 from crawlfleet.shop.site_page import ORIGIN, Known, Page, Storefront
 
 API_PAGE = 100

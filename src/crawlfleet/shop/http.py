@@ -98,6 +98,11 @@ def reply(
     return head(status, [*headers, ("Content-Length", str(len(raw)))], content_type, version) + raw
 
 
+def is_number(text: str) -> bool:
+    """In a path or a query: of at most nine digits, and not of another script's."""
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
 def moved(location: str, status: int = 302) -> bytes:
     return reply(status, b"", [("Location", location)])
 

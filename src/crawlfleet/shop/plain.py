@@ -6,6 +6,7 @@ from urllib.parse import parse_qs
 
 from crawlfleet.shop import pages
 from crawlfleet.shop.catalogue import CATEGORIES, Catalogue
+from crawlfleet.shop.http import is_number
 from crawlfleet.shop.site_page import ORIGIN, Known, Page
 from crawlfleet.shop.sitemaps import urlset
 
@@ -75,10 +76,6 @@ def _awkward(path: str) -> Page | None:
 def page_number(query: str) -> int | None:
     number = parse_qs(query).get("page", ["1"])[0]
     return int(number) if is_number(number) and int(number) else None
-
-
-def is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _html(text: str) -> Page:

@@ -84,9 +84,7 @@ class Site:
 
     def set_version(self, version: int) -> None:
         """Time passes: what is new, changed and gone from now on is settled by the seed."""
-        if not 1 <= version <= VERSIONS:
-            raise ValueError(f"version: between 1 and {VERSIONS}")
-        self.version = version
+        self.version = _checked(version)
         self._kept.clear()
         self._kept_bytes = 0
 
@@ -105,7 +103,7 @@ class Site:
     def changes(self, before: int, after: int, rules: Rules | None = None) -> Changes:
         """Between two versions, page by page."""
         wanted = rules or Rules()
-        old, new = (self._bodies(self._shop_of(version), wanted) for version in (before, after))
+        old, new = (self._bodies(self._shop_of(version), wanted) for version in map(_checked, (before, after)))
         return Changes(
             new=sorted(new.keys() - old.keys()),
             changed=sorted(path for path in new.keys() & old.keys() if new[path] != old[path]),
@@ -163,6 +161,12 @@ class Site:
         while since > 1 and self._shop_of(since - 1).page(request.path, request.query) == page:
             since -= 1
         return since
+
+
+def _checked(version: int) -> int:
+    if not 1 <= version <= VERSIONS:
+        raise ValueError(f"version: between 1 and {VERSIONS}")
+    return version
 
 
 def _split(path: str) -> tuple[str, str]:

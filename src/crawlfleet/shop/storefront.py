@@ -8,8 +8,9 @@ from urllib.parse import parse_qs, quote_plus
 
 from crawlfleet.shop import corners, feeds, product_page
 from crawlfleet.shop.catalogue import CATEGORIES, PAGE_PRODUCTS, Catalogue, Product, listing_paths, pages
+from crawlfleet.shop.http import is_number
 from crawlfleet.shop.pages import page
-from crawlfleet.shop.plain import is_number, page_number
+from crawlfleet.shop.plain import page_number
 from crawlfleet.shop.site_page import ORIGIN, Known, Page
 
 POPULAR = ("kettle", "lamp", "no. 7", "café", "nothing like it")

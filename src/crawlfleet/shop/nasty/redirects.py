@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlfleet.shop.connection import Answer, Talk
-from crawlfleet.shop.http import head, moved, reply
+from crawlfleet.shop.http import head, is_number, moved, reply
 from crawlfleet.shop.nasty.behaviour import Family, ok
 
 FAMILY = Family("redirect")
@@ -27,14 +27,14 @@ def loop(talk: Talk) -> Answer:
 )
 def chain(talk: Talk) -> Answer:
     last = talk.request.path.rpartition("/")[2]
-    left = int(last) if last.isdigit() and len(last) < 6 else CHAIN
+    left = int(last) if is_number(last) else CHAIN
     return moved(f"/nasty/redirect/chain/{left - 1}" if left > 1 else _END)
 
 
 @FAMILY.answers("endless", "each redirect leads to a URL that was never seen", _STOPS)
 def endless(talk: Talk) -> Answer:
     last = talk.request.path.rpartition("/")[2]
-    return moved(f"/nasty/redirect/endless/{int(last) + 1 if last.isdigit() and len(last) < 10 else 1}")
+    return moved(f"/nasty/redirect/endless/{int(last) + 1 if is_number(last) else 1}")
 
 
 @FAMILY.answers("growing", "each redirect makes the URL longer", _STOPS)

@@ -21,6 +21,20 @@ _NONE = "crawls nothing, says why, asks again later"
 _RULES = "User-agent: *\nDisallow: /products/1\nAllow: /products/10\n"
 _LINE = "Disallow: /nothing/of/the/kind/here\n"
 _SLOW_S = 1.0
+_SITEMAPS = (
+    "loop",
+    "self",
+    "endless",
+    "nested",
+    "broken",
+    "cut-gzip",
+    "bomb",
+    "entities",
+    "html",
+    "404",
+    "foreign",
+    "big",
+)
 
 
 def _text(text: str | bytes) -> bytes:
@@ -111,18 +125,6 @@ for _name, _does, _good, _answer in (
         f"{_ALL} or nothing, and asks nothing there",
         moved("http://169.254.169.254/robots.txt"),
     ),
-    (
-        "sitemaps",
-        "names every broken sitemap of this site",
-        "reads what is good in them, in bounded time",
-        _text(
-            "User-agent: *\nDisallow: /private/\n"
-            + "".join(
-                f"Sitemap: /nasty/sitemap/{name}\n"
-                for name in ("loop", "self", "broken", "cut-gzip", "bomb", "entities", "html", "404", "big")
-            )
-        ),
-    ),
 ):
     FAMILY.add(_name, _does, _good, _answer)
 FAMILY.add(
@@ -131,6 +133,14 @@ FAMILY.add(
     "reads 500 KiB at least, obeys the first",
     lambda _: _huge(),
 )
+
+
+@FAMILY.answers(
+    "sitemaps", "names the broken sitemaps of this site", "reads what is good in them, in bounded time and memory"
+)
+def sitemaps(talk: Talk) -> Answer:
+    lines = "".join(f"Sitemap: {talk.request.origin}/nasty/sitemap/{name}\n" for name in _SITEMAPS)
+    return _text(f"{lines}User-agent: *\nDisallow: /private/\n")
 
 
 @FAMILY.answers("endless", "a rule, then comments without end", "stops at its limit, obeys the rule")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from functools import cache
 
@@ -120,7 +121,8 @@ def foreign(talk: Talk) -> Answer:
 
 @FAMILY.answers("broken", "XML that breaks off after two entries", "takes the two, or none; the crawl goes on")
 def broken(talk: Talk) -> Answer:
-    return _xml(_good(talk)[:-90])
+    whole = _good(talk)
+    return _xml(whole[: whole.rindex(b"</loc>")])
 
 
 @FAMILY.answers("cut-gzip", "a .gz file that breaks off", "takes what it can, or none; the crawl goes on")
@@ -155,5 +157,5 @@ FAMILY.add("empty", "no entries", "no entries; the crawl goes on", _xml(urlset([
 
 
 @FAMILY.answers("bomb", "512 MB of zeros as a .gz file", "stops at its limit of unpacked bytes")
-def bombed(talk: Talk) -> Answer:
-    return reply(200, bomb("gzip-bomb"), content_type="application/gzip")
+async def bombed(talk: Talk) -> None:
+    await talk.send(reply(200, await asyncio.to_thread(bomb, "gzip-bomb"), content_type="application/gzip"))

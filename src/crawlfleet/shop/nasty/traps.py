@@ -8,6 +8,7 @@ from html import escape
 from urllib.parse import urlencode
 
 from crawlfleet.shop.connection import Answer, Talk
+from crawlfleet.shop.http import is_number
 from crawlfleet.shop.nasty.behaviour import Family, ok
 
 FAMILY = Family("trap")
@@ -100,7 +101,7 @@ def facets(talk: Talk) -> Answer:
 @FAMILY.answers("counter", "page N links to page N + 1", _CAP)
 def counter(talk: Talk) -> Answer:
     last = talk.request.parameters.get("n", "0")
-    number = int(last) + 1 if last.isdigit() and len(last) < 18 else 1
+    number = int(last) + 1 if is_number(last) else 1
     return _trap(f"Number {number}", f"/nasty/trap/counter?n={number}")
 
 
