@@ -14,10 +14,29 @@ SHOP = "http://shop.test"
 BASES = st.sampled_from(
     [f"{SHOP}/", f"{SHOP}/a/b?c=1", f"{SHOP}/a/c", f"{SHOP}/a/b/?d=/e/f", "https://shop.test/a/b", f"{SHOP}:81/a/b"]
 )
-PARTS = ("..", ".", "a", "b.html", "%2e", "%41", "c:d", "x?y=1", "?page=2", "#top", "&utm_source=x", "é", " ", "//", "\t", "\\")
+PARTS = (
+    "..",
+    ".",
+    "a",
+    "b.html",
+    "%2e",
+    "%41",
+    "c:d",
+    "x?y=1",
+    "?page=2",
+    "#top",
+    "&utm_source=x",
+    "é",
+    " ",
+    "//",
+    "\t",
+    "\\",
+)
 HREFS = st.one_of(
     st.text(max_size=30),
-    st.lists(st.sampled_from([*PARTS, "/", "/", "http:", "https://", "shop.test", ":81", "=", "'", "^"]), max_size=8).map("".join),
+    st.lists(
+        st.sampled_from([*PARTS, "/", "/", "http:", "https://", "shop.test", ":81", "=", "'", "^"]), max_size=8
+    ).map("".join),
     st.from_regex(r"/?[./?#a-zA-Z0-9%=&:;@!$'()*+,_~|^\\ -]{0,30}", fullmatch=True),
 )
 TRACKED = st.lists(
@@ -78,7 +97,8 @@ def test_the_short_way_leads_where_the_long_one_does(base: str, href: str) -> No
 
 @given(st.lists(st.tuples(BASES, st.lists(HREFS, max_size=10), st.integers(0, 3)), max_size=12))
 def test_nothing_is_missed_for_having_been_met(pages: list[tuple[str, list[str], int]]) -> None:
-    memory, offered = LinkMemory(), {}
+    memory = LinkMemory()
+    offered: dict[str, int] = {}
     for base, hrefs, depth in pages:
         fresh = memory.fresh(hrefs, base, depth)
         assert len(set(fresh)) == len(fresh)

@@ -54,6 +54,11 @@ def test_an_index_lists_sitemaps() -> None:
     assert entries == [Entry("http://shop.test/1.xml.gz", is_sitemap=True)]
 
 
+def test_prefixes_spaces_and_cdata() -> None:
+    body = '<s:urlset xmlns:s="urn:s"><s:url><s:loc> <![CDATA[http://shop.test/a&b]]> </s:loc></s:url></s:urlset>'
+    assert urls(body) == (["/a&b"], None)
+
+
 def test_lines() -> None:
     body = b"\xef\xbb\xbfhttp://shop.test/a\r\nhttp://shop.test/b\n\nnonsense\nhttp://shop.test/c"
     assert urls(body) == (["/a", "/b", "/c"], None)
@@ -72,7 +77,11 @@ def test_encodings(encoding: str) -> None:
     ("body", "got", "problem"),
     [
         (listing("/a?x=1&y=2", "/b&nbsp;c", "/c&"), ["/a?x=1&y=2", "/b&nbsp;c", "/c&"], None),
-        (HEAD + "<url><loc><![CDATA[http://shop.test/a?x=1&y=2&amp=3]]></loc></url></urlset>", ["/a?x=1&y=2&amp=3"], None),
+        (
+            HEAD + "<url><loc><![CDATA[http://shop.test/a?x=1&y=2&amp=3]]></loc></url></urlset>",
+            ["/a?x=1&y=2&amp=3"],
+            None,
+        ),
         (listing("/a", "/b")[:-20], ["/a"], "broken"),
         (listing("/a").replace("</urlset>", "</other>") + listing("/b"), ["/a"], "mismatched tag"),
         ("<html><body>no<br>sitemap</html>", [], "broken"),
@@ -102,7 +111,10 @@ def test_entities_are_not_expanded() -> None:
 
 def test_bounds() -> None:
     many = listing(*(f"/{n}" for n in range(20)))
-    assert urls(many, most_entries=5) == (["/0", "/1", "/2", "/3", "/4"], "more than 5 entries: the others are left out")
+    assert urls(many, most_entries=5) == (
+        ["/0", "/1", "/2", "/3", "/4"],
+        "more than 5 entries: the others are left out",
+    )
     found, problem = urls(listing(*(f"/{n}" for n in range(5_000))), most_bytes=100_000)
     assert 0 < len(found) < 5_000
     assert problem == "larger than 100,000 bytes: the rest is left out"

@@ -1,9 +1,9 @@
 """What is still to be visited: every URL once, hosts in turn, breadth first within a host, and bounded.
 
-    known     a digest of every URL that was ever taken in, with the depth it is queued at: sixteen bytes, however long
-              the URL is
-    queued    by host, and there by rank: start URLs, what sitemaps list, then link by link away from them. A waiting
-              URL is its text and nothing else; it becomes a Link when it is taken
+known     a digest of every URL that was ever taken in, with the depth it is queued at: sixteen bytes, however long
+          the URL is
+queued    by host, and there by rank: start URLs, what sitemaps list, then link by link away from them. A waiting
+          URL is its text and nothing else; it becomes a Link when it is taken
 """
 
 from __future__ import annotations
@@ -69,6 +69,9 @@ class Frontier:
     def dropped(self) -> int:
         """New URLs that found no room."""
         return self.left_out[FULL]
+
+    def knows(self, url: str) -> bool:
+        return digest(url) in self._known
 
     def queued(self) -> dict[str, int]:
         """How many links wait, by host; of some hosts, when there are many."""

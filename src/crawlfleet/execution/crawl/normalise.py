@@ -6,8 +6,7 @@ Campaign and session parameters name a visitor, not a page. Each page left in te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 TRACKING = (
     "utm_*",
@@ -55,10 +54,6 @@ class Normaliser:
         if self._sorts and "&" in query:
             query = "&".join(sorted(query.split("&")))
         return f"{path}?{query}" if query else path
-
-
-def normaliser_of(options: Mapping[str, Any]) -> Normaliser:
-    return Normaliser(**options)
 
 
 def _named(name: str) -> str:

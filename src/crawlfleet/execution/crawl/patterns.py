@@ -16,6 +16,7 @@ class BadRule(Exception):
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(f"{field}: {detail}")
         self.field = field
+        self.detail = detail
 
 
 class Patterns:

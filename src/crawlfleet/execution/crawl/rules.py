@@ -14,11 +14,12 @@ from crawlfleet.execution.crawl.patterns import BadRule, Patterns
 from crawlfleet.execution.crawl.scope import Scope
 
 OTHER_HOST, FILE_TYPE, DENIED, NOT_ALLOWED = "other host", "file type", "denied", "not allowed"
-FILES = frozenset(
+_ENDINGS = (
     "7z aac ai apk avi avif bin bmp bz2 class css deb dmg doc docx dot eot eps exe flac flv gif gz ico iso jar jpeg jpg"
     " js m4a m4v map mid mjs mkv mov mp3 mp4 mpeg mpg msi odp ods odt ogg ogv otf pdf png ppt pptx psd rar rpm rtf svg"
-    " swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xls xlsx xz zip zst".split()
+    " swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xls xlsx xz zip zst"
 )
+FILES = frozenset(_ENDINGS.split())
 """Endings of what is no page. Asking for one only to see its type costs a request each."""
 
 
@@ -37,10 +38,12 @@ class FollowRules:
         denied = list(follow.get("deny", ()))
         self._deny = Patterns(denied, [f"follow.deny[{at}]" for at in range(len(denied))])
         self._skipped = _endings(follow.get("skip_files", True))
-        self.obeys_nofollow: bool = follow.get("nofollow", True)
 
-    def refusal(self, url: str, depth: int) -> str | None:
-        """Why a URL that was found is not to be visited at a depth; None when it is."""
+    def refusal(self, url: str, depth: int, *, is_named: bool = False) -> str | None:
+        """Why a URL that was found is not to be visited at a depth; None when it is.
+
+        One that is named, as the next page of a list is, needs no pattern that allows it.
+        """
         if depth > self._depth:
             return TOO_DEEP
         if not self.scope.holds(url):
@@ -49,7 +52,7 @@ class FollowRules:
             return FILE_TYPE
         if self._deny and self._deny.matching(url):
             return DENIED
-        if self._allow:
+        if self._allow and not is_named:
             found = self._allow.matching(url)
             if not found:
                 return NOT_ALLOWED

@@ -61,7 +61,7 @@ class Scope:
 
 
 def registrable(host: str) -> str:
-    """The domain somebody registered (`shop.co.uk` of `www.shop.co.uk`); an address or a bare name stands for itself."""
+    """The domain somebody registered: `shop.co.uk` of `www.shop.co.uk`. Addresses and bare names are their own."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:

@@ -143,7 +143,8 @@ class _Xml:
         self._held = b""
         self._nested = 0
         self._elements = 0
-        self._is_inside = False
+        self._inside = 0
+        """The level of the entry that is being read."""
         self._field: str | None = None
         self._fields: dict[str, str] = {}
         self._alternates: list[tuple[str, str]] = []
@@ -173,13 +174,14 @@ class _Xml:
             raise _Stop(f"more than {FILE_ELEMENTS:,} elements: the rest is left out")
         match name.rpartition(":")[2]:
             case "url" | "sitemap":
-                self._is_inside = True
+                self._inside = self._nested
                 self._fields = {}
                 self._alternates = []
-            case ("loc" | "lastmod") as field if self._is_inside and ":" not in name and field not in self._fields:
+            # Right below the entry: pictures and films in it have a loc of their own.
+            case ("loc" | "lastmod") as field if self._nested == self._inside + 1 and field not in self._fields:
                 self._field = field
                 self._fields[field] = ""
-            case "link" if self._is_inside and len(self._alternates) < ALTERNATES and "hreflang" in attributes:
+            case "link" if self._inside and len(self._alternates) < ALTERNATES and "hreflang" in attributes:
                 self._alternates.append((attributes["hreflang"][:40], attributes.get("href", "")))
 
     def _text(self, text: str) -> None:
@@ -190,8 +192,8 @@ class _Xml:
         self._nested -= 1
         self._field = None
         kind = name.rpartition(":")[2]
-        if self._is_inside and kind in {"url", "sitemap"}:
-            self._is_inside = False
+        if self._inside and kind in {"url", "sitemap"}:
+            self._inside = 0
             loc, changed = self._fields.get("loc", ""), self._fields.get("lastmod", "")
             self._sitemap.add(loc, changed, self._alternates, is_sitemap=kind == "sitemap")
 

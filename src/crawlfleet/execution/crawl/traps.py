@@ -10,7 +10,9 @@ listings, and must come through whole; a calendar has as many pages as there are
     session     URLs of one shape that carry a session's id
     calendar    URLs of one shape that carry a date
     query       URLs of one path with three names or more in their query: filters that are combined
-    pattern     URLs of one shape with any number, date or token in it, or a query
+    id          URLs of one shape that carry an id as if drawn by lot
+    pattern     URLs of one shape with any number in it, or a query; or else of one directory
+    hosts       hosts: there are sites that make one up for every link
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _IDS = re.compile(
 _DATED = re.compile(
     r"(?<!\d)(?:19|20|21)\d\d[-_./](?:0?[1-9]|1[0-2])(?!\d)|(?<!\d)(?:0?[1-9]|1[0-2])[-_./](?:19|20|21)\d\d(?!\d)"
 )
-_DATED_NAMES = frozenset(("year", "month", "day", "date", "week", "yr", "mon", "cal", "calendar", "ical", "tribe-bar-date"))
+_DATED_NAMES = frozenset(
+    ("year", "month", "day", "date", "week", "yr", "mon", "cal", "calendar", "ical", "tribe-bar-date")
+)
 _SESSION = re.compile(r"(?i)(?:^|&)(?:[a-z_-]*sess[a-z_-]*|[a-z_-]*sid|[a-z_-]*token|nonce|csrf[a-z_-]*)=[^&]{12,}")
 _SESSION_PATH = re.compile(
     r"(?i)(/(?:s|sid|sess|sessions?|sessionid)[/=-]|;[a-z_]*(?:sess|sid)[a-z_]*=)(?=[a-z]*\d)([a-z0-9]{8,})(?=/|$)"
@@ -53,7 +57,9 @@ class Caps:
     session: int = 100
     calendar: int = 500
     query: int = 1_000
+    id: int = 10_000
     pattern: int = 50_000
+    hosts: int = 10_000
 
 
 @dataclass(slots=True)
@@ -71,6 +77,7 @@ class Traps:
         self._most = most_patterns
         self._shapes: dict[str, _Shape] = {}
         self._combined: dict[str, int] = {}
+        self._hosts: set[str] = set()
         self.refused: Counter[str] = Counter()
         """URLs by guard."""
         self._like: dict[str, Counter[str]] = {}
@@ -83,12 +90,16 @@ class Traps:
         guard = self._endless(url, path)
         if guard is not None:
             return self._refuse(guard, path)
-        has_session = bool(query) and len(query) > 12 and _SESSION.search(query) is not None
+        if head[:start] not in self._hosts:
+            if len(self._hosts) >= self._caps.hosts:
+                return self._refuse("hosts", head[:start])
+            self._hosts.add(head[:start])
+        has_session = len(query) > 12 and _SESSION.search(query) is not None
         if ("/s" in path or "/S" in path or ";" in path) and _SESSION_PATH.search(path) is not None:
             has_session, path = True, _SESSION_PATH.sub(r"\1{id}", path)
         path_shape = _shape(path)
         if path_shape == path and not query and not has_session:
-            return None
+            path_shape = f"{path.rpartition('/')[0]}/*"
         where = head[:start] + path_shape
         names = _names(query)
         key = f"{where}?{'&'.join(names)}" if names else where
@@ -149,6 +160,8 @@ class Traps:
             return "session"
         if names >= COMBINED and self._combined.get(where, 0) >= caps.query:
             return "query"
+        if shape.taken >= caps.id and "{id}" in where:
+            return "id"
         return "pattern" if shape.taken >= caps.pattern else None
 
     def _refuse(self, guard: str, like: str) -> str:
