@@ -77,10 +77,13 @@ class Frontier:
         """How many links wait, by host; of some hosts, when there are many."""
         return dict(islice(self._queued.items(), HOSTS_TOLD))
 
-    def add(self, url: str, depth: int, *, is_start: bool = False, refusal: Refusal | None = None) -> bool:
+    def add(
+        self, url: str, depth: int, *, is_start: bool = False, is_named: bool = False, refusal: Refusal | None = None
+    ) -> bool:
         """Takes a canonical URL in, unless it is known, there is no room, or `refusal` has a reason against it.
 
-        One that is queued moves forward when it is found nearer to the start.
+        One that is queued moves forward when it is found nearer to the start. One that is named, not just linked to,
+        may have been refused before.
         """
         key = digest(url)
         at = self._known.get(key)
@@ -89,7 +92,7 @@ class Frontier:
                 self._known[key] = depth
                 self._waiting(site(url), depth + 1).append(url)
             return False
-        if key in self._refused:
+        if not is_named and key in self._refused:
             return False
         reason = refusal(url) if refusal is not None else None
         if reason is None and len(self._known) >= self._most:

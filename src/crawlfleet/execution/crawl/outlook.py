@@ -42,7 +42,7 @@ class Outlook:
         following = self._following
         first = following.pagination.first() if following.pagination is not None else None
         if first is not None:
-            self._frontier.add(first, 0, refusal=self._refusal(0, is_named=True))
+            self._name(first, 0)
         for url in following.sitemaps:
             self._list_sitemap(url, 1)
         if following.finds_sitemaps:
@@ -53,7 +53,7 @@ class Outlook:
     def links(self, link: Link, base: str, hrefs: Iterable[str], look: Look) -> None:
         """Takes in what a page links to. `base` is what its hrefs are relative to."""
         for url in look.next:
-            self._frontier.add(url, link.depth, refusal=self._refusal(link.depth, is_named=True))
+            self._name(url, link.depth)
         depth = link.depth + 1
         if depth > self._depth or not look.follows:
             return
@@ -132,6 +132,9 @@ class Outlook:
         more = self._problem_count - len(self._problems)
         others = [f"and {more} more problems with sitemaps"] if more else []
         return [*(self._traps.notes() if self._traps is not None else ()), *self._problems, *others]
+
+    def _name(self, url: str, depth: int) -> None:
+        self._frontier.add(url, depth, is_named=True, refusal=self._refusal(depth, is_named=True))
 
     def _list_sitemap(self, url: str, level: int) -> None:
         if self._sitemaps < FILES and self._frontier.add_sitemap(url, level):

@@ -10,7 +10,7 @@ from crawlfleet.execution.crawl.links import canonical
 from crawlfleet.execution.crawl.normalise import Normaliser
 from crawlfleet.execution.crawl.pagination import Pagination
 
-PAGE_CHARS = 1_000_000
+PAGE_CHARS = 256 << 10
 """A longer page is not looked at: that would hold up others."""
 _DEEPER = " > ".join(["*"] * 101)
 
