@@ -178,9 +178,8 @@ class Crawl:
         except PageMoved:
             self.moved += 1
         except PageKnown as exc:
-            self.skipped += 1
             self._starts_known += link.is_start
-            self._report.log(str(exc), "debug")
+            self._leave(link, str(exc))
         except PageSkipped as exc:
             self._leave(link, str(exc))
         except PageFailed as exc:

@@ -57,8 +57,8 @@ class Caps:
     session: int = 100
     calendar: int = 500
     query: int = 1_000
-    id: int = 10_000
-    pattern: int = 50_000
+    id: int = 50_000
+    pattern: int = 200_000
     hosts: int = 10_000
 
 
