@@ -264,7 +264,7 @@ async def test_a_start_that_leads_to_another_is_reached() -> None:
         got, _ = await paths({"url": f"{served.url}/a"}, served.url)
         assert got == ["/b"]
     async with site({"/a": moved("/list/1")}) as served:
-        with pytest.raises(TaskError, match="redirects to .*/list/1, which is known"):
+        with pytest.raises(TaskError, match=r"redirects to .*/list/1, which is known"):
             await crawl({"url": f"{served.url}/a", "pagination": {"template": f"{served.url}/list/{{page}}"}})
 
 
