@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawlfleet import __version__
+from crawlfleet.execution.crawl.extract import compiling
+from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
 from crawlfleet.execution.crawl.links import canonical, credentials, place
-from crawlfleet.execution.crawl.selectors import SelectorSet, compiled
 
 DEFAULT_PAGES = 100
 DEFAULT_CONCURRENCY = 8
@@ -22,7 +23,7 @@ class CrawlPlan:
     bad_urls: tuple[str, ...]
     credentials: Mapping[str, tuple[str, str]]
     """By origin."""
-    selectors: SelectorSet
+    extraction: ExtractionPlan
     depth: int = 0
     max_pages: int = DEFAULT_PAGES
     is_default_limit: bool = False
@@ -36,7 +37,7 @@ class CrawlPlan:
 
 
 def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
-    """Raises BadSelector. A start URL that is none is kept aside: the others are crawled all the same."""
+    """Raises BadPlan. A start URL that is none is kept aside: the others are crawled all the same."""
     asked = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
     urls = {text: canonical(text) for text in asked}
     depth = int(parameters.get("depth", 0))
@@ -47,7 +48,7 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
         urls=tuple(good),
         bad_urls=tuple(text for text, url in urls.items() if url is None),
         credentials={place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))},
-        selectors=compiled(parameters.get("selectors", {})),
+        extraction=compiling.plan_of(parameters),
         depth=depth,
         # Without links to follow, the URLs given are the limit.
         max_pages=int(most) if most is not None else (DEFAULT_PAGES if depth else max(1, len(good))),

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from crawlfleet.execution.crawl.selectors import SelectorSet
-from crawlfleet.execution.crawl.trees import Match, Tree
+from crawlfleet.execution.crawl.extract.counts import FILLED, MATCHES, RECORDS, Columns, column
+from crawlfleet.execution.crawl.extract.selectors import SelectorSet
+from crawlfleet.execution.crawl.extract.trees import Match, Nearest, Tree, around, text_of
 
 LIST_VALUES = 1_000
 """Of one selector and page, where there is no container."""
@@ -35,7 +36,7 @@ def container(tree: Tree, found: Matches) -> str | None:
     contents: dict[str, set[str]] = {name: set() for name in present}
     for name in present:
         for match in found[name]:
-            for owner in above.names(_around(tree, match)):
+            for owner in above.names(around(tree, match)):
                 contents[owner].add(name)
     return next((name for name in present if contents[name] >= set(present) - {name}), None)
 
@@ -43,31 +44,43 @@ def container(tree: Tree, found: Matches) -> str | None:
 def records(tree: Tree, found: Matches, container: str) -> list[dict[str, Any]]:
     """One record per match of the container, in the order of the page."""
     fields = [name for name in found if name != container]
-    made: dict[Hashable, dict[str, Any]] = {}
-    for match in found[container]:
-        if match.value is None:
-            record: dict[str, Any] = dict.fromkeys(fields)
-            record.setdefault("url", tree.first_href(match.element))
-            made.setdefault(tree.key(match.element), record)
-    nearest = _Nearest(tree, set(made))
+    elements = {tree.key(match.element): match.element for match in found[container] if match.value is None}
+    made: dict[Hashable, dict[str, Any]] = {key: dict.fromkeys(fields) for key in elements}
+    nearest = Nearest(tree, elements)
     for name in fields:
         for match in found[name]:
-            owner = nearest.key(_around(tree, match))
+            owner = nearest.key(around(tree, match))
             # The first in the record counts, as the first link does.
             if owner is not None and made[owner][name] is None:
-                made[owner][name] = tree.text(match)
+                made[owner][name] = text_of(tree, match)
+    if "url" not in fields and made:
+        _add_urls(tree, nearest, made)
     return list(made.values())
 
 
+def _add_urls(tree: Tree, nearest: Nearest, made: Mapping[Hashable, dict[str, Any]]) -> None:
+    """As it is written, of the first link that is in an element, or is it."""
+    for record in made.values():
+        record["url"] = None
+    for link in tree.css("a[href]"):
+        owner = nearest.key(link)
+        while owner is not None and made[owner]["url"] is None:
+            made[owner]["url"] = tree.attribute(link, "href")
+            # A container around this one has its first link here as well.
+            owner = nearest.above(owner)
+
+
 def lists(tree: Tree, found: Matches) -> dict[str, list[str]]:
-    return {name: [tree.text(match) for match in its[:LIST_VALUES]] for name, its in found.items()}
+    return {name: [text_of(tree, match) for match in its[:LIST_VALUES]] for name, its in found.items()}
 
 
-def _around(tree: Tree, match: Match) -> Any | None:
-    """The innermost element that a match is inside of."""
-    if match.element is None:
-        return None
-    return tree.parent(match.element) if match.value is None else match.element
+def count(counts: Columns, found: Matches, container: str | None, made: Sequence[Mapping[str, Any]]) -> None:
+    for name, its in found.items():
+        counted = column(counts, name)
+        counted[MATCHES] += len(its)
+        if container is not None:
+            counted[RECORDS] += len(made)
+            counted[FILLED] += len(made) if name == container else sum(record[name] is not None for record in made)
 
 
 class _Above:
@@ -95,31 +108,3 @@ class _Above:
                 names |= self._owners[key]
             self._known[key] = names
         return names
-
-
-class _Nearest:
-    """Which of some elements an element is in, or is."""
-
-    def __init__(self, tree: Tree, keys: set[Hashable]) -> None:
-        self._tree = tree
-        self._keys = keys
-        self._known: dict[Hashable, Hashable | None] = {}
-        self._held: list[Any] = []
-
-    def key(self, element: Any | None) -> Hashable | None:
-        path: list[Hashable] = []
-        nearest: Hashable | None = None
-        while element is not None:
-            key = self._tree.key(element)
-            if key in self._known:
-                nearest = self._known[key]
-                break
-            path.append(key)
-            self._held.append(element)
-            if key in self._keys:
-                nearest = key
-                break
-            element = self._tree.parent(element)
-        for key in path:
-            self._known[key] = nearest
-        return nearest
