@@ -67,8 +67,8 @@ def read(job: PageJob) -> PageFacts:
     facts = PageFacts(title=title(tree))
     links, base = PageLinks([]), job.url
     if job.follow or not plan.is_empty:
-        links = page_links(tree, job.html)
-        base = canonical(links.base or "", job.url) or job.url
+        links = page_links(tree)
+        base = (canonical(links.base, job.url) if links.base else None) or job.url
     if job.follow:
         facts.links = followed([*links.hrefs, *links.frames, links.refresh], base)
     if plan.flat.selectors:
@@ -87,7 +87,7 @@ def _read_flat(tree: Tree, plan: ExtractionPlan, container: str | None, facts: P
     found = flat.matches(tree, plan.flat)
     facts.container = container or flat.container(tree, found)
     if facts.container is not None:
-        facts.records = flat.records(tree, found, facts.container)
+        facts.records = flat.records(tree, plan.flat, found, facts.container)
     else:
         facts.lists = flat.lists(tree, found)
     flat.count(facts.counts, found, facts.container, facts.records)

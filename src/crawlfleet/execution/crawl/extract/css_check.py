@@ -1,7 +1,7 @@
 r"""Whether a text is a CSS selector that lexbor can be given, and if not, what is wrong and where.
 
 Given the wrong text lexbor does not only refuse: `:where(:lexbor-contains(1)x,:nth-last-of-type()\` ends the process,
-and this runs in masters. Lists inside :is() and :where() forgive their errors, which is where it goes wrong. So brackets
+and this runs in masters. Lists inside :is() and :where() forgive their errors, and there it goes wrong. So brackets
 and strings are checked here first, and what is in brackets is checked alone, from the inside out, before the whole is.
 """
 

@@ -6,19 +6,22 @@ as fields and, as `url`, the first link in it. Without a container every selecto
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from crawlfleet.execution.crawl.extract.counts import FILLED, MATCHES, RECORDS, Columns, column
-from crawlfleet.execution.crawl.extract.selectors import SelectorSet
-from crawlfleet.execution.crawl.extract.trees import Match, Nearest, Tree, around, text_of
+from crawlfleet.execution.crawl.extract.selectors import SelectorSet, is_xpath
+from crawlfleet.execution.crawl.extract.trees import Nearest, Tree, around, text_of, tidy
 
+_LINK = re.compile(r"^[^.#\[:]*\*|^[.#\[:]|^a(?![\w-])|>a(?![\w-])", re.IGNORECASE)
+"""The last step of a selector that may match a link itself: `a.card`, `.card`, `*`."""
 LIST_VALUES = 1_000
 """Of one selector and page, where there is no container."""
-Matches = Mapping[str, Sequence[Match]]
+Matches = Mapping[str, Sequence[Any]]
 
 
-def matches(tree: Tree, selectors: SelectorSet) -> dict[str, list[Match]]:
+def matches(tree: Tree, selectors: SelectorSet) -> dict[str, list[Any]]:
     return {selector.name: tree.select(selector) for selector in selectors.selectors}
 
 
@@ -30,8 +33,8 @@ def container(tree: Tree, found: Matches) -> str | None:
     owners: dict[Hashable, set[str]] = {}
     for name in present:
         for match in found[name]:
-            if match.value is None:
-                owners.setdefault(tree.key(match.element), set()).add(name)
+            if not isinstance(match, str):
+                owners.setdefault(tree.key(match), set()).add(name)
     above = _Above(tree, owners)
     contents: dict[str, set[str]] = {name: set() for name in present}
     for name in present:
@@ -41,10 +44,10 @@ def container(tree: Tree, found: Matches) -> str | None:
     return next((name for name in present if contents[name] >= set(present) - {name}), None)
 
 
-def records(tree: Tree, found: Matches, container: str) -> list[dict[str, Any]]:
+def records(tree: Tree, selectors: SelectorSet, found: Matches, container: str) -> list[dict[str, Any]]:
     """One record per match of the container, in the order of the page."""
     fields = [name for name in found if name != container]
-    elements = {tree.key(match.element): match.element for match in found[container] if match.value is None}
+    elements = {tree.key(match): match for match in found[container] if not isinstance(match, str)}
     made: dict[Hashable, dict[str, Any]] = {key: dict.fromkeys(fields) for key in elements}
     nearest = Nearest(tree, elements)
     for name in fields:
@@ -54,15 +57,25 @@ def records(tree: Tree, found: Matches, container: str) -> list[dict[str, Any]]:
             if owner is not None and made[owner][name] is None:
                 made[owner][name] = text_of(tree, match)
     if "url" not in fields and made:
-        _add_urls(tree, nearest, made)
+        _add_urls(tree, _links(tree, selectors, container), nearest, made)
     return list(made.values())
 
 
-def _add_urls(tree: Tree, nearest: Nearest, made: Mapping[Hashable, dict[str, Any]]) -> None:
+def _links(tree: Tree, selectors: SelectorSet, container: str) -> list[Any]:
+    """At least those that are in containers, or are one."""
+    text = next(selector.text for selector in selectors.selectors if selector.name == container)
+    is_link = _LINK.search(text.rpartition(" ")[2]) is not None
+    if is_xpath(text) or "," in text or is_link:
+        return tree.css("a[href]")
+    # Most links of a page are in its menus: asking for those in containers spares the walk from each of the others.
+    return tree.css(f"{text} a[href]")
+
+
+def _add_urls(tree: Tree, links: list[Any], nearest: Nearest, made: Mapping[Hashable, dict[str, Any]]) -> None:
     """As it is written, of the first link that is in an element, or is it."""
     for record in made.values():
         record["url"] = None
-    for link in tree.css("a[href]"):
+    for link in links:
         owner = nearest.key(link)
         while owner is not None and made[owner]["url"] is None:
             made[owner]["url"] = tree.attribute(link, "href")
@@ -71,7 +84,11 @@ def _add_urls(tree: Tree, nearest: Nearest, made: Mapping[Hashable, dict[str, An
 
 
 def lists(tree: Tree, found: Matches) -> dict[str, list[str]]:
-    return {name: [text_of(tree, match) for match in its[:LIST_VALUES]] for name, its in found.items()}
+    raw = tree.raw_text
+    return {
+        name: [tidy(match if isinstance(match, str) else raw(match)) for match in its[:LIST_VALUES]]
+        for name, its in found.items()
+    }
 
 
 def count(counts: Columns, found: Matches, container: str | None, made: Sequence[Mapping[str, Any]]) -> None:

@@ -38,7 +38,7 @@ def in_scripts(tree: Tree, container: Container) -> list[Any]:
     if container.script is None:
         found = tree.css(_ANY_SCRIPT)
     else:
-        found = [match.element for match in tree.select(container.script) if match.value is None]
+        found = [match for match in tree.select(container.script) if not isinstance(match, str)]
     values = (decoded(bare(tree.raw_text(element))) for element in found[:SCRIPTS_MOST])
     return [value for value in values if value is not None]
 
@@ -57,7 +57,9 @@ def _read(data: Any, container: Container, base: str, counts: Columns, budget: B
     counted[MATCHES] += len(rows)
     made: dict[Hashable, Record] = {at: {} for at in range(len(rows))}
     for field in container.fields:
-        values: dict[Hashable, list[Any]] = {at: _values(field, row, budget, counts) for at, row in enumerate(rows)}
+        values: dict[Hashable | None, list[Any]] = {
+            at: _values(field, row, budget, counts) for at, row in enumerate(rows)
+        }
         fill(field, made.items(), values, base, counts)
     for inner in container.nested:
         for at, row in enumerate(rows):

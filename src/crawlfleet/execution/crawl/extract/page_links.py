@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Mapping
 
 import msgspec
 
 from crawlfleet.execution.crawl.extract.trees import Tree
 
 LINKS_MOST = 20_000
-_HEAD = "base[href], link[rel][href], meta[http-equiv], meta[name], frame[src], iframe[src]"
+_ANCHORS = frozenset({"a", "area"})
 _ROBOTS = frozenset({"robots", "crawlfleet"})
 
 
@@ -31,54 +31,60 @@ class PageLinks(msgspec.Struct):
         return self.robots.isdisjoint({"nofollow", "none"})
 
 
-def page_links(tree: Tree, html: str) -> PageLinks:
-    links = PageLinks(hrefs=_hrefs(tree))
-    # Looking for the word in the text costs less than asking every link for it.
-    if "nofollow" in html or "NOFOLLOW" in html:
-        links.nofollow = _nofollow(tree)
-    for element in tree.css(_HEAD):
-        _note(tree, element, links)
-    if links.next is None and ('rel="next' in html or "rel='next" in html or "rel=next" in html):
-        links.next = next((tree.attribute(link, "href") for link in tree.css('a[rel~="next"][href]')), None)
+def page_links(tree: Tree) -> PageLinks:
+    links = _linked(tree)
+    # A page of frames has nothing else.
+    frames = tree.tagged("iframe") or ([] if links.hrefs else tree.tagged("frame"))
+    links.frames = [src for frame in frames if (src := tree.attribute(frame, "src"))]
+    for meta in tree.in_head("meta[http-equiv], meta[name]"):
+        said = tree.attribute(meta, "content") or ""
+        if (tree.attribute(meta, "http-equiv") or "").lower() == "refresh":
+            links.refresh = links.refresh or _target(said)
+        if (tree.attribute(meta, "name") or "").lower() in _ROBOTS:
+            links.robots |= {word.strip().lower() for word in said.split(",")}
     return links
 
 
-def _hrefs(tree: Tree) -> list[str]:
-    attribute = tree.attribute
-    # Pages repeat their links, and links to a place in the page are none.
-    found = dict.fromkeys(attribute(link, "href") for link in islice(tree.css("a[href], area[href]"), LINKS_MOST))
-    return [href for href in found if href and href[0] != "#"]
-
-
-def _nofollow(tree: Tree) -> frozenset[str]:
+def _linked(tree: Tree) -> PageLinks:
+    """One pass over all that has a href: every further selector would cost as much again."""
+    hrefs: dict[str, None] = {}
     refused: set[str] = set()
-    wanted: set[str] = set()
-    for link in islice(tree.css("a[href], area[href]"), LINKS_MOST):
-        rel = (tree.attribute(link, "rel") or "").lower().split()
-        (refused if "nofollow" in rel else wanted).add(tree.attribute(link, "href") or "")
-    return frozenset(refused - wanted)
+    links = PageLinks([])
+    for tag, attributes in tree.linked(LINKS_MOST):
+        href = attributes["href"]
+        if not href:
+            continue
+        if tag not in _ANCHORS:
+            _note(tag, href, attributes, links)
+            continue
+        # Links to a place in the page are none.
+        if href[0] == "#":
+            continue
+        if "rel" in attributes:
+            rel = (attributes["rel"] or "").lower().split()
+            if "nofollow" not in rel:
+                refused.discard(href)
+            elif href not in hrefs:
+                refused.add(href)
+            if "next" in rel and links.next is None:
+                links.next = href
+        elif refused:
+            refused.discard(href)
+        hrefs[href] = None
+    links.hrefs = list(hrefs)
+    links.nofollow = frozenset(refused)
+    return links
 
 
-def _note(tree: Tree, element: object, links: PageLinks) -> None:
-    match tree.tag(element):
-        case "base":
-            links.base = links.base or tree.attribute(element, "href")
-        case "link":
-            rel = (tree.attribute(element, "rel") or "").lower().split()
-            if "canonical" in rel:
-                links.canonical = links.canonical or tree.attribute(element, "href")
-            if "next" in rel:
-                links.next = links.next or tree.attribute(element, "href")
-        case "frame" | "iframe":
-            links.frames.append(tree.attribute(element, "src") or "")
-        case "meta":
-            said = tree.attribute(element, "content") or ""
-            if (tree.attribute(element, "http-equiv") or "").lower() == "refresh":
-                links.refresh = links.refresh or _target(said)
-            if (tree.attribute(element, "name") or "").lower() in _ROBOTS:
-                links.robots |= {word.strip().lower() for word in said.split(",")}
-        case _:
-            pass
+def _note(tag: str, href: str, attributes: Mapping[str, str | None], links: PageLinks) -> None:
+    if tag == "base":
+        links.base = links.base or href
+    elif tag == "link":
+        rel = (attributes.get("rel") or "").lower().split()
+        if "canonical" in rel:
+            links.canonical = links.canonical or href
+        if "next" in rel:
+            links.next = links.next or href
 
 
 def _target(refresh: str) -> str | None:

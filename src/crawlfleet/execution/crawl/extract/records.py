@@ -6,7 +6,7 @@ it is). An XPath is asked of every container, as it may look anywhere from there
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from crawlfleet.execution.crawl.extract.compiling import Container, Field
@@ -21,7 +21,7 @@ from crawlfleet.execution.crawl.extract.counts import (
     column,
 )
 from crawlfleet.execution.crawl.extract.dates import Ambiguous
-from crawlfleet.execution.crawl.extract.trees import Match, Nearest, Tree, text_of, tidy
+from crawlfleet.execution.crawl.extract.trees import Nearest, Tree, tidy
 
 RECORDS_MOST = 10_000
 """Of one container and page."""
@@ -48,7 +48,7 @@ class _Reading:
         tree = self._tree
         elements: dict[Hashable, Any] = {_WHOLE_PAGE: None}
         if container.selector is not None:
-            found = [match.element for match in tree.select(container.selector) if match.value is None]
+            found = [match for match in tree.select(container.selector) if not isinstance(match, str)]
             elements = {tree.key(element): element for element in found[:RECORDS_MOST]}
         counted = column(self._counts, container.path)
         counted[MATCHES] += len(elements)
@@ -73,13 +73,17 @@ class _Reading:
             if owner is not None and len(made[owner][inner.name]) < LIST_MOST:
                 made[owner][inner.name].append(record)
 
-    def _values(self, field: Field, elements: dict[Hashable, Any], nearest: Nearest) -> dict[Hashable, list[str]]:
-        values: dict[Hashable, list[str]] = {}
+    def _values(
+        self, field: Field, elements: dict[Hashable, Any], nearest: Nearest
+    ) -> dict[Hashable | None, list[str]]:
+        values: dict[Hashable | None, list[str]] = {}
         most = LIST_MOST if field.is_list else 1
         found = 0
         for owner, match in self._matches(field, elements, nearest):
             found += 1
-            its = values.setdefault(owner, [])
+            its = values.get(owner)
+            if its is None:
+                its = values[owner] = []
             if len(its) < most and (text := self._text(field, match)) is not None:
                 its.append(text)
         column(self._counts, field.path)[MATCHES] += found
@@ -87,34 +91,28 @@ class _Reading:
 
     def _matches(
         self, field: Field, elements: dict[Hashable, Any], nearest: Nearest
-    ) -> Iterator[tuple[Hashable, Match]]:
+    ) -> Iterable[tuple[Hashable | None, Any]]:
         tree, selector = self._tree, field.selector
         if selector is None:
-            top = tree.css("html")
-            for key, element in elements.items():
-                yield key, Match(element if element is not None else top[0] if top else None)
-        elif selector.is_xpath:
-            for key, element in elements.items():
-                for match in tree.select_in(selector, element):
-                    yield key, match
-        elif _WHOLE_PAGE in elements:
-            for match in tree.select(selector):
-                yield _WHOLE_PAGE, match
-        else:
-            for match in tree.select(selector):
-                owner = nearest.key(match.element)
-                if owner is not None:
-                    yield owner, match
+            top = tree.first("html")
+            return [(key, top if element is None else element) for key, element in elements.items()]
+        if selector.is_xpath:
+            return ((key, match) for key, element in elements.items() for match in tree.select_in(selector, element))
+        found = tree.select(selector)
+        if _WHOLE_PAGE in elements:
+            return [(_WHOLE_PAGE, match) for match in found]
+        of = nearest.key
+        return [(owner, match) for match in found if (owner := of(match)) is not None]
 
-    def _text(self, field: Field, match: Match) -> str | None:
-        if match.element is None and match.value is None:
-            return None
-        if field.attribute is not None and match.value is None:
-            found = self._tree.attribute(match.element, field.attribute)
+    def _text(self, field: Field, match: Any) -> str | None:
+        if isinstance(match, str):
+            return tidy(match)
+        if field.attribute is not None:
+            found = self._tree.attribute(match, field.attribute)
             return None if found is None else tidy(found)
-        if field.is_html and match.value is None:
-            return self._tree.html(match.element).replace("\0", "")
-        return text_of(self._tree, match)
+        if field.is_html:
+            return self._tree.html(match).replace("\0", "")
+        return tidy(self._tree.raw_text(match))
 
     @staticmethod
     def _owner(nearest: Nearest, element: Any, made: dict[Hashable, Record]) -> Hashable | None:
@@ -122,7 +120,11 @@ class _Reading:
 
 
 def fill(
-    field: Field, made: Iterable[tuple[Hashable, Record]], values: dict[Hashable, list[Any]], base: str, counts: Columns
+    field: Field,
+    made: Iterable[tuple[Hashable, Record]],
+    values: Mapping[Hashable | None, list[Any]],
+    base: str,
+    counts: Columns,
 ) -> None:
     """Puts a field into each record, converted, and counts what came of it."""
     counted = column(counts, field.path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from operator import attrgetter, methodcaller
+from typing import Any, Protocol
 
 from cssselect import HTMLTranslator
 from lxml import etree  # type: ignore[import-untyped]
@@ -16,19 +17,35 @@ TEXT_CHARS = 10_000
 HTML_CHARS = 100_000
 DEEP = 100
 """Levels; pages of people have twenty."""
+_TAG_AND_ATTRIBUTES = attrgetter("tag", "attributes")
 _DEEPER = " > ".join(["*"] * (DEEP + 1))
 
 
-class Match(NamedTuple):
-    element: Any
-    value: str | None = None
-    """What XPath found in the element, if not the element itself."""
+class Found(str):
+    """What XPath computed (`count(//a)`), and where it was asked: an element, or None for the page."""
+
+    element: Any = None
+
+    def getparent(self) -> Any:
+        return self.element
 
 
 class Tree(Protocol):
-    def select(self, selector: Selector) -> list[Match]: ...
+    """A match is an element, or a text that XPath found in one (and that knows which: `getparent`)."""
 
-    def select_in(self, selector: Selector, element: Any | None) -> list[Match]:
+    # Plain functions of the libraries rather than methods: they are called for every match and every step up.
+    @property
+    def key(self) -> Callable[[Any], Hashable]: ...
+
+    @property
+    def parent(self) -> Callable[[Any], Any]: ...
+
+    @property
+    def raw_text(self) -> Callable[[Any], str]: ...
+
+    def select(self, selector: Selector) -> list[Any]: ...
+
+    def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
         """An XPath as seen from an element; from the top where there is none."""
         ...
 
@@ -36,15 +53,19 @@ class Tree(Protocol):
         """Elements by a selector of ours."""
         ...
 
-    def key(self, element: Any) -> Hashable: ...
+    def first(self, text: str) -> Any | None: ...
 
-    def parent(self, element: Any) -> Any | None: ...
+    def in_head(self, text: str) -> list[Any]: ...
 
     def tag(self, element: Any) -> str: ...
 
     def attribute(self, element: Any, name: str) -> str | None: ...
 
-    def raw_text(self, element: Any) -> str: ...
+    def linked(self, most: int) -> Iterable[tuple[str, Mapping[str, str | None]]]:
+        """Tag and attributes of every element that has a href."""
+        ...
+
+    def tagged(self, tag: str) -> list[Any]: ...
 
     def html(self, element: Any) -> str: ...
 
@@ -56,24 +77,29 @@ def tidy(text: str, most: int = TEXT_CHARS) -> str:
     return " ".join((text.replace("\0", "") if "\0" in text else text).split())[:most]
 
 
-def text_of(tree: Tree, match: Match) -> str:
-    return tidy(match.value if match.value is not None else tree.raw_text(match.element))
+def text_of(tree: Tree, match: Any) -> str:
+    return tidy(match if isinstance(match, str) else tree.raw_text(match))
 
 
-def around(tree: Tree, match: Match) -> Any | None:
+def around(tree: Tree, match: Any) -> Any | None:
     """The innermost element that a match is inside of."""
-    if match.element is None:
-        return None
-    return tree.parent(match.element) if match.value is None else match.element
+    if not isinstance(match, str):
+        return tree.parent(match)
+    element = match.getparent()  # type: ignore[attr-defined]
+    # Text behind an element belongs to the one that both are in.
+    return element.getparent() if element is not None and getattr(match, "is_tail", False) else element
 
 
 def title(tree: Tree) -> str | None:
-    # Of the page: drawings (SVG) have titles, too.
-    found = tree.css("head > title") or tree.css("title")
-    return tidy(tree.raw_text(found[0])) if found else None
+    found = tree.first("title")
+    return None if found is None else tidy(tree.raw_text(found))
 
 
 class LexborTree:
+    key = staticmethod(attrgetter("mem_id"))
+    parent = staticmethod(attrgetter("parent"))
+    raw_text = staticmethod(methodcaller("text"))
+
     def __init__(self, html: str) -> None:
         self._html = LexborHTMLParser(html)
 
@@ -81,20 +107,21 @@ class LexborTree:
     def is_deep(self) -> bool:
         return self._html.css_first(_DEEPER) is not None
 
-    def select(self, selector: Selector) -> list[Match]:
-        return [Match(node) for node in self._html.css(selector.text)]
+    def select(self, selector: Selector) -> list[Any]:
+        return self._html.css(selector.text)
 
-    def select_in(self, selector: Selector, element: Any | None) -> list[Match]:
+    def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
         raise TypeError(f"{selector.text} is no CSS selector")
 
     def css(self, text: str) -> list[Any]:
         return self._html.css(text)
 
-    def key(self, element: LexborNode) -> Hashable:
-        return element.mem_id
+    def first(self, text: str) -> Any | None:
+        return self._html.css_first(text)
 
-    def parent(self, element: LexborNode) -> LexborNode | None:
-        return element.parent
+    def in_head(self, text: str) -> list[Any]:
+        head = self._html.head
+        return [] if head is None else head.css(text)
 
     def tag(self, element: LexborNode) -> str:
         return element.tag or ""
@@ -104,39 +131,48 @@ class LexborTree:
         # `<a href>` has the attribute, with nothing in it.
         return (attributes[name] or "") if name in attributes else None
 
-    def raw_text(self, element: LexborNode) -> str:
-        return element.text()
+    def linked(self, most: int) -> Iterable[tuple[str, Mapping[str, str | None]]]:
+        return map(_TAG_AND_ATTRIBUTES, self._html.css("[href]")[:most])
+
+    def tagged(self, tag: str) -> list[Any]:
+        return self._html.tags(tag)
 
     def html(self, element: LexborNode) -> str:
         return (element.html or "")[:HTML_CHARS]
 
 
 class XPathTree:
+    # lxml keeps one object per element while somebody holds it, and matches hold theirs.
+    key = staticmethod(lambda element: element)
+    parent = staticmethod(methodcaller("getparent"))
+    raw_text = staticmethod(lambda element: "".join(element.itertext(with_tail=False)))
+
     def __init__(self, html: str) -> None:
         # libxml2 stops at 256 levels of its own accord, unless told that huge trees are fine.
         parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
         root = etree.fromstring(html.replace("\0", "").encode("utf-8", "replace") or b"<html/>", parser)
         self._root = etree.Element("html") if root is None else root
 
-    def select(self, selector: Selector) -> list[Match]:
+    def select(self, selector: Selector) -> list[Any]:
         return self.select_in(selector, None)
 
-    def select_in(self, selector: Selector, element: Any | None) -> list[Match]:
+    def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
         found = selector.xpath(self._root if element is None else element)
-        if not isinstance(found, list):
-            # count(), string() and the like: a value of the whole.
-            return [Match(element, _shown(found))] if found != "" else []
-        return [_match(one) for one in found if not isinstance(one, tuple)]
+        if isinstance(found, list):
+            # Namespaces are found as pairs.
+            return [one for one in found if not isinstance(one, tuple)]
+        value = Found(_shown(found))
+        value.element = element
+        return [value] if value else []
 
     def css(self, text: str) -> list[Any]:
         return list(_translated(text)(self._root))
 
-    def key(self, element: Any) -> Hashable:
-        # lxml keeps one object per element while somebody holds it, and matches hold theirs.
-        return element  # type: ignore[no-any-return]
+    def first(self, text: str) -> Any | None:
+        found = self.css(text)
+        return found[0] if found else None
 
-    def parent(self, element: Any) -> Any | None:
-        return element.getparent()
+    in_head = css
 
     def tag(self, element: Any) -> str:
         return element.tag if isinstance(element.tag, str) else ""
@@ -145,21 +181,15 @@ class XPathTree:
         value = element.get(name)
         return None if value is None else str(value)
 
-    def raw_text(self, element: Any) -> str:
-        return "".join(element.itertext(with_tail=False))
+    def linked(self, most: int) -> Iterable[tuple[str, Mapping[str, str | None]]]:
+        return ((self.tag(element), element.attrib) for element in self.css("[href]")[:most])
+
+    def tagged(self, tag: str) -> list[Any]:
+        return list(self._root.iter(tag))
 
     def html(self, element: Any) -> str:
         made: str = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
         return made[:HTML_CHARS]
-
-
-def _match(found: Any) -> Match:
-    if not isinstance(found, str):
-        return Match(found)
-    element = found.getparent()  # type: ignore[attr-defined]
-    if getattr(found, "is_tail", False) and element is not None:
-        element = element.getparent()
-    return Match(element, str(found))
 
 
 def _shown(value: Any) -> str:
@@ -183,11 +213,12 @@ class Nearest:
         self._held: list[Any] = []
 
     def key(self, element: Any | None) -> Hashable | None:
-        tree, keys, known = self._tree, self._elements, self._known
+        keys, known = self._elements, self._known
+        key_of, parent_of = self._tree.key, self._tree.parent
         path: list[Hashable] = []
         nearest: Hashable | None = None
         while element is not None:
-            key = tree.key(element)
+            key = key_of(element)
             if key in keys:
                 nearest = key
                 break
@@ -197,7 +228,7 @@ class Nearest:
             path.append(key)
             # Held, as a key is one's own only for as long as its element is there.
             self._held.append(element)
-            element = tree.parent(element)
+            element = parent_of(element)
         for key in path:
             known[key] = nearest
         return nearest
