@@ -75,8 +75,8 @@ class _Reading:
 
     def _values(
         self, field: Field, elements: dict[Hashable, Any], nearest: Nearest
-    ) -> dict[Hashable | None, list[str]]:
-        values: dict[Hashable | None, list[str]] = {}
+    ) -> dict[Hashable, list[str]]:
+        values: dict[Hashable, list[str]] = {}
         most = LIST_MOST if field.is_list else 1
         found = 0
         for owner, match in self._matches(field, elements, nearest):
@@ -91,7 +91,7 @@ class _Reading:
 
     def _matches(
         self, field: Field, elements: dict[Hashable, Any], nearest: Nearest
-    ) -> Iterable[tuple[Hashable | None, Any]]:
+    ) -> Iterable[tuple[Hashable, Any]]:
         tree, selector = self._tree, field.selector
         if selector is None:
             top = tree.first("html")
@@ -122,7 +122,7 @@ class _Reading:
 def fill(
     field: Field,
     made: Iterable[tuple[Hashable, Record]],
-    values: Mapping[Hashable | None, list[Any]],
+    values: Mapping[Hashable, list[Any]],
     base: str,
     counts: Columns,
 ) -> None:
