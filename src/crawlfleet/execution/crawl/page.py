@@ -123,9 +123,9 @@ def _is_json(job: PageJob) -> bool:
 def _page(tree: Tree, parts: frozenset[str], links: PageLinks, job: PageJob, base: str) -> dict[str, Any]:
     page: dict[str, Any] = {"language": language(tree)}
     if "text" in parts:
-        page["text"] = readable(job.html, job.url, as_markdown=False)
+        page["text"] = readable(tree, job.html, job.url, as_markdown=False)
     if "markdown" in parts:
-        page["markdown"] = readable(job.html, job.url, as_markdown=True)
+        page["markdown"] = readable(tree, job.html, job.url, as_markdown=True)
     if "metadata" in parts:
         page["metadata"] = metadata(tree, links, base)
     if "structured" in parts:

@@ -14,7 +14,7 @@ from crawlfleet.scheduling.expressions import Budget, Expression, TooCostly, Una
 
 BUDGET = 200_000
 """Of one page: about a third of a second at most."""
-BUDGET_APART = 5_000_000
+BUDGET_APART = 2_000_000
 DEPTH_MOST = 30
 """Of a value that goes into a record; what is deeper is left out."""
 SCRIPTS_MOST = 100

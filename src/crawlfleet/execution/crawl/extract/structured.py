@@ -13,7 +13,8 @@ from crawlfleet.execution.crawl.extract.trees import Nearest, Tree, tidy
 from crawlfleet.execution.crawl.extract.values import absolute
 
 THINGS_MOST = 1_000
-PROPERTIES_MOST = 10_000
+PROPERTIES_MOST = 2_000
+"""Each may hold all the others, and the text of each is read: the product is what a page can cost."""
 SCRIPT_CHARS = 1_000_000
 _SCOPED = ("og:", "product:", "article:", "book:", "profile:", "video:", "music:", "fb:", "twitter:", "place:")
 _URL_OF = {
@@ -54,7 +55,11 @@ def microdata(tree: Tree, base: str) -> list[Thing]:
             continue
         if key in things:
             inside.add(key)
-        value = things[key] if key in things else _value(tree, element, base)
+            value: Any = things[key]
+        elif tree.attribute(element, "itemscope") is None:
+            value = _value(tree, element, base)
+        else:
+            continue
         for name in (tree.attribute(element, "itemprop") or "").split():
             _put(things[owner], name, value)
     return [thing for key, thing in things.items() if key not in inside]
