@@ -100,7 +100,10 @@ def cpu_ms(works: dict[str, Callable[[str], None]], html: str, turns: int = 40, 
 
 def main() -> None:
     html = shop_page()
-    works: dict[str, Callable[[str], None]] = {"bare: title, prices, links": bare_list, "bare: title, products, links": bare_records}
+    works: dict[str, Callable[[str], None]] = {
+        "bare: title, prices, links": bare_list,
+        "bare: title, products, links": bare_records,
+    }
     works |= {"links alone": links_alone} | {name: by_plan(asked) for name, asked in PLANS.items()}
     slow = {"markdown": works.pop("markdown")}
     took = cpu_ms(works, html) | cpu_ms(slow, html, 2, 5)

@@ -48,4 +48,4 @@ def test_the_refusal_is_that_shown() -> None:
     types = TaskTypes({"web_crawl": WebCrawl.schema}, built_in_checks())
     refused = types.refusal("web_crawl", json.dumps(asked).encode())
     assert refused is not None
-    assert REFUSAL == {"code": str(refused.code), "field": refused.field, "detail": refused.detail}
+    assert {"code": str(refused.code), "field": refused.field, "detail": refused.detail} == REFUSAL

@@ -21,7 +21,7 @@ FORMS = pytest.mark.parametrize("selectors", [CSS, XPATH, MIXED], ids=["css", "x
 
 
 def facts(html: str, selectors: dict[str, str] | None = None, **more: Any) -> PageFacts:
-    plan = plan_of({"selectors": selectors or {}})
+    plan = plan_of({"selectors": selectors} if selectors else {})
     return read(PageJob(html, URL, plan.source, more.pop("container", None), more.pop("follow", True), **more))
 
 

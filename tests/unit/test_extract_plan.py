@@ -83,11 +83,10 @@ def test_all_problems_are_told_at_once() -> None:
                 "container": "li:nope",
                 "fields": {
                     "one": "h2 >",
-                    "two": {"selector": "b", "regex": "(a", "type": "colour"},
+                    "two": {"selector": "b", "regex": "(a"},
                     "three": {"selector": "b", "regex": "(?=a)b"},
                     "four": {"selector": "b", "currency": "EUR"},
                     "five": {"json": "a"},
-                    "six": {"container": "ul", "fields": {}},
                     "seven": {"fields": {"x": "y"}},
                 },
             },
@@ -95,18 +94,15 @@ def test_all_problems_are_told_at_once() -> None:
             "both": {"json": "a", "container": "b", "fields": {"a": "b"}},
             "as": {"fields": {"x": "b"}},
         },
-        "page": ["markdown", "poem"],
     })  # fmt: skip
     assert set(found) == {
         "selectors.a",
         "extract.things.container",
         "extract.things.fields.one.selector",
         "extract.things.fields.two.regex",
-        "extract.things.fields.two.type",
         "extract.things.fields.three.regex",
         "extract.things.fields.four.currency",
         "extract.things.fields.five.json",
-        "extract.things.fields.six.fields",
         "extract.things.fields.seven",
         "extract.rows.json",
         "extract.rows.fields.c",
@@ -114,13 +110,27 @@ def test_all_problems_are_told_at_once() -> None:
         "extract.rows.fields.d.json",
         "extract.both",
         "extract.as",
-        "page",
     }
     assert found["extract.things.fields.two.regex"] == (
         "'(a' is no pattern that takes linear time: missing ): (a at position 0"
     )
     assert found["extract.rows.json"].endswith("at position 5")
-    assert "'colour' is none of text, html, url, price" in found["extract.things.fields.two.type"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "path"),
+    [
+        ({"selectors": 5}, "selectors"),
+        ({"selectors": {"a": 5}}, "selectors.a"),
+        ({"selectors": []}, "selectors"),
+        ({"extract": {"a": "b"}}, "extract.a"),
+        ({"extract": {"a": {"fields": {"b": {"type": "colour"}}}}}, "extract.a.fields.b.type"),
+        ({"extract": {"a": {"fields": {"b": {"container": "ul", "fields": {}}}}}}, "extract.a.fields.b.fields"),
+        ({"page": ["markdown", "poem"]}, "page[1]"),
+    ],
+)
+def test_another_shape_is_a_problem_too_whatever_schema_let_it_pass(parameters: dict[str, Any], path: str) -> None:
+    assert list(problems(parameters)) == [path]
 
 
 def test_bounds() -> None:
@@ -131,7 +141,7 @@ def test_bounds() -> None:
         deep = {"container": "ul", "fields": {"inner": deep}}
     (path,) = problems({"extract": {"top": deep}})
     assert path == "extract.top" + ".fields.inner" * 4
-    assert "has 600 characters" in problems({"selectors": {"a": "b" * 600}})["selectors.a"]
+    assert "longer than 500 characters" in problems({"selectors": {"a": "b" * 600}})["selectors.a"]
 
 
 def test_a_plan_is_compiled_once_for_the_same_parameters() -> None:

@@ -97,7 +97,9 @@ def test_a_record_without_a_required_field_is_dropped_and_counted() -> None:
 
 
 def test_the_page_is_a_record_of_its_own() -> None:
-    asked = {"fields": {"heading": "h2", "all": {"selector": "h2", "all": True}, "inner": {"selector": "em", "type": "html"}}}
+    asked = {
+        "fields": {"heading": "h2", "all": {"selector": "h2", "all": True}, "inner": {"selector": "em", "type": "html"}}
+    }
     assert things(SHOP, asked) == [{"heading": "Shop", "all": ["Shop", "Tea pot", "Cup"], "inner": "<em>yes</em>"}]
     assert things("", {"fields": {"heading": "h1"}}) == [{"heading": None}]
     assert things(SHOP, {"fields": {"n": {"selector": "count(//h2)", "type": "integer"}}}) == [{"n": 3}]
@@ -110,14 +112,23 @@ def test_a_container_in_a_container_keeps_its_own() -> None:
 
 def test_an_empty_value_is_no_value_and_a_list_may_have_a_default() -> None:
     html = "<ul><li><b> </b></li></ul>"
-    asked = {"container": "li", "fields": {"a": "b", "c": {"selector": "b", "default": "none"}, "d": {"selector": "i", "all": True}}}
+    asked = {
+        "container": "li",
+        "fields": {"a": "b", "c": {"selector": "b", "default": "none"}, "d": {"selector": "i", "all": True}},
+    }
     assert things(html, asked) == [{"a": None, "c": "none", "d": []}]
 
 
 DATA = {
     "page": 1,
     "items": [
-        {"name": "Tea", "price": 12.5, "id": 123456789012345678901, "tags": ["a", None, "b"], "sizes": [{"n": 1}, {"n": 2}]},
+        {
+            "name": "Tea",
+            "price": 12.5,
+            "id": 123456789012345678901,
+            "tags": ["a", None, "b"],
+            "sizes": [{"n": 1}, {"n": 2}],
+        },
         {"name": "Cup", "price": "9,99 €", "bad": "a\x00b", "deep": {"x": {"y": [1]}}},
         None,
     ],
@@ -187,10 +198,16 @@ def test_counts_are_the_same_however_the_pages_are_split(pages: list[counts.Colu
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.lists(st.text("abc", min_size=1, max_size=4), max_size=3), st.text("xyz", max_size=3)), max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.lists(st.text("abc", min_size=1, max_size=4), max_size=3), st.text("xyz", max_size=3)), max_size=8
+    )
+)
 def test_records_come_back_as_they_were_written(records: list[tuple[list[str], str]]) -> None:
     html = "<main>" + "".join(
-        f"<div class=r><b>{name}</b>" + "".join(f"<section><i>{tag}</i></section>" for tag in tags) + "</div><b>stray</b>"
+        f"<div class=r><b>{name}</b>"
+        + "".join(f"<section><i>{tag}</i></section>" for tag in tags)
+        + "</div><b>stray</b>"
         for tags, name in records
     )
     expected = [{"name": name or None, "tags": tags} for tags, name in records]

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import re2  # type: ignore[import-untyped]
 
 from crawlfleet.execution.crawl.extract.names import FIELDS_MOST, NESTING_MOST, PAGE_PARTS, PATTERN_CHARS, TYPES
+from crawlfleet.execution.crawl.extract.schema import DEFS, EXTRACT, PAGE, SELECTORS
 from crawlfleet.execution.crawl.extract.selectors import BadSelector, Selector, SelectorSet, is_xpath, made
 from crawlfleet.execution.crawl.extract.values import OPTIONS, Convert, converter
 from crawlfleet.scheduling.expressions import BadExpression, Expression, parse
 
 PATTERN_BYTES = 1 << 20
+_SAID_CHARS = 300
 EXTRACTION = ("selectors", "extract", "page")
 """The parameters that are read here."""
 
@@ -93,13 +96,29 @@ class ExtractionPlan:
 
 
 def plan_of(parameters: Mapping[str, Any]) -> ExtractionPlan:
-    """Raises BadPlan. Parameters of the shape of the schema; others it does not know are left alone."""
-    return compiled(msgspec.json.encode({name: parameters[name] for name in EXTRACTION if parameters.get(name)}))
+    """Raises BadPlan. Parameters that it does not know are left alone."""
+    return compiled(
+        msgspec.json.encode({name: parameters[name] for name in EXTRACTION if parameters.get(name) is not None})
+    )
 
 
 @lru_cache(maxsize=64)
 def compiled(source: bytes) -> ExtractionPlan:
-    return _Compiler(msgspec.json.decode(source)).plan(source)
+    asked = msgspec.json.decode(source)
+    # The schema that a submit was checked against may be another node's, of another version.
+    if wrong := [Problem(_path(error), error.message[:_SAID_CHARS]) for error in _shape().iter_errors(asked)]:
+        raise BadPlan(wrong)
+    return _Compiler(asked).plan(source)
+
+
+@cache
+def _shape() -> jsonschema_rs.Validator:
+    properties = {"selectors": SELECTORS, "extract": EXTRACT, "page": PAGE}
+    return jsonschema_rs.validator_for({"properties": properties, "$defs": DEFS})
+
+
+def _path(error: jsonschema_rs.ValidationError) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)[1:]
 
 
 def problems_of(parameters: Mapping[str, Any]) -> list[Problem]:

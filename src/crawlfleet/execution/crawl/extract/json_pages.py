@@ -57,9 +57,7 @@ def _read(data: Any, container: Container, base: str, counts: Columns, budget: B
     counted[MATCHES] += len(rows)
     made: dict[Hashable, Record] = {at: {} for at in range(len(rows))}
     for field in container.fields:
-        values: dict[Hashable, list[Any]] = {
-            at: _values(field, row, budget, counts) for at, row in enumerate(rows)
-        }
+        values: dict[Hashable, list[Any]] = {at: _values(field, row, budget, counts) for at, row in enumerate(rows)}
         fill(field, made.items(), values, base, counts)
     for inner in container.nested:
         for at, row in enumerate(rows):

@@ -73,9 +73,7 @@ class _Reading:
             if owner is not None and len(made[owner][inner.name]) < LIST_MOST:
                 made[owner][inner.name].append(record)
 
-    def _values(
-        self, field: Field, elements: dict[Hashable, Any], nearest: Nearest
-    ) -> dict[Hashable, list[str]]:
+    def _values(self, field: Field, elements: dict[Hashable, Any], nearest: Nearest) -> dict[Hashable, list[str]]:
         values: dict[Hashable, list[str]] = {}
         most = LIST_MOST if field.is_list else 1
         found = 0
@@ -89,9 +87,7 @@ class _Reading:
         column(self._counts, field.path)[MATCHES] += found
         return values
 
-    def _matches(
-        self, field: Field, elements: dict[Hashable, Any], nearest: Nearest
-    ) -> Iterable[tuple[Hashable, Any]]:
+    def _matches(self, field: Field, elements: dict[Hashable, Any], nearest: Nearest) -> Iterable[tuple[Hashable, Any]]:
         tree, selector = self._tree, field.selector
         if selector is None:
             top = tree.first("html")

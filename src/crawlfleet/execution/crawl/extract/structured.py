@@ -62,7 +62,7 @@ def microdata(tree: Tree, base: str) -> list[Thing]:
             continue
         for name in (tree.attribute(element, "itemprop") or "").split():
             _put(things[owner], name, value)
-    return [thing for key, thing in things.items() if key not in inside]
+    return [storable(thing) for key, thing in things.items() if key not in inside]
 
 
 def open_graph(tree: Tree) -> dict[str, Any]:
