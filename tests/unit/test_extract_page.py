@@ -28,7 +28,7 @@ THINGS = """<script type="application/ld+json"><!-- {"@graph": [{"@type": "Produ
 <script type="application/ld+json">[{"@type": "Shop", "note": "a\tb"}]</script>
 <div itemscope itemtype="https://schema.org/Product"><b itemprop="name alternateName">Pot</b>
  <img itemprop="image" src="a.jpg"><img itemprop="image" src="b.jpg"><meta itemprop="sku" content="77">
- <div itemprop="offers" itemscope itemtype="https://schema.org/Offer"><span itemprop="price" content="5.00">5 euros</span>
+ <div itemprop="offers" itemscope itemtype="https://schema.org/Offer"><b itemprop="price" content="5.00">5 euros</b>
   <time itemprop="until" datetime="2024-05-03">May</time><a itemprop="url" href="/buy">buy</a></div></div>
 <p itemprop="stray">nobody's</p>"""
 
@@ -95,7 +95,8 @@ def test_metadata(parse: type[Tree]) -> None:
 
 
 ARTICLE = (
-    "<nav><ul>" + "".join(f'<li><a href="/{n}">Menu {n}</a></li>' for n in range(20)) + "</ul></nav><article><h1>Tea</h1>"
+    "<nav><ul>" + "".join(f'<li><a href="/{n}">Menu {n}</a></li>' for n in range(20)) + "</ul></nav>"
+    "<article><h1>Tea</h1>"
     + "<h2>Water</h2><p>Water for tea is boiled <b>once</b>, and poured at once, because it loses its air. See "
     '<a href="/air">about air</a>.</p>' * 3 + "<ul><li>green: 80 degrees</li><li>black: 95 degrees</li></ul></article>"
     "<footer>All rights reserved</footer>"

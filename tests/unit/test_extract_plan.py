@@ -59,7 +59,8 @@ def test_an_xpath_that_does_not_parse_says_where(text: str, said: str) -> None:
 
 
 PIECES = st.sampled_from([
-    "div", "p", ".a", "#b", "[href]", "[a='x' i]", "*", " ", ">", "+", "~", ",", "|", ":not(", ":is(", ":has(", ":where(",
+    "div", "p", ".a", "#b", "[href]", "[a='x' i]", "*", " ", ">", "+", "~", ",", "|", ":not(", ":is(", ":has(",
+    ":where(",
     ":nth-child(", ":nth-last-of-type(", "2n+1", " of ", ")", ")", "]", "[", ":", "::", ":nope", ":lexbor-contains(",
     '"', "'", "\\", ":first-child", ":root", "é", "汉", "1", "=", "\t",
 ])  # fmt: skip

@@ -19,7 +19,8 @@ SHOP = """
 <li class="card" data-sku="A1"><a href="1.html"><h2>Tea <b>pot</b></h2></a><span class="price">1.234,56 €</span>
   <i class="tag">new</i><i class="tag">blue</i><time datetime="2024-05-03">May</time>
   <ul><li class="size"><b>S</b><u>1</u></li><li class="size"><b>L</b><u>x</u></li></ul></li>
-<li class="card"><a><h2>Cup</h2></a><span class="price">on request</span><p>SKU: 77-b</p><em>yes</em><s>05/03/2024</s></li>
+<li class="card"><a><h2>Cup</h2></a><span class="price">on request</span><p>SKU: 77-b</p><em>yes</em>
+  <s>05/03/2024</s></li>
 </ul>
 """
 CSS: dict[str, Any] = {
@@ -43,7 +44,10 @@ XPATH: dict[str, Any] = {
         "name": "//h2",
         "sku": "@data-sku",
         "tags": {"selector": ".//i[@class='tag']/text()", "all": True},
-        "sizes": {"container": "//li[@class='size']", "fields": {"name": "./b", "count": CSS["fields"]["sizes"]["fields"]["count"]}},
+        "sizes": {
+            "container": "//li[@class='size']",
+            "fields": {"name": "./b", "count": {"selector": "u", "type": "integer"}},
+        },
     },
 }  # fmt: skip
 
