@@ -62,8 +62,8 @@ def is_readable(content_type: str) -> bool:
     return (
         not content_type
         or content_type.startswith("text/")
-        or content_type == "application/xml"
-        or content_type.endswith("+xml")
+        or content_type in {"application/xml", "application/json"}
+        or content_type.endswith(("+xml", "+json"))
     )
 
 

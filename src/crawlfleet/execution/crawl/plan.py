@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawlfleet import __version__
+from crawlfleet.execution.crawl.extract import compiling
+from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
 from crawlfleet.execution.crawl.following import Following, following_of, normaliser_of
 from crawlfleet.execution.crawl.links import canonical, credentials, place
-from crawlfleet.execution.crawl.selectors import SelectorSet, compiled
 
 DEFAULT_PAGES = 100
 DEFAULT_CONCURRENCY = 8
@@ -23,7 +24,7 @@ class CrawlPlan:
     bad_urls: tuple[str, ...]
     credentials: Mapping[str, tuple[str, str]]
     """By origin."""
-    selectors: SelectorSet
+    extraction: ExtractionPlan
     following: Following
     depth: int = 0
     max_pages: int = DEFAULT_PAGES
@@ -37,7 +38,7 @@ class CrawlPlan:
 
 
 def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
-    """Raises BadSelector and BadRule. A start URL that is none is kept aside: the others are crawled all the same."""
+    """Raises BadPlan and BadRule. A start URL that is none is kept aside: the others are crawled all the same."""
     asked = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
     normalise = normaliser_of(parameters)
     urls = {text: url and normalise(url) for text, url in ((text, canonical(text)) for text in asked)}
@@ -51,7 +52,7 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
         urls=tuple(good),
         bad_urls=tuple(text for text, url in urls.items() if url is None),
         credentials={place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))},
-        selectors=compiled(parameters.get("selectors", {})),
+        extraction=compiling.plan_of(parameters),
         following=following,
         depth=depth,
         # With nothing to follow, the URLs given are the limit.
