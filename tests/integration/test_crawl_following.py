@@ -302,6 +302,62 @@ async def test_nofollow_is_obeyed_when_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tag", "got"),
+    [("noindex, NoFollow", ["/"]), ("otherbot: nofollow", ["/", "/a"]), ("noindex", ["/", "/a"]),
+     ("crawlfleet: none", ["/"]), ("unavailable_after: 25 Jun 2040 15:00:00 PST", ["/", "/a"])],
+)  # fmt: skip
+async def test_a_header_or_a_meta_may_ask_to_follow_nothing(tag: str, got: list[str]) -> None:
+    async def tagged(request: web.Request) -> web.Response:
+        return web.Response(text=links("/a"), content_type="text/html", headers={"X-Robots-Tag": tag})
+
+    said = f'<meta name="robots" content="{tag}">' if ":" not in tag else ""
+    for front in (tagged, said + links("/a")) if said else (tagged,):
+        async with site({"/": front, "/a": "a"}) as served:
+            obeyed, _ = await paths({"url": served.url, "depth": 1, "follow": {"obey_nofollow": True}}, served.url)
+            anyway, _ = await paths({"url": served.url, "depth": 1}, served.url)
+        assert (obeyed, anyway) == (got, ["/", "/a"])
+
+
+async def test_frames_are_links_and_a_refresh_is_like_a_redirect() -> None:
+    def refresh(to: str) -> str:
+        return f'<meta http-equiv="refresh" content="0; url={to}">'
+
+    pages: dict[str, Answer | str] = {
+        "/": f'<iframe src="/framed"></iframe>{links("/moved", "/self", "/out", "/denied")}',
+        "/framed": "f", "/moved": refresh("/here"), "/here": "h", "/self": refresh("/self"), "/secret": "s",
+        "/out": refresh("http://elsewhere.test/"), "/denied": refresh("/secret"),
+    }  # fmt: skip
+    asked = {"depth": 1, "follow": {"deny": ["/secret"]}}
+    async with site(pages) as served:
+        got, result = await paths({"url": served.url, **asked}, served.url)
+        assert got == ["/", "/denied", "/framed", "/here", "/moved", "/out", "/self"]
+        assert max(Counter(served.hits).values()) == 1
+        assert result["metrics"]["pages_failed"] == 0
+        assert (await paths({"url": f"{served.url}/moved"}, served.url))[0] == ["/moved"], "nothing is followed"
+
+    async def on(request: web.Request) -> web.Response:
+        number = int(request.path.rpartition("/")[2] or 0)
+        return web.Response(text=refresh(f"/trap/{number + 1}"), content_type="text/html")
+
+    async with site(Endless(on)) as served:
+        got, _ = await paths({"url": served.url, "depth": 1}, served.url)
+    assert len(got) == 2 + 11, "as many as redirects may be in a row"
+
+
+async def test_a_file_is_a_page_where_it_was_named_and_json_where_it_is_read() -> None:
+    table, data = text("a,b", "text/csv"), text('{"things": [{"id": 7}]}', "application/json")
+    pages = {"/": links("/t.csv", "/d", "/feed"), "/t.csv": table, "/d": data, "/feed": text("<rss/>", "text/rss+xml")}
+    async with site(pages) as served:
+        got, result = await paths({"url": served.url, "depth": 1}, served.url)
+        assert (got, result["metrics"]["pages_skipped"]) == (["/"], 3)
+        assert (await paths({"url": f"{served.url}/t.csv"}, served.url))[0] == ["/t.csv"]
+        heard = Heard()
+        things = {"things": {"json": "things", "fields": {"id": "id"}}}
+        result = await crawl({"url": served.url, "depth": 1, "max_pages": 9, "extract": things}, heard)
+        assert (result["data"], result["metrics"]["pages_crawled"]) == ({"things": [{"id": 7}]}, 2)
+
+
+@pytest.mark.parametrize(
     ("parameters", "field"),
     [
         ({"follow": {"allow": ["a(b"]}}, "follow.allow[0]"),
@@ -313,10 +369,11 @@ async def test_nofollow_is_obeyed_when_asked() -> None:
     ],
 )
 async def test_what_cannot_be_used_is_told_before_any_request(parameters: dict[str, Any], field: str) -> None:
-    types = TaskTypes({"web_crawl": WebCrawl.schema})
+    types = TaskTypes({"web_crawl": WebCrawl.schema}, {"web_crawl": WebCrawl.problems})
     async with site({"/": "x"}) as served:
         asked = {"url": served.url, **parameters}
-        assert types.refusal("web_crawl", msgspec.json.encode(asked)) is None, "the shape is right"
+        refused = types.refusal("web_crawl", msgspec.json.encode(asked))
+        assert refused is not None and refused.field == f"parameters.{field}"
         assert [name for name, _ in problems_of(asked)] == [field]
         with pytest.raises(TaskError) as told:
             await crawl(asked)
@@ -345,3 +402,6 @@ def test_parameters_of_the_wrong_shape_are_refused_by_name(parameters: dict[str,
     refused = types.refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}))
     assert refused is not None
     assert (refused.field or "").startswith(field)
+    # Also where another node's schema let it pass.
+    told = [f"parameters.{name}" for name, _ in problems_of(parameters)]
+    assert field == "parameters.sitemaps" or any(name.startswith(field) for name in told)

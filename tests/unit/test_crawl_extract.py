@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.execution.crawl.extract.compiling import BadPlan, plan_of
+from crawlfleet.execution.crawl.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.extract.selectors import is_xpath
 from crawlfleet.execution.crawl.extract.trees import DEEP, TEXT_CHARS
 from crawlfleet.execution.crawl.page import NeedsApart, PageFacts, PageJob, read
@@ -112,15 +113,15 @@ def test_links_title_and_base() -> None:
     for selectors in ({}, {"b": "//b"}):
         got = facts(html, selectors)
         assert got.title == "The page"
-        assert got.links == ["http://shop.test/deep/x", "http://o.test/"]
-    assert facts(html, follow=False).links == []
+        assert (got.links.hrefs, got.base) == (["x", "x#y", "//o.test/"], "http://shop.test/deep/")
+    assert facts(html, follow=False).links == PageLinks()
 
 
 @pytest.mark.parametrize("html", ["", "\0", "<", "<!---->", "plain text", "<html></html>", "<?xml version='1.0'?><a/>"])
 @FORMS
 def test_pages_of_nothing(html: str, selectors: dict[str, str]) -> None:
     got = facts(html, selectors)
-    assert (got.container, got.records, got.links) == (None, [], [])
+    assert (got.container, got.records, got.links) == (None, [], PageLinks())
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from selectolax.lexbor import LexborHTMLParser
 
+from crawlfleet.execution.crawl.extract.compiling import plan_of
 from crawlfleet.execution.crawl.normalise import Normaliser
+from crawlfleet.execution.crawl.page import NeedsApart, PageJob, read
 from crawlfleet.execution.crawl.pagination import MOST_PAGES, Pagination
 from crawlfleet.execution.crawl.patterns import BadRule
-from crawlfleet.execution.crawl.second_look import PAGE_CHARS, Look, SecondLook
 
 LIST = "http://shop.test/list"
 
 
-def after(pagination: Pagination, url: str, html: str) -> list[str]:
-    return pagination.after(url, html, LexborHTMLParser(html))
+def after(
+    pagination: Pagination, url: str, html: str, selectors: dict[str, str] | None = None, **more: bool
+) -> list[str]:
+    plan = plan_of({"selectors": selectors} if selectors else {})
+    job = PageJob(html, url, plan.source, None, True, marks=pagination.marks, **more)
+    return pagination.after(url, read(job), html.encode())
 
 
 def made(**options: Any) -> Pagination:
@@ -94,30 +98,23 @@ def test_what_cannot_be_used_is_named(options: dict[str, Any], field: str) -> No
     assert told.value.field == field
 
 
-def look(html: str, *, obeys: bool = True, pagination: Pagination | None = None) -> Look:
-    return SecondLook(pagination, Normaliser(), obeys_nofollow=obeys).look(LIST, html)
+def test_a_list_goes_on_the_same_where_pages_are_read_by_xpath() -> None:
+    html = '<nav><a class="next" href="?p=2">&gt;</a><a rel="next" href="?p=3">&gt;</a></nav><b>x</b>'
+    pagination = made(selector="nav > a.next, nav a[title='x']", rel_next=True, **{"while": "b"})
+    assert (
+        after(pagination, LIST, html, {"b": "//b"})
+        == after(pagination, LIST, html)
+        == [
+            f"{LIST}?p=2",
+            f"{LIST}?p=3",
+        ]
+    )
 
 
-def test_nofollow_is_of_links_and_of_pages() -> None:
-    html = '<a href="/a" rel="nofollow">a</a><a href="/b" rel="ugc NoFollow">b</a><a href="/b">b</a><a href="/c">c</a>'
-    assert look(html).nofollow == {"http://shop.test/a"}
-    assert look(html).follows
-    assert not look('<meta name="ROBOTS" content="noindex, NOFOLLOW">').follows
-    assert look(html, obeys=False) == Look()
-
-
-def test_a_second_look_is_taken_only_where_there_is_something_to_see() -> None:
-    plain, asked = b"<a href=/a>", b'<a href=/a rel="NoFollow">'
-    assert not SecondLook(None, Normaliser(), obeys_nofollow=False).is_due(asked)
-    assert [SecondLook(None, Normaliser(), obeys_nofollow=True).is_due(body) for body in (plain, asked)] == [
-        False,
-        True,
-    ]
-    assert SecondLook(made(rel_next=True), Normaliser(), obeys_nofollow=False).is_due(plain)
-
-
-def test_hostile_pages_are_not_looked_at() -> None:
-    next_link = '<a rel="next" href="?p=2">'
-    assert look(next_link, pagination=made(rel_next=True)).next == (f"{LIST}?p=2",)
-    assert look(next_link + "x" * PAGE_CHARS, pagination=made(rel_next=True)).next == ()
-    assert look("<div>" * 2_000 + next_link, pagination=made(selector="div div a")).next == ()
+def test_a_selector_on_a_page_nested_deeply_is_for_a_process_apart() -> None:
+    html = "<div>" * 200 + '<a rel="next" href="?p=2">'
+    assert after(made(rel_next=True), LIST, html) == [f"{LIST}?p=2"], "no selector is asked for"
+    pagination = made(selector="div div a")
+    with pytest.raises(NeedsApart):
+        after(pagination, LIST, html)
+    assert after(pagination, LIST, html, is_apart=True) == [f"{LIST}?p=2"]

@@ -11,6 +11,7 @@ import pytest
 
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.extract.compiling import plan_of
+from crawlfleet.execution.crawl.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.page import PageFacts
@@ -49,7 +50,7 @@ def children() -> list[psutil.Process]:
 @pytest.mark.parametrize("size", [0, HERE_BYTES, THREAD_BYTES])
 async def test_a_page_reads_the_same_wherever_it_is_read(size: int) -> None:
     got = await read(CARD + "<p>" + "x" * size, SELECTORS)
-    assert (got.links, got.container) == (["http://shop.test/1"], "product")
+    assert (got.links, got.base, got.container) == (PageLinks(["/1"]), "http://shop.test/", "product")
     assert got.records == [{"title": "A", "url": "/1"}]
     assert got.counts == {"product": [1, 1, 1, 0, 0, 0], "title": [1, 1, 1, 0, 0, 0]}
     assert children() == []

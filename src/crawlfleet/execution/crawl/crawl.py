@@ -11,9 +11,8 @@ from collections import Counter
 from operator import itemgetter
 from typing import Any, Protocol
 
-from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
-from crawlfleet.execution.crawl.fetch import Fetched, Fetcher
+from crawlfleet.execution.crawl.fetch import Fetcher, Reads, is_json, is_page, is_text
 from crawlfleet.execution.crawl.frontier import Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
@@ -21,9 +20,8 @@ from crawlfleet.execution.crawl.links import site, target_of
 from crawlfleet.execution.crawl.outlook import Outlook
 from crawlfleet.execution.crawl.pace import HOLD_MAX_S, TOTAL, Pace
 from crawlfleet.execution.crawl.plan import CrawlPlan
-from crawlfleet.execution.crawl.reader import HERE_BYTES, PageReader
+from crawlfleet.execution.crawl.reader import PageReader
 from crawlfleet.execution.crawl.robots import Robots
-from crawlfleet.execution.crawl.second_look import Look, SecondLook
 from crawlfleet.execution.crawl.sitemaps import FILE_BYTES, Sitemap
 
 PAGE_TRIES = 2
@@ -60,9 +58,7 @@ class Crawl:
         self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
         self._gate: Gate = gate or OpenGate()
         self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log)
-        following = plan.following
-        self._outlook = Outlook(following, self._frontier, depth=plan.depth)
-        self._second = SecondLook(following.pagination, following.normalise, obeys_nofollow=following.obeys_nofollow)
+        self._outlook = Outlook(plan.following, self._frontier, depth=plan.depth)
         self._in_flight = 0
         self._wake = asyncio.Event()
         self.pages = 0
@@ -199,21 +195,21 @@ class Crawl:
         async def admit(url: str, hop: int) -> None:
             await self._admit(link, url, hop)
 
-        fetched = await self._fetcher.fetch(link.url, admit=admit)
-        follow = link.depth < self._plan.depth
+        fetched = await self._fetcher.fetch(link.url, admit=admit, reads=self._reads(link))
+        follow = self._outlook.leads_on
         facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
         self.pages += 1
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
-        look = await self._look(link, fetched) if self._second.is_due(fetched.body) else Look()
-        self._outlook.links(link, fetched.url, facts.links, look)
+        self._outlook.links(link, fetched, facts)
         await self._gathered.add(fetched.url, fetched.status, facts)
 
-    async def _look(self, link: Link, fetched: Fetched) -> Look:
-        html = text_of(fetched.body, fetched.charset)
-        if len(fetched.body) <= HERE_BYTES:
-            return self._second.look(link.url, html)
-        return await asyncio.to_thread(self._second.look, link.url, html)
+    def _reads(self, link: Link) -> Reads:
+        """JSON is a page where something is to be taken from it; a feed or a table, where its URL was named."""
+        of_text = is_text if link.is_start else is_page
+        if not self._plan.extraction.has_json:
+            return of_text
+        return lambda content_type: is_json(content_type) or of_text(content_type)
 
     async def _read_sitemap(self, link: Link) -> None:
         if link.depth == 0:

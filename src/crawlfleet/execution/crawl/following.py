@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import jsonschema_rs
+
+from crawlfleet.execution.crawl.follow_schema import follow_properties
 from crawlfleet.execution.crawl.links import canonical
 from crawlfleet.execution.crawl.normalise import Normaliser
 from crawlfleet.execution.crawl.pagination import Pagination
@@ -56,12 +60,31 @@ def following_of(parameters: Mapping[str, Any], starts: Iterable[str], depth: in
 
 
 def problems_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with parameters that fit their schema: field and detail."""
+    """What is wrong with parameters: field and detail of each that can be told."""
+    # The schema that a submit was checked against may be another node's, of another version.
+    asked = {name: value for name, value in parameters.items() if name in _properties()}
+    if wrong := [(_path(error), error.message) for error in _shape().iter_errors(asked)]:
+        return wrong
     try:
         following_of(parameters, (), 0)
     except BadRule as exc:
         return [(exc.field, exc.detail)]
     return []
+
+
+@cache
+def _properties() -> dict[str, Any]:
+    return {**follow_properties({"type": "string"}), "same_host": {"type": "boolean"}}
+
+
+@cache
+def _shape() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for({"type": "object", "properties": _properties()})
+
+
+def _path(error: jsonschema_rs.ValidationError) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    return "".join(steps).removeprefix(".")
 
 
 def _urls(texts: Iterable[str]) -> tuple[str, ...]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from crawlfleet.execution.crawl.extract.page_links import PageLinks, said_to_robots
 from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
+from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.following import Following
 from crawlfleet.execution.crawl.frontier import Frontier, Link
 from crawlfleet.execution.crawl.link_memory import LinkMemory
-from crawlfleet.execution.crawl.links import site
-from crawlfleet.execution.crawl.second_look import Look
+from crawlfleet.execution.crawl.links import canonical, site
+from crawlfleet.execution.crawl.page import PageFacts
 from crawlfleet.execution.crawl.sitemaps import FILES, LEVELS, Entry
 from crawlfleet.execution.crawl.traps import Traps
 
@@ -50,19 +52,37 @@ class Outlook:
             for host, url in hosts.items():
                 self._frontier.add_sitemap(f"{url.partition('://')[0]}://{host}/robots.txt", 0)
 
-    def links(self, link: Link, base: str, hrefs: Iterable[str], look: Look) -> None:
-        """Takes in what a page links to. `base` is what its hrefs are relative to."""
-        for url in look.next:
-            self._name(url, link.depth)
-        depth = link.depth + 1
-        if depth > self._depth or not look.follows:
+    @property
+    def leads_on(self) -> bool:
+        """Whether anything that pages link to is followed."""
+        return self._depth > 0 or self._following.pagination is not None
+
+    def links(self, link: Link, fetched: Fetched, facts: PageFacts) -> None:
+        """Takes in where a page leads."""
+        found, pagination = facts.links, self._following.pagination
+        if pagination is not None:
+            for url in pagination.after(link.url, facts, fetched.body):
+                self._name(url, link.depth)
+        if not self._depth or not self._may_follow(found, fetched):
             return
-        if look.nofollow:
-            normalise = self._following.normalise
-            hrefs = [href for href in hrefs if normalise(href) not in look.nofollow]
+        if found.refresh is not None and (target := canonical(found.refresh, facts.base)) is not None:
+            # Like a redirect, but the page is one, too: whatever became of the target, the visit goes on.
+            self._moved(link, target)
+        depth = link.depth + 1
+        if depth > self._depth:
+            return
+        hrefs = [*found.hrefs, *found.frames] if found.frames else found.hrefs
+        if found.nofollow and self._following.obeys_nofollow:
+            hrefs = [href for href in hrefs if href not in found.nofollow]
         refusal = self._refusal(depth)
-        for url in self._memory.fresh(hrefs, base, depth):
+        for url in self._memory.fresh(hrefs, facts.base, depth):
             self._frontier.add(url, depth, refusal=refusal)
+
+    def _may_follow(self, found: PageLinks, fetched: Fetched) -> bool:
+        if not self._following.obeys_nofollow:
+            return True
+        found.robots |= said_to_robots(fetched.robots_tags)
+        return found.may_follow
 
     def redirect(self, link: Link, url: str) -> None:
         """Returns where the redirect is to be followed on the spot; raises where it ends the visit.
@@ -70,15 +90,21 @@ class Outlook:
         A page is fetched as itself, so that it is there once however many redirects lead to it. Only what leads back
         to where it came from, as walls do that set a cookie, is gone through.
         """
+        end = self._moved(link, url)
+        if end is not None:
+            raise end
+
+    def _moved(self, link: Link, url: str) -> PageFailed | PageSkipped | PageMoved | None:
+        """Takes in where a link moved to, in its place; with what its visit ends, None where it leads back."""
         target = self._following.normalise(url)
         if target == link.url or target in link.via:
-            return
+            return None
         if len(link.via) >= MAX_MOVES:
-            raise PageFailed("http", f"{link.via[0]}: more than {MAX_MOVES} redirects", permanent=True)
+            return PageFailed("http", f"{link.via[0]}: more than {MAX_MOVES} redirects", permanent=True)
         rules = self._following.rules
         if not rules.scope.holds(target):
             if not link.is_start:
-                raise PageSkipped(f"{link.url}: redirects to another host, {site(target)}")
+                return PageSkipped(f"{link.url}: redirects to another host, {site(target)}")
             # A start URL that moved (to www., to https) names the site that was meant.
             rules.scope.widen(target)
             self._memory.forget()
@@ -86,12 +112,12 @@ class Outlook:
         if self._frontier.knows(target):
             # It may wait further from the start than this link is.
             self._frontier.add(target, link.depth)
-            raise PageKnown(f"{link.url}: redirects to {target}, which is known")
+            return PageKnown(f"{link.url}: redirects to {target}, which is known")
         if not link.is_start and (reason := self._refusal(link.depth, is_named=True)(target)) is not None:
-            raise PageSkipped(f"{link.url}: redirects to {target}, which is not followed ({reason})")
+            return PageSkipped(f"{link.url}: redirects to {target}, which is not followed ({reason})")
         if not self._frontier.add_redirected(link, target):
-            raise PageSkipped(f"{link.url}: redirects to {target}, for which there is no room")
-        raise PageMoved(target)
+            return PageSkipped(f"{link.url}: redirects to {target}, for which there is no room")
+        return PageMoved(target)
 
     def listed(self, link: Link, entries: Iterable[Entry]) -> None:
         """Takes in what a sitemap lists: pages as near as start URLs, and further sitemaps."""

@@ -20,6 +20,17 @@ from crawlfleet.execution.crawl.links import canonical, followed
 from crawlfleet.scheduling.expressions import Budget, TooCostly
 
 PAGE_LINKS_SHOWN = 1_000
+NEXT_MOST = 10
+
+
+class ListMarks(msgspec.Struct, array_like=True, frozen=True):
+    """By which selectors a page of a list says where it goes on, and whether; empty for none."""
+
+    next: str = ""
+    more: str = ""
+
+
+NO_MARKS = ListMarks()
 
 
 class PageJob(msgspec.Struct, array_like=True):
@@ -30,14 +41,21 @@ class PageJob(msgspec.Struct, array_like=True):
     container: str | None
     """The one found on an earlier page."""
     follow: bool
+    """Whether anybody asks where the page leads."""
     is_apart: bool = False
     """Read by a process that may be killed: deep pages and costly selectors are fine."""
     content_type: str = ""
+    marks: ListMarks = NO_MARKS
 
 
 class PageFacts(msgspec.Struct, array_like=True):
     title: str | None = None
-    links: list[str] = []
+    links: PageLinks = msgspec.field(default_factory=PageLinks)
+    """As they are written, relative to `base`: most were met before, and need no parsing to know that."""
+    base: str = ""
+    next: list[str] = []
+    """Hrefs that the list's marks name."""
+    goes_on: bool = True
     container: str | None = None
     records: list[dict[str, Any]] = []
     lists: dict[str, list[str]] = {}
@@ -62,15 +80,16 @@ def read(job: PageJob) -> PageFacts:
         tree = XPathTree(job.html)
     else:
         tree = LexborTree(job.html)
-        if plan.descents and not job.is_apart and tree.is_deep:
+        if (plan.descents or job.marks != NO_MARKS) and not job.is_apart and tree.is_deep:
             raise NeedsApart
-    facts = PageFacts(title=title(tree))
-    links, base = PageLinks([]), job.url
+    links, base = PageLinks(), job.url
     if job.follow or not plan.is_empty:
         links = page_links(tree)
         base = (canonical(links.base, job.url) if links.base else None) or job.url
+    facts = PageFacts(title=title(tree), base=base)
     if job.follow:
-        facts.links = followed([*links.hrefs, *links.frames, links.refresh], base)
+        facts.links = links
+        _read_marks(tree, job.marks, facts)
     if plan.flat.selectors:
         _read_flat(tree, plan, job.container, facts)
     for container in plan.containers:
@@ -81,6 +100,14 @@ def read(job: PageJob) -> PageFacts:
     if plan.page:
         facts.page = _page(tree, plan.page, links, job, base)
     return facts
+
+
+def _read_marks(tree: Tree, marks: ListMarks, facts: PageFacts) -> None:
+    if marks.next:
+        hrefs = (tree.attribute(link, "href") for link in tree.css(marks.next)[:NEXT_MOST])
+        facts.next = [href for href in hrefs if href]
+    if marks.more:
+        facts.goes_on = tree.first(marks.more) is not None
 
 
 def _read_flat(tree: Tree, plan: ExtractionPlan, container: str | None, facts: PageFacts) -> None:
@@ -94,7 +121,7 @@ def _read_flat(tree: Tree, plan: ExtractionPlan, container: str | None, facts: P
 
 
 def _read_json(job: PageJob, plan: ExtractionPlan) -> PageFacts:
-    facts = PageFacts()
+    facts = PageFacts(base=job.url)
     document = decoded(job.html)
     for container in plan.containers:
         if container.expression is not None and container.script is None and document is not None:

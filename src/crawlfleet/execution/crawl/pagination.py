@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
+from cssselect import HTMLTranslator, SelectorError
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-from crawlfleet.execution.crawl.frontier import digest
 from crawlfleet.execution.crawl.links import canonical
 from crawlfleet.execution.crawl.normalise import Normaliser
+from crawlfleet.execution.crawl.page import ListMarks, PageFacts
 from crawlfleet.execution.crawl.patterns import BadRule
 
 MOST_PAGES = 1_000
 NUMBER = "{page}"
-_REL_NEXT = 'a[rel~="next"][href], link[rel~="next"][href]'
 # Names, classes, ids and attributes, one below the other: cheap on every page that is not nested very deeply.
 _PLAIN = re.compile(r"[\w\s.#\[\]=\"'^$*|~>,/-]+")
 
@@ -27,12 +28,8 @@ class Pagination:
     def __init__(self, options: Mapping[str, Any], normalise: Normaliser) -> None:
         """Raises BadRule with the name of the parameter that cannot be used."""
         self._normalise = normalise
-        selector = options.get("selector")
-        selectors = [_checked("pagination.selector", selector)] if selector is not None else []
-        if options.get("rel_next", False):
-            selectors.append(_REL_NEXT)
-        self._next = ", ".join(selectors)
-        self._while = _checked("pagination.while", options["while"]) if "while" in options else None
+        self._rel_next = bool(options.get("rel_next", False))
+        self.marks = ListMarks(*(_checked(name, options.get(name, "")) for name in ("selector", "while")))
         self._template = _template(options.get("template"))
         self._at = int(options.get("first", 1))
         self._last = int(options.get("last", self._at + MOST_PAGES - 1))
@@ -48,29 +45,28 @@ class Pagination:
         self._numbered = self._page(self._at)
         return self._numbered
 
-    def after(self, url: str, html: str, tree: LexborHTMLParser) -> list[str]:
+    def after(self, url: str, facts: PageFacts, body: bytes) -> list[str]:
         """Where a list goes on behind a page of it; nothing where it ends."""
         step = self._steps.pop(url, 1)
-        if self._while is not None and (url == self._numbered or step > 1) and tree.css_first(self._while) is None:
+        if not facts.goes_on and (url == self._numbered or step > 1):
             return []
-        found = [*self._linked(tree, url, step), *self._counted(url, html)]
+        found = [*self._linked(url, facts, step), *self._counted(url, body)]
         return list(dict.fromkeys(found))
 
-    def _linked(self, tree: LexborHTMLParser, url: str, step: int) -> list[str]:
-        if not self._next or step >= self._most:
+    def _linked(self, url: str, facts: PageFacts, step: int) -> list[str]:
+        if step >= self._most:
             return []
-        base = tree.css_first("base[href]")
-        where = canonical(base.attributes.get("href") or "", url) if base is not None else url
-        hrefs = [node.attributes.get("href") or "" for node in tree.css(self._next)[:10]]
-        found = [self._normalise(target) for href in hrefs if href and (target := canonical(href, where or url))]
+        hrefs = [*facts.next, *([facts.links.next] if self._rel_next and facts.links.next else [])]
+        found = [self._normalise(target) for href in hrefs if (target := canonical(href, facts.base))]
         self._steps.update((target, step + 1) for target in found if target != url)
         return found
 
-    def _counted(self, url: str, html: str) -> list[str]:
+    def _counted(self, url: str, body: bytes) -> list[str]:
         if url != self._numbered:
             return []
         # Behind the last page some sites show it again, for ever.
-        is_again, self._seen = digest(html) == self._seen, digest(html)
+        seen = blake2b(body, digest_size=16).digest()
+        is_again, self._seen = seen == self._seen, seen
         self._at += 1
         if is_again or self._at > self._last:
             return []
@@ -84,12 +80,17 @@ class Pagination:
         return None if url is None else self._normalise(url)
 
 
-def _checked(field: str, selector: str) -> str:
+def _checked(name: str, selector: str) -> str:
+    field = f"pagination.{name}"
+    if not selector:
+        return selector
     if not _PLAIN.fullmatch(selector):
         raise BadRule(field, f"{selector!r}: only names, classes, ids and attributes can be used here")
     try:
         LexborHTMLParser("<p></p>").css(selector)
-    except (SelectolaxError, ValueError) as exc:
+        # Pages are read by libxml2 where an XPath is asked for.
+        HTMLTranslator().css_to_xpath(selector)
+    except (SelectolaxError, SelectorError, ValueError) as exc:
         raise BadRule(field, f"{selector!r} is no CSS selector") from exc
     return selector
 

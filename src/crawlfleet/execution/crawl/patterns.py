@@ -44,7 +44,7 @@ class Patterns:
             re2.compile(pattern, options)
             self._set.Add(pattern)
         except (re2.error, UnicodeEncodeError) as exc:
-            raise BadRule(field, f"{pattern!r} cannot be used: {_reason(exc)}") from exc
+            raise BadRule(field, f"{pattern!r} cannot be used: {_reason(exc, pattern)}") from exc
 
     def __bool__(self) -> bool:
         return self._count > 0
@@ -54,9 +54,12 @@ class Patterns:
         return (self._set.Match(text) or []) if self._count else []
 
 
-def _reason(exc: Exception) -> str:
+def _reason(exc: Exception, pattern: str) -> str:
     said = exc.args[0] if exc.args else ""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    part = text.rpartition(": ")[2]
+    if part and part in pattern:
+        text = f"{text} at position {pattern.index(part)}"
     if "(?" in text:
         return f"{text} (look-around and back-references need unbounded time)"
     return text or "it is no regular expression"

@@ -84,6 +84,7 @@ class ExtractionPlan:
     """Small pages may be read beside other work."""
     descents: int
     has_json: bool
+    """Something is taken from pages that are JSON."""
 
     @property
     def is_empty(self) -> bool:
@@ -157,7 +158,7 @@ class _Compiler:
             # The readable text of a page takes twenty times what the rest does.
             is_plain=all(selector.is_plain for selector in self._selectors) and page.isdisjoint({"text", "markdown"}),
             descents=max((selector.descents for selector in self._selectors), default=0),
-            has_json=any(container.expression is not None for container in containers),
+            has_json=any(one.expression is not None and one.script is None for one in containers),
         )  # fmt: skip
 
     def _extract(self) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -11,10 +11,12 @@ from crawlfleet.execution.crawl.extract.trees import Tree
 LINKS_MOST = 20_000
 _ANCHORS = frozenset({"a", "area"})
 _ROBOTS = frozenset({"robots", "crawlfleet"})
+# Words of X-Robots-Tag that have a value of their own: what else stands before a colon is the name of a robot.
+_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
 class PageLinks(msgspec.Struct):
-    hrefs: list[str]
+    hrefs: list[str] = []
     """Of a and area, each once, in the order of the page."""
     nofollow: frozenset[str] = frozenset()
     """Those of the hrefs that every link to them asks not to follow."""
@@ -45,11 +47,25 @@ def page_links(tree: Tree) -> PageLinks:
     return links
 
 
+def said_to_robots(headers: Iterable[str]) -> frozenset[str]:
+    """What X-Robots-Tag headers say to us: `noindex, nofollow`, or `otherbot: none`, which is said to another."""
+    said: set[str] = set()
+    for header in headers:
+        name, colon, rest = header.partition(":")
+        name = name.strip().lower()
+        if colon and "," not in name and name not in _VALUED:
+            words = rest if name in _ROBOTS else ""
+        else:
+            words = header
+        said.update(word.strip().lower() for word in words.split(","))
+    return frozenset(said)
+
+
 def _linked(tree: Tree) -> PageLinks:
     """One pass over all that has a href: every further selector would cost as much again."""
     hrefs: dict[str, None] = {}
     refused: set[str] = set()
-    links = PageLinks([])
+    links = PageLinks()
     for tag, attributes in tree.linked(LINKS_MOST):
         href = attributes["href"]
         if not href:

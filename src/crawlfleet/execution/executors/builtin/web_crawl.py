@@ -58,9 +58,11 @@ class WebCrawl(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.crawl.extract.compiling import problems_of
+        from crawlfleet.execution.crawl import following
+        from crawlfleet.execution.crawl.extract import compiling
 
-        return [(problem.path, problem.detail) for problem in problems_of(parameters)]
+        found = [(problem.path, problem.detail) for problem in compiling.problems_of(parameters)]
+        return found + following.problems_of(parameters)
 
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
@@ -69,6 +71,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gate import HostAway
         from crawlfleet.execution.crawl.gathered import Gathered
+        from crawlfleet.execution.crawl.page import NO_MARKS
         from crawlfleet.execution.crawl.reader import PageReader
 
         began = time.monotonic()
@@ -78,7 +81,8 @@ class WebCrawl(Executor):
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
         gathered = Gathered(context.item, plan.extraction)
-        reader = PageReader(plan.extraction)
+        pagination = plan.following.pagination
+        reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with Fetcher(
                 guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate, meter=context.meter
