@@ -346,7 +346,12 @@ async def test_frames_are_links_and_a_refresh_is_like_a_redirect() -> None:
 
 async def test_a_file_is_a_page_where_it_was_named_and_json_where_it_is_read() -> None:
     table, data = text("a,b", "text/csv"), text('{"things": [{"id": 7}]}', "application/json")
-    pages = {"/": links("/t.csv", "/d", "/feed"), "/t.csv": table, "/d": data, "/feed": text("<rss/>", "text/rss+xml")}
+    pages: dict[str, Answer | str] = {
+        "/": links("/t.csv", "/d", "/feed"),
+        "/t.csv": table,
+        "/d": data,
+        "/feed": text("<rss/>", "text/rss+xml"),
+    }
     async with site(pages) as served:
         got, result = await paths({"url": served.url, "depth": 1}, served.url)
         assert (got, result["metrics"]["pages_skipped"]) == (["/"], 3)

@@ -16,10 +16,10 @@ LIST = "http://shop.test/list"
 
 
 def after(
-    pagination: Pagination, url: str, html: str, selectors: dict[str, str] | None = None, **more: bool
+    pagination: Pagination, url: str, html: str, selectors: dict[str, str] | None = None, *, is_apart: bool = False
 ) -> list[str]:
     plan = plan_of({"selectors": selectors} if selectors else {})
-    job = PageJob(html, url, plan.source, None, True, marks=pagination.marks, **more)
+    job = PageJob(html, url, plan.source, None, True, is_apart, marks=pagination.marks)
     return pagination.after(url, read(job), html.encode())
 
 
