@@ -4,7 +4,7 @@ Fleets of 10 to 10,000 nodes, nearly full, and for each 1,000,000 waiting tasks 
 projects. Each pass hears of tasks that ended and places others in their stead. Beside it the naive loop: each task over
 all nodes, with the same filters and the same price. Times are of the processor.
 
-    python -m bench.scheduler [--nodes 10,100,1000,10000] [--blocks 41]
+    python -m bench.scheduler [--nodes 10,100,1000,10000] [--blocks 21]
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BATCH = 500
 """What the dispatcher commits at once."""
 PASSES = (100, BATCH)
 """The smaller ones to compare fleets: of 100 nodes with a pass of 500 each changes five times at once."""
-BLOCK = 5_000
+BLOCK = 10_000
 FULL = 0.9
 NAIVE_S = 3.0
 NOW = EPOCH_MS + 400 * 86_400_000
@@ -240,7 +240,7 @@ def naive_rate(leader: Leader, seconds: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", default=",".join(map(str, SIZES)), help="how many")
-    parser.add_argument("--blocks", type=int, default=41, help="of 5,000 placements, for each number of nodes")
+    parser.add_argument("--blocks", type=int, default=21, help="of 10,000 placements, for each number of nodes")
     said = parser.parse_args()
     found = {count: build(count) for count in map(int, said.nodes.split(","))}
     tune_collector()  # as a master does when it starts

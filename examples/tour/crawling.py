@@ -43,8 +43,8 @@ def host_budget(stage: Stage) -> None:
     most = _most_in_a_second(arrivals)
     took_s = arrivals[-1] - arrivals[0]
     stage.tell.note(f"The site's own log: {len(arrivals)} requests in {took_s:.1f} s.")
-    # The budget is kept where requests leave; a busy machine hands some of them over late, and then several at once.
-    stage.tell.check_that(most <= RATE * 1.4, f"about {RATE} in any second at most", most)
+    # It is kept where requests leave: the site may see one more that was long on its way.
+    stage.tell.check_that(most <= RATE + 1, f"{RATE} in any second, one more at most", most)
 
 
 def _budget(stage: Stage, rate: int) -> None:

@@ -3,6 +3,7 @@
 /page/N      a page with a heading
 /slow        answers after half a minute
 /forbidden   answers 403, as a site that blocks does
+/busy        answers 429 and asks for a minute of peace
 /log         when each request came, by the machine's monotonic clock; it does not count itself
 """
 
@@ -15,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PAGES = 30
 SLOW_S = 30.0
+_REFUSALS = {"forbidden": 403, "busy": 429}
 _came: list[float] = []
 
 
@@ -34,11 +36,13 @@ class Site(BaseHTTPRequestHandler):
             time.sleep(SLOW_S)
             self._answer(200, "<html><title>At last</title></html>")
         else:
-            self._answer(403 if first == "forbidden" else 404, "<html><title>No</title></html>")
+            self._answer(_REFUSALS.get(first, 404), "<html><title>No</title></html>")
 
     def _answer(self, status: int, body: str) -> None:
         raw = body.encode()
         self.send_response(status)
+        if status == 429:
+            self.send_header("Retry-After", "60")
         self.send_header("Content-Type", "application/json" if self.path == "/log" else "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(raw)))
         self.end_headers()

@@ -36,6 +36,15 @@ def whys(stage: Stage) -> None:
             _says(stage, task, "quota", "quota 'running' of project idle: 0 of 0 in use")
         finally:
             stage.client.reset_project("idle")
+    with stage.scene("Its project has fetched all that it may in a day."):
+        stage.tell.command("crawlfleet project set thrifty --pages-per-day 0")
+        stage.client.put_project("thrifty", pages_per_day=0)
+        try:
+            (task,) = stage.hold(1, project_id="thrifty")
+            _says(stage, task, "quota", "quota 'pages per day' of project thrifty: 0 of 0 left until 00:00 UTC")
+        finally:
+            stage.client.reset_project("thrifty")
+    _left_alone(stage)
     with stage.scene("It failed, and is tried again later."):
         parameters = {"times": 9, "class": "network", "message": "the shop does not answer"}
         task = stage.submit("fail", parameters, retry={"base_delay_s": 120})
@@ -46,6 +55,19 @@ def whys(stage: Stage) -> None:
         (task,) = stage.hold(1, target_region="seoul", schedule_strategy="geo_location")
         stage.nodes_of([task])
         _says(stage, task, "processing", "; geo_location: tokyo is 1,1")
+
+
+def _left_alone(stage: Stage) -> None:
+    host = stage.site.removeprefix("http://")
+    with stage.scene("Its site asked to be left alone: it has no slot meanwhile, and loses no retry."):
+        task = stage.submit("web_crawl", {"url": f"{stage.site}/busy"})
+        try:
+            stage.until_why(task, "host_backoff")
+            _says(stage, task, "host_backoff", f"host {host} in back-off until ")
+        finally:
+            stage.client.cancel(task)
+            stage.tell.command(f"crawlfleet host forgive {host}")
+            stage.client.forgive_host(host)
 
 
 def _making_room(stage: Stage) -> None:

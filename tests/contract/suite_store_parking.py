@@ -20,7 +20,7 @@ async def a_parked_task_frees_its_slot_and_says_why(store: Store, kit: Kit) -> N
     await kit.start(run)
     applied = await kit.park(run, 30_000, BACKOFF, HOST)
     assert (applied.after, applied.freed, applied.ready) == (
-        {run.task: TaskStatus.WAITING}, [(node.id, run.task)], {},
+        {run.task: TaskStatus.WAITING}, [(node.id, run.execution)], {},
     )  # fmt: skip
     row = await kit.live(run.task)
     assert (row.status, row.node, row.retries, row.losses) == (TaskStatus.WAITING, 0, 0, 0)

@@ -55,8 +55,11 @@ class Kit:
         share = ProcessShare(HOST, rate, concurrency, int(more.get("spacing_ms", 0)), more.get("away_until", 0.0))
         self.gate.take(version, until, [share])
 
-    async def ask(self, takes_s: float = 0.0) -> None:
+    async def ask(self, takes_s: float = 0.0, connects_s: float = 0.0) -> None:
         await self.gate.begin(HOST)
+        if connects_s:
+            await asyncio.sleep(connects_s)
+        await self.gate.depart(HOST)
         self.sent.append(monotonic())
         if takes_s:
             await asyncio.sleep(takes_s)
@@ -98,6 +101,31 @@ async def test_what_was_missed_is_not_made_up_for() -> None:
     asking = [asyncio.create_task(kit.ask()) for _ in range(40)]
     await asyncio.sleep(0.5)
     stand_still(1.0)
+    await asyncio.gather(*asking)
+    assert kit.most_in_a_second() <= 10
+
+
+@pytest.mark.parametrize("rate", [1, 5, 10, 20, 100])
+def test_connections_that_take_their_time_bring_no_burst(rate: int) -> None:
+    @virtual
+    async def check() -> None:
+        kit = Kit()
+        kit.grant(rate, 100)
+        begun = monotonic()
+        await asyncio.gather(*(kit.ask(connects_s=(3 * rate - n) / (2 * rate)) for n in range(3 * rate)))
+        assert kit.most_in_a_second() <= rate
+        assert monotonic() - begun < 6
+
+    check()
+
+
+@virtual
+async def test_turns_taken_before_the_process_stood_still_do_not_leave_together() -> None:
+    kit = Kit()
+    kit.grant(10)
+    asking = [asyncio.create_task(kit.ask(connects_s=0.4 if n < 4 else 0)) for n in range(30)]
+    await asyncio.sleep(0.39)
+    stand_still(2.0)
     await asyncio.gather(*asking)
     assert kit.most_in_a_second() <= 10
 
@@ -156,7 +184,7 @@ async def test_a_process_that_stood_still_sends_nothing_when_it_wakes() -> None:
     await kit.gate.begin(HOST)
     stand_still(8.0)
     with pytest.raises(NoGrant):
-        kit.gate.check(HOST)
+        await kit.gate.depart(HOST)
     kit.gate.end(HOST)
     await asyncio.sleep(1.0)
     assert kit.link.requests == 0
@@ -190,7 +218,7 @@ async def test_nobody_stands_in_line_for_a_host_that_is_away_for_long() -> None:
     kit.gate.answered(HOST, 429, 30.0)
     with pytest.raises(HostAway) as caught:
         await kit.ask()
-    assert (caught.value.host, round(caught.value.away_s)) == (HOST, 30)
+    assert (caught.value.host, round(caught.value.after_s)) == (HOST, 30)
 
 
 @virtual

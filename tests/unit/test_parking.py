@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.control import finish
-from crawlfleet.execution.crawl.gate import OpenGate
+from crawlfleet.execution.crawl.gate import HostAway
 from crawlfleet.execution.crawl.meter import OverQuota, Refused
 from crawlfleet.execution.executors import host
 from crawlfleet.execution.executors.sdk import TryLater
@@ -113,25 +113,16 @@ def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: Par
     assert outcome.park == park
 
 
-class AwayGate(OpenGate):
-    def away_s(self, host: str) -> float:
-        return 30.0 if host == "away.example" else 0.0
-
-
 @pytest.mark.parametrize(
-    ("later", "gate", "cause", "subject"),
+    ("later", "cause", "subject"),
     [
-        (TryLater("x", 9.5, host="away.example"), AwayGate(), ParkCause.HOST_BACKOFF, "away.example"),
-        (TryLater("x", 9.5, host="there.example"), AwayGate(), ParkCause.LATER, ""),
-        (TryLater("x", 9.5, host="away.example"), None, ParkCause.LATER, ""),
-        (OverQuota(Refused("pages_per_day", "shop", "x", 9_500)), None, ParkCause.DAILY_QUOTA, "shop"),
-        (TryLater("x", 9.5), AwayGate(), ParkCause.LATER, ""),
+        (HostAway("away.example", 9.5), ParkCause.HOST_BACKOFF, "away.example"),
+        (OverQuota(Refused("pages_per_day", "shop", "x", 9_500)), ParkCause.DAILY_QUOTA, "shop"),
+        (TryLater("x", 9.5), ParkCause.LATER, ""),
     ],
 )
-def test_only_a_host_that_masters_know_to_be_away_is_waited_for(
-    later: TryLater | OverQuota, gate: OpenGate | None, cause: ParkCause, subject: str
-) -> None:
-    said = host._parked(later, gate)
+def test_an_execution_says_what_it_waits_for(later: TryLater | OverQuota, cause: ParkCause, subject: str) -> None:
+    said = host._parked(later)
     assert (said["again_ms"], said.get("cause", 0), said.get("subject", "")) == (9_500, cause, subject)
 
 
@@ -139,4 +130,4 @@ def test_only_a_host_that_masters_know_to_be_away_is_waited_for(
 def test_what_is_no_span_is_the_executors_mistake(after_s: float) -> None:
     with pytest.raises(ValueError, match="after_s"):
         TryLater("x", after_s)
-    assert host._parked(TryLater("x", 0.0), None) == {"again_ms": 1, "cause": 0, "subject": ""}
+    assert host._parked(TryLater("x", 0.0)) == {"again_ms": 1, "cause": 0, "subject": ""}

@@ -184,7 +184,7 @@ class Fetcher:
 
         async def look(_session: aiohttp.ClientSession, context: SimpleNamespace, _: object) -> None:
             turn: _Turn = context.trace_request_ctx
-            self._gate.check(turn.host)
+            await self._gate.depart(turn.host)
             if self._meter is not None:
                 if not turn.is_paid:
                     # The client asks once more by itself when a kept connection turns out to be closed.

@@ -7,6 +7,8 @@ other, spaced by a little more than their share, without bursts: what was missed
     until       a grant is good until an instant of the machine's monotonic clock, which all its processes share. It is
                 looked at before each request and once more when its connection stands: a process that was stopped
                 meanwhile sends nothing when it wakes up.
+    depart      when its connection stands a request may have to wait once more: connections take their time, and
+                turns that were well apart must not leave together.
     use         how many requests could leave is told when it changes; a new host at once
 """
 
@@ -20,12 +22,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from crawlfleet.execution.executors.sdk import TryLater
 from crawlfleet.model.hosts import HostNews
 
 EASE = 1.05
 """As in scheduling.grants: then a share of r is at most r requests in any second."""
 LAG_S, LAG_FROM = 0.02, 50
 """From this rate on timers are too coarse: so much may be made up for, well within what the ease leaves."""
+SLACK_S = 0.045
+"""So much sooner than its time a request may leave: less than what the ease leaves in a second."""
 TELL_S = 0.5
 WANTED_MOST = 64
 HOSTS_TOLD = 200
@@ -80,13 +85,12 @@ class GateLink(Protocol):
     def news(self, host: str, kind: int, span_ms: int) -> None: ...
 
 
-class HostAway(Exception):
+class HostAway(TryLater):
     """The host is left alone by everybody, for longer than anybody waits in line."""
 
     def __init__(self, host: str, away_s: float) -> None:
-        super().__init__(f"host {host} is in back-off for another {away_s:.0f} s")
+        super().__init__(f"host {host} is in back-off for another {away_s:.0f} s", away_s)
         self.host = host
-        self.away_s = away_s
 
 
 class NoGrant(Exception):
@@ -100,8 +104,8 @@ class Gate(Protocol):
 
     def end(self, host: str) -> None: ...
 
-    def check(self, host: str) -> None:
-        """The last look before a request leaves. Raises NoGrant."""
+    async def depart(self, host: str) -> None:
+        """Returns when a request whose connection stands may leave on it. Raises NoGrant."""
         ...
 
     def is_ready(self, host: str) -> bool:
@@ -132,7 +136,7 @@ class OpenGate:
     def end(self, host: str) -> None:
         pass
 
-    def check(self, host: str) -> None:
+    async def depart(self, host: str) -> None:
         pass
 
     def is_ready(self, host: str) -> bool:
@@ -161,6 +165,9 @@ class _Target:
     lag_s: float = 0.0
     sent_at: float = -math.inf
     next_at: float = -math.inf
+    left_at: float = -math.inf
+    """When the last request left on its connection, or should have."""
+    slack_s: float = 0.0
     hold_until: float = 0.0
     delay_s: float = 0.0
     """Of robots.txt, until the leader's grants say so."""
@@ -178,6 +185,7 @@ class _Target:
         self.share, rate = share, share.rate
         self.spacing_s = math.inf if rate < 1 else share.spacing_ms / 1000 if share.spacing_ms else EASE / rate
         self.spacing_s = max(self.spacing_s, EASE * self.delay_s)
+        self.slack_s = 0.0 if share.spacing_ms or self.delay_s else SLACK_S
         self.lag_s = LAG_S if rate >= LAG_FROM and self.spacing_s < LAG_S else 0.0
         self.next_at = self.sent_at + self.spacing_s if self.sent_at > -math.inf else -math.inf
         self.is_pending = self.open > share.concurrency
@@ -276,11 +284,19 @@ class GrantedGate:
             target.is_pending = False
             self._tell_taken()
 
-    def check(self, host: str) -> None:
+    async def depart(self, host: str) -> None:
         target = self._targets[host]
-        if self._clock() >= self._until or target.share.rate < 1 or target.hold_until > self._clock():
-            target.counts[0] -= 1
-            raise NoGrant(host)
+        while True:
+            now = self._clock()
+            if now >= self._until or target.share.rate < 1 or target.hold_until > now:
+                target.counts[0] -= 1
+                raise NoGrant(host)
+            early_s = target.left_at + target.spacing_s - target.slack_s - now
+            if early_s <= 0:
+                break
+            # Whoever else wakes up then has to look again: it may be behind this one.
+            await asyncio.sleep(early_s)
+        target.left_at = max(target.left_at + target.spacing_s, now)
 
     def is_ready(self, host: str) -> bool:
         target = self._targets.get(host)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.crawl.gate import Gate, GrantedGate, HostUse
+from crawlfleet.execution.crawl.gate import GrantedGate, HostAway, HostUse
 from crawlfleet.execution.crawl.meter import Meter, OverQuota
 from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
@@ -154,7 +154,7 @@ class Host:
         except asyncio.CancelledError:
             raise
         except BaseException as exc:
-            return _failed(start, stream, exc, self._gate)
+            return _failed(start, stream, exc)
         if len(encoded) > limits.RESULT_BYTES:
             notice = {"truncated": True, "size_bytes": len(encoded), "limit_bytes": limits.RESULT_BYTES}
             encoded = as_json(notice)
@@ -223,25 +223,25 @@ class _MeterLink:
         self._frames.send(Want(self._execution, number, pages, size_bytes))
 
 
-def _failed(start: Start, stream: Stream, exc: BaseException, gate: Gate | None) -> Done:
+def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     said = classified(exc)
     if not said.is_expected:
         stream.log("".join(traceback.format_exception(exc)), "error")
     return Done(
         start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
         is_permanent=said.is_permanent, metrics=stream.metrics(),
-        **_parked(exc, gate),
+        **_parked(exc),
     )  # fmt: skip
 
 
-def _parked(exc: BaseException, gate: Gate | None) -> dict[str, Any]:
+def _parked(exc: BaseException) -> dict[str, Any]:
     """What it waits for, of one that is to be parked."""
     match exc:
         case OverQuota() if exc.again_s > 0:
             cause, subject, after_s = ParkCause.DAILY_QUOTA, exc.project, exc.again_s
-        # Masters bring tasks back when the host is; of a host that only the executor has asked they know nothing.
-        case TryLater(host=str() as host) if gate is not None and gate.away_s(host) > 0:
-            cause, subject, after_s = ParkCause.HOST_BACKOFF, host, exc.after_s
+        # Only the gate speaks of hosts: of one that an executor asked by itself masters know nothing.
+        case HostAway():
+            cause, subject, after_s = ParkCause.HOST_BACKOFF, exc.host, exc.after_s
         case TryLater():
             cause, subject, after_s = ParkCause.LATER, "", exc.after_s
         case _:

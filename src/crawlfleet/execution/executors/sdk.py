@@ -40,17 +40,13 @@ class TaskError(Exception):
 
 
 class TryLater(Exception):
-    """Nothing can be done now, through no fault of the task's: it is parked until then, at no cost of a retry.
+    """Nothing can be done now, through no fault of the task's: it is parked until then, at no cost of a retry."""
 
-    `host` (one that the gate leaves alone) names what it waits for, where it is that.
-    """
-
-    def __init__(self, message: str, after_s: float, *, host: str | None = None) -> None:
+    def __init__(self, message: str, after_s: float) -> None:
         if not 0 <= after_s < float("inf"):
             raise ValueError(f"after_s: {after_s!r} is no span of time")
         super().__init__(message)
         self.after_s = after_s
-        self.host = host
 
 
 class TaskStream(Protocol):

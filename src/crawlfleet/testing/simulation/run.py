@@ -29,8 +29,8 @@ from crawlfleet.testing.simulation.world import World
 from crawlfleet.testing.violations import Violation
 from crawlfleet.testing.virtual_loop import VirtualLoop, VirtualLoopError
 
-QUIET_S = 30.0
-"""Longer than any loop rests and than a lease lasts: what is still to come has come by then."""
+QUIET_S = 20.0
+"""Longer than a lease lasts, and than any loop rests that moves tasks: what is still to come has come by then."""
 _LOOKS_S = 5.0
 
 Break = Callable[[World], AbstractContextManager[None]]
@@ -41,7 +41,7 @@ Break = Callable[[World], AbstractContextManager[None]]
 class Scale:
     masters: int = 2
     nodes: int = 4
-    tasks: int = 180
+    tasks: int = 160
     """And those of crowds, flows and schedules, which are about as many."""
     faults: int = 10
     busy_s: float = 300.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlfleet.execution.crawl.extract.schema import DEFS, EXTRACT, PAGE, SELECTORS
 from crawlfleet.execution.crawl.follow_schema import follow_properties
-from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
+from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
@@ -69,7 +69,6 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.addresses import AddressGuard
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
-        from crawlfleet.execution.crawl.gate import HostAway
         from crawlfleet.execution.crawl.gathered import Gathered
         from crawlfleet.execution.crawl.page import NO_MARKS
         from crawlfleet.execution.crawl.reader import PageReader
@@ -91,8 +90,6 @@ class WebCrawl(Executor):
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
                 )
                 await crawl.run()
-        except HostAway as exc:
-            raise TryLater(str(exc), exc.away_s, host=exc.host) from exc
         finally:
             await reader.close()
         await gathered.finish()
