@@ -21,9 +21,10 @@ from yarl import URL
 
 from crawlfleet.api.app import create_app
 from crawlfleet.api.settings import ApiSettings
-from crawlfleet.bootstrap.master import Master
+from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
+from crawlfleet.execution.executors.registry import built_in_checks
 from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId
@@ -243,7 +244,10 @@ def migrated() -> bytes:
 async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncIterator[Site]:
     (folder / "fleet.sqlite3").write_bytes(migrated())
     store = await open_store(f"sqlite:///{folder / 'fleet.sqlite3'}")
-    master = await Master.start("master", store, MemoryBroker(), SCHEMAS, chunks=FolderChunks(folder / "results"))
+    master = await Master.start(
+        "master", store, MemoryBroker(), SCHEMAS, chunks=FolderChunks(folder / "results"),
+        terms=Terms(checks=built_in_checks()),
+    )  # fmt: skip
     loops = asyncio.create_task(master.run())
     try:
         tokens = {

@@ -35,6 +35,24 @@ async def total(site: Site) -> int:
     return found
 
 
+async def test_rules_that_cannot_be_used_are_refused_with_their_place(site: Site) -> None:
+    rules = {"follow": {"deny": ["/login", "a(b"]}, "selectors": {"product": "div["}}
+    answer = await site.post(TASKS, EXAMPLE | {"parameters": EXAMPLE["parameters"] | rules})  # type: ignore[operator]
+    assert (answer.status, answer.json["field"]) == (422, "parameters.selectors.product")
+    assert "; follow.deny[1]: 'a(b' cannot be used: missing ): a(b at position 0" in answer.json["detail"]
+    assert await total(site) == 0
+
+
+async def test_selectors_that_cannot_be_used_are_refused_with_their_place(site: Site) -> None:
+    body = EXAMPLE | {"parameters": EXAMPLE["parameters"] | {"selectors": {"product": "div[", "title": "//h2["}}}  # type: ignore[operator]
+    answer = await site.post(TASKS, body)
+    assert answer.status == 422
+    assert answer.json["field"] == "parameters.selectors.product"
+    assert "'[' at position 3 is not closed" in answer.json["detail"]
+    assert "selectors.title: '//h2[' is no XPath: invalid expression at position 5" in answer.json["detail"]
+    assert await total(site) == 0
+
+
 async def test_the_example_is_accepted_as_written(site: Site) -> None:
     answer = await site.post(TASKS, EXAMPLE)
     assert answer.status == 201

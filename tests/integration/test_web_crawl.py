@@ -281,6 +281,51 @@ async def test_stray_matches_before_the_container_are_no_data() -> None:
     assert [item["title"] for item in heard.items] == ["Tea"]
 
 
+async def test_a_crawl_with_containers_json_and_pages_and_what_was_found() -> None:
+    async def stock(request: web.Request) -> web.Response:
+        return web.json_response({"rows": [{"id": 1, "left": "3"}, {"id": 2}]})
+
+    card = '<div class="card"><h2>{}</h2><i>{}</i></div>'
+    pages: dict[str, Answer | str] = {
+        "/": card.format("Tea", "$1.50") + card.format("Cup", "soon") + '<a href="/stock.json">stock</a>',
+        "/stock.json": stock,
+    }
+    asked = {
+        "extract": {
+            "cards": {
+                "container": ".card",
+                "fields": {"name": "h2", "price": {"selector": "i", "type": "price"}, "gone": "blink"},
+            },
+            "stock": {"json": "rows", "fields": {"id": "id", "left": {"json": "left", "type": "integer"}}},
+        },
+        "page": ["markdown"],
+    }
+    async with site(pages) as served:
+        heard = Heard()
+        result = await crawl({"url": f"{served.url}/", "depth": 1, **asked}, heard)
+    assert result["data"]["cards"] == [
+        {"name": "Tea", "price": {"amount": "1.50", "currency": "$"}, "gone": None},
+        {"name": "Cup", "price": None, "gone": None},
+    ]
+    assert result["data"]["stock"] == [{"id": 1, "left": 3}, {"id": 2, "left": None}]
+    assert [page["status"] for page in result["data"]["pages"]] == [200, 200]
+    assert "Tea" in result["data"]["pages"][0]["markdown"]
+    assert {item.get("_name") for item in heard.items} == {"cards", "stock", None}
+    fields = result["metrics"]["fields"]
+    assert fields["cards.price"] == {"matches": 2, "records": 2, "filled": 1, "type_errors": 1, "fill_rate": 0.5}
+    assert result["notes"][-1] == "never matched on 2 pages: cards.gone"
+
+
+async def test_a_record_too_large_for_an_item_is_cut_and_says_so() -> None:
+    html = "".join(f"<p>{'x' * 9_000}</p>" for _ in range(100))
+    asked = {"extract": {"all": {"fields": {"first": "p", "texts": {"selector": "p", "all": True}}}}}
+    async with site({"/": html}) as served:
+        heard = Heard()
+        await crawl({"url": f"{served.url}/", **asked}, heard)
+    (item,) = heard.items
+    assert (len(item["first"]), item["texts"], item["_truncated"]) == (9_000, None, True)
+
+
 async def test_cancelled_half_way_it_leaves_nothing_open() -> None:
     shop = await start_shop(products=60, delay_s=0.05)
     work = asyncio.create_task(crawl({"url": shop.url, "depth": 5, "max_pages": 999}))

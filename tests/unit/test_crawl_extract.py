@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawlfleet.execution.crawl.extract.compiling import BadPlan, plan_of
+from crawlfleet.execution.crawl.extract.page_links import PageLinks
+from crawlfleet.execution.crawl.extract.selectors import is_xpath
+from crawlfleet.execution.crawl.extract.trees import DEEP, TEXT_CHARS
 from crawlfleet.execution.crawl.page import NeedsApart, PageFacts, PageJob, read
-from crawlfleet.execution.crawl.selectors import BadSelector, compiled, is_xpath
-from crawlfleet.execution.crawl.trees import DEEP, TEXT_CHARS
 
 URL = "http://shop.test/list"
 CSS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -20,7 +22,8 @@ FORMS = pytest.mark.parametrize("selectors", [CSS, XPATH, MIXED], ids=["css", "x
 
 
 def facts(html: str, selectors: dict[str, str] | None = None, **more: Any) -> PageFacts:
-    return read(PageJob(html, URL, selectors or {}, more.pop("container", None), more.pop("follow", True), **more))
+    plan = plan_of({"selectors": selectors} if selectors else {})
+    return read(PageJob(html, URL, plan.source, more.pop("container", None), more.pop("follow", True), **more))
 
 
 def card(title: str | None = None, price: str | None = None, href: str | None = None) -> str:
@@ -110,24 +113,24 @@ def test_links_title_and_base() -> None:
     for selectors in ({}, {"b": "//b"}):
         got = facts(html, selectors)
         assert got.title == "The page"
-        assert got.links == ["http://shop.test/deep/x", "http://o.test/"]
-    assert facts(html, follow=False).links == []
+        assert (got.links.hrefs, got.base) == (["x", "x#y", "//o.test/"], "http://shop.test/deep/")
+    assert facts(html, follow=False).links == PageLinks()
 
 
 @pytest.mark.parametrize("html", ["", "\0", "<", "<!---->", "plain text", "<html></html>", "<?xml version='1.0'?><a/>"])
 @FORMS
 def test_pages_of_nothing(html: str, selectors: dict[str, str]) -> None:
     got = facts(html, selectors)
-    assert (got.container, got.records, got.links) == (None, [], [])
+    assert (got.container, got.records, got.links) == (None, [], PageLinks())
 
 
 @pytest.mark.parametrize(
     "text", ["div[", "h2 >", "a::attr(href)", "", " ", "//div[", "//a/unknown()", "//x:y", "(//a", "./", "h2:nope"]
 )
 def test_a_selector_that_does_not_parse_is_named(text: str) -> None:
-    with pytest.raises(BadSelector) as told:
-        compiled({"good": "div", "bad": text})
-    assert told.value.name == "bad"
+    with pytest.raises(BadPlan) as told:
+        plan_of({"selectors": {"good": "div", "bad": text}})
+    assert [problem.path for problem in told.value.problems] == ["selectors.bad"]
     assert str(told.value).startswith("selectors.bad: ")
 
 
@@ -149,7 +152,7 @@ def test_a_selector_that_does_not_parse_is_named(text: str) -> None:
     ],
 )
 def test_which_selectors_are_plain(text: str, plain: bool) -> None:
-    assert compiled({"it": text}).is_plain is plain
+    assert plan_of({"selectors": {"it": text}}).is_plain is plain
 
 
 def test_what_looks_like_xpath() -> None:

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
-from crawlfleet.execution.crawl.fetch import MAX_HOPS, FetchLimits, is_readable, retry_after_s
+from crawlfleet.execution.crawl.fetch import MAX_HOPS, FetchLimits, is_json, is_page, is_text, retry_after_s
 from crawlfleet.execution.crawl.links import place
 from tests.unit.crawl_kit import Answer, fetcher, raw_site, site
 
@@ -177,8 +177,14 @@ async def test_other_types_are_skipped_without_their_body() -> None:
         with pytest.raises(PageSkipped, match="application/pdf"):
             await ours.fetch(f"{served.url}/")
         assert ours.bytes_in == 0
-    assert all(is_readable(kind) for kind in ("text/html", "application/xhtml+xml", "application/rss+xml", ""))
-    assert not any(is_readable(kind) for kind in ("image/png", "application/json", "application/octet-stream"))
+    pages, feeds = ("text/html", "application/xhtml+xml", "text/plain", ""), ("application/rss+xml", "text/csv")
+    others = ("image/png", "application/json", "application/jsonp", "application/octet-stream")
+    assert [kind for kind in (*pages, *feeds, *others) if is_page(kind)] == [*pages]
+    assert [kind for kind in (*pages, *feeds, *others) if is_text(kind)] == [*pages, *feeds]
+    assert [kind for kind in (*others, "application/ld+json") if is_json(kind)] == [
+        "application/json",
+        "application/ld+json",
+    ]
 
 
 async def test_the_beginning_of_a_file_is_enough_where_asked_for() -> None:

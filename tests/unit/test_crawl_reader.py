@@ -10,11 +10,12 @@ import psutil
 import pytest
 
 from crawlfleet.execution.crawl.apart import Apart
+from crawlfleet.execution.crawl.extract.compiling import plan_of
+from crawlfleet.execution.crawl.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.page import PageFacts
 from crawlfleet.execution.crawl.reader import HERE_BYTES, THREAD_BYTES, PageReader
-from crawlfleet.execution.crawl.selectors import compiled
 
 CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
 SELECTORS = {"product": "div.product", "title": "h2.title"}
@@ -25,7 +26,7 @@ def page(html: str) -> Fetched:
 
 
 async def read(html: str, selectors: dict[str, str], limit_s: int = 10) -> PageFacts:
-    reader = PageReader(compiled(selectors), Apart(limit_s))
+    reader = PageReader(plan_of({"selectors": selectors}), Apart(limit_s))
     try:
         return await reader.read(page(html), container=None, follow=True)
     finally:
@@ -49,7 +50,9 @@ def children() -> list[psutil.Process]:
 @pytest.mark.parametrize("size", [0, HERE_BYTES, THREAD_BYTES])
 async def test_a_page_reads_the_same_wherever_it_is_read(size: int) -> None:
     got = await read(CARD + "<p>" + "x" * size, SELECTORS)
-    assert got == PageFacts(links=["http://shop.test/1"], container="product", records=[{"title": "A", "url": "/1"}])
+    assert (got.links, got.base, got.container) == (PageLinks(["/1"]), "http://shop.test/", "product")
+    assert got.records == [{"title": "A", "url": "/1"}]
+    assert got.counts == {"product": [1, 1, 1, 0, 0, 0], "title": [1, 1, 1, 0, 0, 0]}
     assert children() == []
 
 
@@ -84,7 +87,7 @@ async def test_a_costly_selector_is_stopped(html: str, selector: str) -> None:
 
 
 async def test_after_a_page_that_was_stopped_the_next_is_read() -> None:
-    reader = PageReader(compiled({"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}), Apart(1))
+    reader = PageReader(plan_of({"selectors": {"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}}), Apart(1))
     try:
         with pytest.raises(PageFailed) as told:
             await reader.read(page(CARD * 3_000), container=None, follow=False)
@@ -97,7 +100,7 @@ async def test_after_a_page_that_was_stopped_the_next_is_read() -> None:
 
 async def test_cancelled_half_way_it_leaves_no_process_and_mixes_no_answers() -> None:
     apart = Apart()
-    reader = PageReader(compiled({"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}), apart)
+    reader = PageReader(plan_of({"selectors": {"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}}), apart)
     work = asyncio.create_task(reader.read(page(CARD * 3_000), container=None, follow=False))
     while not children():  # noqa: ASYNC110 - a process has no event to wait for
         await asyncio.sleep(0.01)

@@ -54,7 +54,7 @@ from crawlfleet.control.sight import Sight
 from crawlfleet.control.strategy_book import StrategyBook
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
-from crawlfleet.control.task_types import KnownTypes, TaskTypes
+from crawlfleet.control.task_types import Check, KnownTypes, TaskTypes
 from crawlfleet.control.tokens import Tokens
 from crawlfleet.control.unregister import Unregister
 from crawlfleet.control.waiting import Waiting, WaitingLimit
@@ -84,6 +84,8 @@ class Terms:
     simple: SimpleClients = field(default_factory=SimpleClients)
     strategies: Mapping[str, Make] = field(default_factory=dict)
     """Users' own."""
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    """Of parameters, by task type: what a schema cannot say."""
 
 
 class Master:
@@ -104,7 +106,7 @@ class Master:
         self.lead = lead = Lead()
         self.ledger = ledger = Ledger()
         ids = IdFactory(boot, clock.now)
-        self.task_types = TaskTypes(schemas)
+        self.task_types = TaskTypes(schemas, terms.checks if terms else None)
         self.known_types = KnownTypes(self.task_types, store=store, clock=clock)
 
         if chunks is not None:

@@ -28,7 +28,7 @@ from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.waiting import WaitingLimit
 from crawlfleet.errors import ConfigError, NotAllowed
-from crawlfleet.execution.executors.registry import built_in_schemas
+from crawlfleet.execution.executors.registry import built_in_checks, built_in_schemas
 from crawlfleet.model.instants import ms
 from crawlfleet.model.principal import Role
 from crawlfleet.observe.logs import configure_logs
@@ -227,6 +227,7 @@ def master_terms(settings: MasterSettings) -> Terms:
         clusters={name: getattr(settings, name) for name in _CLUSTER_DEFAULTS},
         simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
         strategies=own_strategies(),
+        checks=built_in_checks(),
     )
 
 

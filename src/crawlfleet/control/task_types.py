@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -25,14 +25,21 @@ ANYTHING: Mapping[str, Any] = {"type": "object"}
 SCHEMA_BYTES = 64 << 10
 TYPES_MOST = 200
 """That one node can bring along."""
+_ALSO = 4
 # Linear in the length of the text, so that nobody's pattern can hold up the loop; no lookaround, that is the price.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
 log = structlog.get_logger()
 
+Check = Callable[[Mapping[str, Any]], list[tuple[str, str]]]
+"""What is wrong with parameters that fit their schema: path and detail of each."""
+
 
 class TaskTypes:
-    def __init__(self, schemas: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(
+        self, schemas: Mapping[str, Mapping[str, Any]] | None = None, checks: Mapping[str, Check] | None = None
+    ) -> None:
+        self._checks = checks or {}
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._versions: dict[str, int] = {}
@@ -79,7 +86,20 @@ class TaskTypes:
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             said = shortened(_complaint(self._schemas[task_type], error))
             return Refusal(Code.INVALID_INPUT, said, shortened(f"parameters{path}"))
+        check = self._checks.get(task_type)
+        if check is None or (is_template and any(expressions_in(value, ""))):
+            return None
+        return _of_problems(check(value))
+
+
+def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
+    """The first by its field; the others are told with it, so that nobody mends them one by one."""
+    if not problems:
         return None
+    (path, detail), *others = problems
+    also = "".join(f"; {other}: {shortened(said)}" for other, said in others[:_ALSO])
+    more = f"; and {len(others) - _ALSO} more" if len(others) > _ALSO else ""
+    return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters.{path}"))
 
 
 def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:

@@ -34,10 +34,14 @@ MAX_COOKIES = 300
 RETRY_AFTER_MOST_S = 86_400.0
 CHUNK_BYTES = 64 << 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PAGES = frozenset({"", "text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
 
 Admit = Callable[[str, int], Awaitable[None]]
 """Asked before each request with its URL and the number of hops before it; raises to stop there."""
+
+Reads = Callable[[str], bool]
+"""Whether an answer of a content type is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Fetched:
     content_type: str
     charset: str | None
     body: bytes
+    robots_tags: tuple[str, ...] = ()
+    """X-Robots-Tag, as it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +63,23 @@ class FetchLimits:
     page_bytes: int = PAGE_BYTES
 
 
-def is_readable(content_type: str) -> bool:
-    """Whether pages of a type are read at all; a page without a type is taken for HTML, as browsers do."""
+def is_page(content_type: str) -> bool:
+    """Whether a type is one of pages; a page without a type is taken for HTML, as browsers do."""
+    return content_type in _PAGES
+
+
+def is_text(content_type: str) -> bool:
+    """Whether a type can be read as a page where somebody names its URL: feeds and tables have no other reader."""
     return (
         not content_type
         or content_type.startswith("text/")
         or content_type == "application/xml"
         or content_type.endswith("+xml")
     )
+
+
+def is_json(content_type: str) -> bool:
+    return content_type.endswith(("/json", "+json"))
 
 
 @dataclass(slots=True)
@@ -125,25 +140,25 @@ class Fetcher:
         if self._session is not None:
             await self._session.close()
 
-    async def fetch(self, url: str, *, admit: Admit | None = None) -> Fetched:
+    async def fetch(self, url: str, *, admit: Admit | None = None, reads: Reads = is_text) -> Fetched:
         """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind."""
-        return await self._follow(url, admit, self._limits.page_bytes, is_page=True)
+        return await self._follow(url, admit, self._limits.page_bytes, reads)
 
     async def fetch_head(self, url: str, most_bytes: int) -> Fetched:
         """The beginning of a file of any type."""
-        return await self._follow(url, None, most_bytes, is_page=False)
+        return await self._follow(url, None, most_bytes, None)
 
-    async def _follow(self, url: str, admit: Admit | None, most_bytes: int, *, is_page: bool) -> Fetched:
+    async def _follow(self, url: str, admit: Admit | None, most_bytes: int, reads: Reads | None) -> Fetched:
         for hop in range(MAX_HOPS + 1):
             if admit is not None:
                 await admit(url, hop)
-            answer = await self._in_turn(url, most_bytes, is_page=is_page)
+            answer = await self._in_turn(url, most_bytes, reads)
             if isinstance(answer, Fetched):
                 return answer
             url = answer
         raise PageFailed("http", f"{url}: more than {MAX_HOPS} redirects", permanent=True)
 
-    async def _in_turn(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | str:
+    async def _in_turn(self, url: str, most_bytes: int, reads: Reads | None) -> Fetched | str:
         turn = _Turn(target_of(url))
         while True:
             if self._meter is not None and not turn.is_paid:
@@ -153,7 +168,7 @@ class Fetcher:
             try:
                 await self._gate.begin(turn.host)
                 try:
-                    return await self._ask(url, turn, most_bytes, is_page=is_page)
+                    return await self._ask(url, turn, most_bytes, reads)
                 finally:
                     self._gate.end(turn.host)
             except NoGrant:
@@ -180,7 +195,7 @@ class Fetcher:
         trace.on_connection_reuseconn.append(look)
         return trace
 
-    async def _ask(self, url: str, turn: _Turn, most_bytes: int, *, is_page: bool) -> Fetched | str:
+    async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | str:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
         try:
@@ -189,7 +204,7 @@ class Fetcher:
             ) as response:
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
-                return await self._answer(url, response, most_bytes, is_page=is_page)
+                return await self._answer(url, response, most_bytes, reads)
         except AddressRefused as exc:
             raise PageFailed("policy", f"{url}: {exc}", permanent=True) from exc
         except TimeoutError as exc:
@@ -201,7 +216,7 @@ class Fetcher:
             raise PageFailed("network", f"{url}: {str(exc) or type(exc).__name__}") from exc
 
     async def _answer(
-        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, *, is_page: bool
+        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, reads: Reads | None
     ) -> Fetched | str:
         if response.status in _REDIRECTS:
             target = canonical(response.headers.get("Location", ""), url) if "Location" in response.headers else None
@@ -213,10 +228,11 @@ class Fetcher:
             self._gate.answered(target_of(url), response.status, wait_s)
             raise refused_by_site(url, response.status, wait_s)
         content_type = response.content_type if "Content-Type" in response.headers else ""
-        if is_page and not is_readable(content_type):
+        if reads is not None and not reads(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")
-        body = await self._body(url, response, most_bytes, may_cut=not is_page)
-        return Fetched(url, response.status, content_type, response.charset, body)
+        body = await self._body(url, response, most_bytes, may_cut=reads is None)
+        tags = tuple(response.headers.getall("X-Robots-Tag", ()))
+        return Fetched(url, response.status, content_type, response.charset, body, tags)
 
     async def _body(self, url: str, response: aiohttp.ClientResponse, most: int, *, may_cut: bool) -> bytes:
         too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True)

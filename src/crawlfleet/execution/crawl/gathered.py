@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 
+from crawlfleet.execution.crawl.extract import counts
+from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
+from crawlfleet.execution.crawl.extract.counts import Columns
 from crawlfleet.execution.crawl.page import PageFacts
 
 INLINE_RECORDS = 200
@@ -16,6 +19,7 @@ HELD_BYTES = 1 << 20
 ITEM_BYTES = 500 << 10
 """Half of what an item may have."""
 PAGES = "pages"
+_NOTHING: Mapping[str, Any] = {}
 
 Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
 
@@ -27,9 +31,9 @@ class Gathered:
     title, and once some page shows the container those strays are no data.
     """
 
-    def __init__(self, emit: Emit, *, has_selectors: bool) -> None:
+    def __init__(self, emit: Emit, plan: ExtractionPlan) -> None:
         self._emit = emit
-        self._has_selectors = has_selectors
+        self._plan = plan
         self._room = INLINE_BYTES
         self._kept = 0
         self._held: deque[tuple[str, dict[str, list[str]]]] = deque()
@@ -38,11 +42,16 @@ class Gathered:
         self.items = 0
         self.is_truncated = False
         self.data: dict[str, list[Any]] = {}
+        self.counts: Columns = {}
 
     async def add(self, url: str, status: int, facts: PageFacts) -> None:
-        if not self._has_selectors:
-            await self._record(PAGES, {"url": url, "title": facts.title, "status": status}, url)
-        elif facts.container is not None:
+        counts.add(self.counts, facts.counts)
+        if self._plan.is_only_page or self._plan.page:
+            await self._record(PAGES, {"url": url, "title": facts.title, "status": status, **facts.page}, url)
+        for name, records in facts.data.items():
+            for record in records:
+                await self._record(name, record, url, {"_name": name})
+        if facts.container is not None:
             self._settle(facts.container)
             for record in facts.records:
                 await self._record(f"{facts.container}s", record, url)
@@ -74,16 +83,32 @@ class Gathered:
                     self._keep(name, value)
         self._held_bytes = 0
 
-    async def _record(self, key: str, record: dict[str, Any], url: str) -> None:
-        await self._emit({**record, "_url": url})
+    async def _record(self, key: str, record: dict[str, Any], url: str, more: Mapping[str, Any] = _NOTHING) -> None:
+        size = len(msgspec.json.encode(record))
+        if size > ITEM_BYTES:
+            record = _cut(record)
+            size = len(msgspec.json.encode(record))
+        await self._emit({**record, **more, "_url": url})
         self.items += 1
-        self._keep(key, record)
+        self._keep(key, record, size)
 
-    def _keep(self, key: str, value: Any) -> None:
-        size = len(msgspec.json.encode(value)) + 1
+    def _keep(self, key: str, value: Any, size: int | None = None) -> None:
+        size = (len(msgspec.json.encode(value)) if size is None else size) + 1
         if self._kept >= INLINE_RECORDS or size > self._room:
             self.is_truncated = True
             return
         self._kept += 1
         self._room -= size
         self.data.setdefault(key, []).append(value)
+
+
+def _cut(record: dict[str, Any]) -> dict[str, Any]:
+    """As many of its values as fit, the smallest first."""
+    sizes = {name: len(msgspec.json.encode(value)) + len(name) + 8 for name, value in record.items()}
+    room, kept = ITEM_BYTES, set()
+    for name in sorted(sizes, key=sizes.__getitem__):
+        room -= sizes[name]
+        if room < 0:
+            break
+        kept.add(name)
+    return {name: value if name in kept else None for name, value in record.items()} | {"_truncated": True}

@@ -7,17 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.charset import text_of
+from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
 from crawlfleet.execution.crawl.fetch import Fetched
-from crawlfleet.execution.crawl.page import NeedsApart, PageFacts, PageJob, read
-from crawlfleet.execution.crawl.selectors import SelectorSet
+from crawlfleet.execution.crawl.page import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
 
 HERE_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10
 
 
 class PageReader:
-    def __init__(self, selectors: SelectorSet, apart: Apart | None = None) -> None:
-        self._selectors = selectors
+    def __init__(self, plan: ExtractionPlan, apart: Apart | None = None, *, marks: ListMarks = NO_MARKS) -> None:
+        self._plan = plan
+        self._marks = marks
         self._apart = apart or Apart()
         # Of its own: names that resolve slowly fill the loop's shared threads.
         self._thread = ThreadPoolExecutor(1, "page-reader")
@@ -26,8 +27,16 @@ class PageReader:
         """Raises PageFailed when the page cannot be read within its limits."""
         size = len(fetched.body)
         html = text_of(fetched.body, fetched.charset)
-        job = PageJob(html, fetched.url, self._selectors.texts(), container, follow)
-        if size > THREAD_BYTES or not self._selectors.is_plain:
+        job = PageJob(
+            html,
+            fetched.url,
+            self._plan.source,
+            container,
+            follow,
+            content_type=fetched.content_type,
+            marks=self._marks if follow else NO_MARKS,
+        )
+        if size > THREAD_BYTES or not self._plan.is_plain:
             return await self._apart.read(job)
         try:
             if size <= HERE_BYTES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.execution.executors.sdk import ANYTHING, TaskError, declared
+from crawlfleet.execution.executors.sdk import ANYTHING, Executor, TaskError, declared
 
 Check = Callable[[Any], None]
 _MESSAGE_CHARS = 500
@@ -17,11 +17,13 @@ _MESSAGE_CHARS = 500
 def check_of(thing: object) -> Check:
     """Raises TaskError, of the class `input` and for good, for parameters that do not fit."""
     _, schema = declared(thing) or ("", ANYTHING)
+    problems = thing.problems if isinstance(thing, type) and issubclass(thing, Executor) else _none
     if dict(schema) == ANYTHING:
-        return _pass
+        return _check_of_problems(problems)
     # Loaded only for a type that has something to check: a process of its own is there for one execution.
     import jsonschema_rs
 
+    further = _check_of_problems(problems)
     validator = jsonschema_rs.validator_for(dict(schema))
 
     def check(parameters: Any) -> None:
@@ -29,9 +31,18 @@ def check_of(thing: object) -> Check:
             error = next(iter(validator.iter_errors(parameters)))
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             raise TaskError(f"parameters{path}: {error.message}"[:_MESSAGE_CHARS], error="input", permanent=True)
+        further(parameters)
 
     return check
 
 
-def _pass(_parameters: Any) -> None:
-    pass
+def _check_of_problems(problems: Callable[[Any], list[tuple[str, str]]]) -> Check:
+    def check(parameters: Any) -> None:
+        for path, detail in problems(parameters):
+            raise TaskError(f"parameters.{path}: {detail}"[:_MESSAGE_CHARS], error="input", permanent=True)
+
+    return check
+
+
+def _none(_parameters: Any) -> list[tuple[str, str]]:
+    return []

@@ -13,7 +13,7 @@ import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from types import ModuleType
@@ -23,7 +23,7 @@ import jsonschema_rs
 
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.executors import builtin
-from crawlfleet.execution.executors.sdk import TASK_TYPE, declared
+from crawlfleet.execution.executors.sdk import TASK_TYPE, Executor, declared
 
 GROUP = "crawlfleet.executors"
 SCAN_S = 60.0
@@ -53,6 +53,15 @@ def built_in() -> Mapping[str, ExecutorEntry]:
 
 def built_in_schemas() -> dict[str, Mapping[str, Any]]:
     return {name: entry.schema for name, entry in built_in().items()}
+
+
+def built_in_checks() -> dict[str, Callable[[Mapping[str, Any]], list[tuple[str, str]]]]:
+    """Of those that look further than their schema."""
+    things = ((name, load(entry.path)) for name, entry in built_in().items())
+    return {
+        name: thing.problems for name, thing in things
+        if isinstance(thing, type) and issubclass(thing, Executor) and "problems" in vars(thing)
+    }  # fmt: skip
 
 
 def users(modules: Sequence[str]) -> dict[str, ExecutorEntry]:

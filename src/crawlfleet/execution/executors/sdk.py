@@ -111,6 +111,11 @@ class Executor:
     schema: ClassVar[Mapping[str, Any]] = ANYTHING
     """JSON schema of the parameters; submits are checked against it."""
 
+    @classmethod
+    def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """What is wrong with parameters that fit the schema, as (path, detail): selectors that do not parse."""
+        return []
+
     async def run(self, context: TaskContext) -> Any:
         """The task's result: anything that is JSON."""
         raise NotImplementedError

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from crawlfleet.execution.crawl.extract.schema import DEFS, EXTRACT, PAGE, SELECTORS
+from crawlfleet.execution.crawl.follow_schema import follow_properties
 from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
 
 if TYPE_CHECKING:
@@ -35,14 +38,10 @@ class WebCrawl(Executor):
             "max_seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 30 * 86_400},
             "max_bytes": {"type": "integer", "minimum": 1},
             "same_host": {"type": "boolean"},
-            "selectors": {
-                "type": "object",
-                "minProperties": 1,
-                "maxProperties": 50,
-                # Names that begin with _ are ours: _url is the page of an item.
-                "propertyNames": {"pattern": r"^[^_\s]\S{0,63}$"},
-                "additionalProperties": {"type": "string", "minLength": 1, "maxLength": 500},
-            },
+            **follow_properties(URL),
+            "selectors": SELECTORS,
+            "extract": EXTRACT,
+            "page": PAGE,
             "respect_robots": {"type": "boolean"},
             "user_agent": {
                 "type": "string",
@@ -54,7 +53,16 @@ class WebCrawl(Executor):
         },
         "anyOf": [{"required": ["url"]}, {"required": ["urls"]}],
         "additionalProperties": False,
+        "$defs": DEFS,
     }
+
+    @classmethod
+    def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+        from crawlfleet.execution.crawl import following
+        from crawlfleet.execution.crawl.extract import compiling
+
+        found = [(problem.path, problem.detail) for problem in compiling.problems_of(parameters)]
+        return found + following.problems_of(parameters)
 
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
@@ -62,6 +70,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gathered import Gathered
+        from crawlfleet.execution.crawl.page import NO_MARKS
         from crawlfleet.execution.crawl.reader import PageReader
 
         began = time.monotonic()
@@ -70,8 +79,9 @@ class WebCrawl(Executor):
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        gathered = Gathered(context.item, has_selectors=bool(plan.selectors.selectors))
-        reader = PageReader(plan.selectors)
+        gathered = Gathered(context.item, plan.extraction)
+        pagination = plan.following.pagination
+        reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with Fetcher(
                 guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate, meter=context.meter
@@ -89,12 +99,13 @@ class WebCrawl(Executor):
 
 
 def _plan(context: TaskContext) -> CrawlPlan:
+    from crawlfleet.execution.crawl.extract.compiling import BadPlan
+    from crawlfleet.execution.crawl.patterns import BadRule
     from crawlfleet.execution.crawl.plan import plan_of
-    from crawlfleet.execution.crawl.selectors import BadSelector
 
     try:
         plan = plan_of(context.parameters)
-    except BadSelector as exc:
+    except (BadPlan, BadRule) as exc:
         raise TaskError(str(exc), error="input", permanent=True) from exc
     for url in plan.bad_urls[:20]:
         context.log(f"input: {url!r} is no URL of a page", "warning")
@@ -115,6 +126,9 @@ def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
 
 
 def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) -> dict[str, Any]:
+    from crawlfleet.execution.crawl.extract.counts import never_matched
+    from crawlfleet.execution.crawl.extract.counts import report as fields
+
     errors = dict(crawl.errors)
     if plan.bad_urls:
         errors["input"] = errors.get("input", 0) + len(plan.bad_urls)
@@ -123,8 +137,11 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
         notes.append(f"no max_pages was given: the default of {plan.max_pages} applied")
     if crawl.dropped:
         notes.append(f"{crawl.dropped} links were left out: too many URLs for one crawl")
+    notes += crawl.notes()
     if gathered.is_truncated:
         notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")
+    if never := never_matched(gathered.counts):
+        notes.append(f"never matched on {crawl.pages} pages: {', '.join(never[:20])}")
     result = {
         "success": True,
         "data": gathered.data,
@@ -136,10 +153,13 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
             "data_size": crawl.data_bytes,
             "pages_failed": sum(errors.values()),
             "pages_skipped": crawl.skipped,
+            "pages_moved": crawl.moved,
             "items": gathered.items,
             "errors": errors,
+            "links_left_out": dict(crawl.left_out),
             "max_pages": plan.max_pages,
             "stopped_by": crawl.stopped_by,
+            **({"fields": fields(gathered.counts)} if gathered.counts else {}),
         },
         "timestamp": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
     }

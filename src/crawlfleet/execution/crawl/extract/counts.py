@@ -1,0 +1,51 @@
+"""What each field found: counts that are added up over pages, executions and shards, and read at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Columns = dict[str, list[int]]
+"""By the path of a field (`products.price`): matches, records, filled, type errors, ambiguous, dropped."""
+NAMES = ("matches", "records", "filled", "type_errors", "ambiguous", "dropped")
+MATCHES, RECORDS, FILLED, TYPE_ERRORS, AMBIGUOUS, DROPPED = range(len(NAMES))
+
+
+def column(columns: Columns, path: str) -> list[int]:
+    found = columns.get(path)
+    if found is None:
+        found = columns[path] = [0] * len(NAMES)
+    return found
+
+
+def add(total: Columns, more: Mapping[str, list[int]]) -> None:
+    """In any order, and however the pages were split, the same comes out."""
+    for path, counted in more.items():
+        into = column(total, path)
+        for at, count in enumerate(counted):
+            into[at] += count
+
+
+def report(columns: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:
+    """For people, and to be merged again: `merged` takes a list of these."""
+    return {path: _told(counted) for path, counted in columns.items()}
+
+
+def merged(reports: list[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    total: Columns = {}
+    for one in reports:
+        add(total, {path: [int(told.get(name, 0)) for name in NAMES] for path, told in one.items()})
+    return report(total)
+
+
+def never_matched(columns: Mapping[str, list[int]]) -> list[str]:
+    return [path for path, counted in columns.items() if not counted[MATCHES]]
+
+
+def _told(counted: list[int]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        name: count for name, count in zip(NAMES, counted, strict=True) if count or name in NAMES[: FILLED + 1]
+    }
+    if counted[RECORDS]:
+        told["fill_rate"] = round(counted[FILLED] / counted[RECORDS], 4)
+    return told

@@ -1,0 +1,106 @@
+"""Numbers as people write them: 1,234.56 and 1.234,56 and 1 234,56 and 1'234.56 and 12,34,567."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal
+
+READ_CHARS = 300
+"""Of a text, in which the number is looked for."""
+_SPACES = " \u00a0\u2009\u202f"
+_MARKS = "'’`٬"
+NUMBER = re.compile(
+    # Groups set apart by spaces or marks have three digits each: "iPhone 15 9.99" is two numbers.
+    rf"\d{{1,3}}(?:(?:[{_SPACES}]\d{{3}}(?!\d))+|(?:[{_MARKS}]\d{{3}}(?!\d))+)(?:[.,]\d+)?|\d+(?:[.,٫]\d+)*|(?<!\d)\.\d+"
+)
+_SIGNED = re.compile(r"[-−–]\s?$")
+_INDIAN = re.compile(r"\d{1,2}(,\d\d)+,\d{3}")
+_WESTERN = re.compile(r"\d{1,3}([.,])\d{3}(\1\d{3})*")
+LARGE = {"万": 4, "萬": 4, "亿": 8, "億": 8}
+
+
+def plain(text: str) -> str:
+    """Full-width forms and foreign digits as ASCII."""
+    text = text[:READ_CHARS]
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKC", text)
+    return "".join(str(unicodedata.digit(char)) if char.isdigit() and not char.isascii() else char for char in text)
+
+
+def value_of(token: str, *, decimal: str | None = None, dot_groups: bool = False) -> str | None:
+    """The decimal number that a token of NUMBER means, as text without groups; None when it cannot be said.
+
+    `decimal` is the mark that the page is known to use. `dot_groups` reads 1.234 as one thousand two hundred (prices
+    hardly ever have three decimals).
+    """
+    token = token.replace("٫", ".")
+    for char in _SPACES + _MARKS:
+        token = token.replace(char, "")
+    if decimal is not None:
+        whole, _, part = token.replace("." if decimal == "," else ",", "").partition(decimal)
+        return None if decimal in part else _written(whole, part)
+    dot, comma = token.rfind("."), token.rfind(",")
+    if dot >= 0 and comma >= 0:
+        last, other = (".", ",") if dot > comma else (",", ".")
+        whole, _, part = token.rpartition(last)
+        return _written(whole.replace(other, ""), part) if last not in whole and _is_grouped(whole) else None
+    mark = "." if dot >= 0 else ","
+    if mark not in token:
+        return _written(token, "")
+    whole, _, part = token.rpartition(mark)
+    is_many = mark in whole
+    looks_grouped = _is_grouped(token) and not token.startswith("0") and whole != ""
+    if is_many:
+        return _written(token.replace(mark, ""), "") if looks_grouped else None
+    if looks_grouped and (mark == "," or dot_groups):
+        return _written(whole + part, "")
+    return _written(whole, part)
+
+
+def number_of(text: str, decimal: str | None = None) -> float | int | None:
+    """The one number in a text; None where there is none, or several."""
+    text = plain(text)
+    found = list(NUMBER.finditer(text))
+    if len(found) != 1:
+        return None
+    value = value_of(found[0][0], decimal=decimal)
+    if value is None:
+        return None
+    exact = scaled(value, text[found[0].end() :])
+    sign = "-" if is_negative(text[: found[0].start()]) else ""
+    return float(sign + exact) if "." in exact else int(sign + exact)
+
+
+def integer_of(text: str, decimal: str | None = None) -> int | None:
+    number = number_of(text, decimal)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def is_negative(before: str) -> bool:
+    """By what stands before the number. A dash behind a word or a number joins, it does not negate."""
+    found = _SIGNED.search(before)
+    return found is not None and not before[: found.start()].rstrip()
+
+
+def scaled(value: str, after: str) -> str:
+    """1.2万 is twelve thousand."""
+    power = LARGE.get(after.lstrip()[:1])
+    if power is None:
+        return value
+    made = Decimal(value).scaleb(power)
+    return format(made.to_integral_value() if made == made.to_integral_value() else made, "f")
+
+
+def _is_grouped(text: str) -> bool:
+    if not any(mark in text for mark in ".,"):
+        return True
+    return _WESTERN.fullmatch(text) is not None or _INDIAN.fullmatch(text) is not None
+
+
+def _written(whole: str, part: str) -> str | None:
+    whole = whole.lstrip("0") or "0"
+    if len(whole) + len(part) > 40:
+        return None
+    return f"{whole}.{part}" if part else whole

@@ -1,0 +1,112 @@
+"""Where a page leads, as it is written there: to make addresses of it is for whoever follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from crawlfleet.execution.crawl.extract.trees import Tree
+
+LINKS_MOST = 20_000
+_ANCHORS = frozenset({"a", "area"})
+_ROBOTS = frozenset({"robots", "crawlfleet"})
+# Words of X-Robots-Tag that have a value of their own: what else stands before a colon is the name of a robot.
+_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+class PageLinks(msgspec.Struct):
+    hrefs: list[str] = []
+    """Of a and area, each once, in the order of the page."""
+    nofollow: frozenset[str] = frozenset()
+    """Those of the hrefs that every link to them asks not to follow."""
+    frames: list[str] = []
+    base: str | None = None
+    refresh: str | None = None
+    canonical: str | None = None
+    next: str | None = None
+    robots: frozenset[str] = frozenset()
+    """What the robots meta says: noindex, nofollow, none."""
+
+    @property
+    def may_follow(self) -> bool:
+        return self.robots.isdisjoint({"nofollow", "none"})
+
+
+def page_links(tree: Tree) -> PageLinks:
+    links = _linked(tree)
+    # A page of frames has nothing else.
+    frames = tree.tagged("iframe") or ([] if links.hrefs else tree.tagged("frame"))
+    links.frames = [src for frame in frames if (src := tree.attribute(frame, "src"))]
+    for meta in tree.in_head("meta[http-equiv], meta[name]"):
+        said = tree.attribute(meta, "content") or ""
+        if (tree.attribute(meta, "http-equiv") or "").lower() == "refresh":
+            links.refresh = links.refresh or _target(said)
+        if (tree.attribute(meta, "name") or "").lower() in _ROBOTS:
+            links.robots |= {word.strip().lower() for word in said.split(",")}
+    return links
+
+
+def said_to_robots(headers: Iterable[str]) -> frozenset[str]:
+    """What X-Robots-Tag headers say to us: `noindex, nofollow`, or `otherbot: none`, which is said to another."""
+    said: set[str] = set()
+    for header in headers:
+        name, colon, rest = header.partition(":")
+        name = name.strip().lower()
+        if colon and "," not in name and name not in _VALUED:
+            words = rest if name in _ROBOTS else ""
+        else:
+            words = header
+        said.update(word.strip().lower() for word in words.split(","))
+    return frozenset(said)
+
+
+def _linked(tree: Tree) -> PageLinks:
+    """One pass over all that has a href: every further selector would cost as much again."""
+    hrefs: dict[str, None] = {}
+    refused: set[str] = set()
+    links = PageLinks()
+    for tag, attributes in tree.linked(LINKS_MOST):
+        href = attributes["href"]
+        if not href:
+            continue
+        if tag not in _ANCHORS:
+            _note(tag, href, attributes, links)
+            continue
+        # Links to a place in the page are none.
+        if href[0] == "#":
+            continue
+        if "rel" in attributes:
+            rel = (attributes["rel"] or "").lower().split()
+            if "nofollow" not in rel:
+                refused.discard(href)
+            elif href not in hrefs:
+                refused.add(href)
+            if "next" in rel and links.next is None:
+                links.next = href
+        elif refused:
+            refused.discard(href)
+        hrefs[href] = None
+    links.hrefs = list(hrefs)
+    links.nofollow = frozenset(refused)
+    return links
+
+
+def _note(tag: str, href: str, attributes: Mapping[str, str | None], links: PageLinks) -> None:
+    if tag == "base":
+        links.base = links.base or href
+    elif tag == "link":
+        rel = (attributes.get("rel") or "").lower().split()
+        if "canonical" in rel:
+            links.canonical = links.canonical or href
+        if "next" in rel:
+            links.next = links.next or href
+
+
+def _target(refresh: str) -> str | None:
+    """Of `5; url='/next'`."""
+    _, mark, rest = refresh.replace(",", ";", 1).partition(";")
+    name, equals, target = rest.partition("=")
+    if not mark or not equals or name.strip().lower() != "url":
+        return None
+    return target.strip().strip("\"'") or None

@@ -1,0 +1,28 @@
+"""A page and what is asked of it, read as a crawl reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crawlfleet.execution.crawl.extract.compiling import BadPlan, plan_of
+from crawlfleet.execution.crawl.page import PageFacts, PageJob, read
+
+URL = "http://shop.test/list/"
+
+
+def facts(html: str, parameters: dict[str, Any], *, content_type: str = "text/html", **more: Any) -> PageFacts:
+    plan = plan_of(parameters)
+    return read(PageJob(html, URL, plan.source, None, True, content_type=content_type, **more))
+
+
+def things(html: str, container: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    """The records of one container."""
+    return facts(html, {"extract": {"things": container}}, **more).data["things"]
+
+
+def problems(parameters: dict[str, Any]) -> dict[str, str]:
+    try:
+        plan_of(parameters)
+    except BadPlan as exc:
+        return {problem.path: problem.detail for problem in exc.problems}
+    return {}
