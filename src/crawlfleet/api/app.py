@@ -22,6 +22,7 @@ from crawlfleet.api.routes import (
     dead_letters,
     events,
     executions,
+    exports,
     flows,
     group_results,
     groups,
@@ -43,8 +44,8 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes,
-    clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
+    sync, submit, task, tasks, bulk, executions, results, groups, group_results, exports, dead_letters, queues,
+    nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

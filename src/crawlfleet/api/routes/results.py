@@ -82,7 +82,7 @@ async def results(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Items of the execution that completed the task; for a running one, what has come so far."""
-    found = await _execution_with_items(services, task)
+    found = await execution_with_items(services, task)
     place = _cursor(cursor, found.execution)
     if found.execution is None:
         return reply(ResultPage([], None, None, is_final=False, execution_id=None))
@@ -97,7 +97,7 @@ async def results(
 @router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
 async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """All items of a task, one JSON object on each line."""
-    found = await _execution_with_items(services, task)
+    found = await execution_with_items(services, task)
     headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
     if found.execution is None:
         return Response(b"", media_type="application/x-ndjson", headers=headers)
@@ -130,7 +130,7 @@ async def log(
     return reply(LogPage(page.lines, page.next.text, found.shown, found.is_live or not page.is_end))
 
 
-async def _execution_with_items(services: Services, task: TaskId) -> Found:
+async def execution_with_items(services: Services, task: TaskId) -> Found:
     """The execution that completed the task, or the one that runs, or none."""
     record = (await services.store.tasks([task])).get(task)
     if record is None:

@@ -68,12 +68,15 @@ class Chunks:
 
         It looks at no more than `most_chunks`, so that a filter that keeps next to nothing does not read all there is.
         """
-        chunks, place = await self.count(), start
+        place = start
         found: list[msgspec.Raw] = []
         size = 0
-        while place.chunk < min(chunks, start.chunk + most_chunks):
-            lines = _LINES.decode_lines(await self._chunk(place.chunk))
-            for line in lines[place.line :]:
+        while place.chunk < start.chunk + most_chunks:
+            # Without counting first, which takes longer the more there are: a late page costs what the first does.
+            data = await self._chunk_or_end(place.chunk)
+            if data is None:
+                return Lines(found, place, is_end=True)
+            for line in _LINES.decode_lines(data)[place.line :]:
                 if keep is None or keep(line):
                     length = len(memoryview(line))
                     if len(found) == limit or (found and size + length > most_bytes):
@@ -83,21 +86,20 @@ class Chunks:
                     size += length
                 place = Place(place.chunk, place.line + 1)
             place = Place(place.chunk + 1)
-        return Lines(found, place, is_end=place.chunk >= chunks)
+        return Lines(found, place, is_end=place.chunk == self._expected)
 
     async def stream(self) -> AsyncIterator[bytes]:
         """All of it, a chunk at a time, as JSON lines."""
-        number, known = 0, await self.count()
-        while number < known:
-            yield await self._chunk(number)
+        number = 0
+        while (data := await self._chunk_or_end(number)) is not None:
+            yield data
             number += 1
-            if number == known:
-                # Counting may cost a question for each thousand chunks: only at the end of what is known.
-                known = await self.count()
 
-    async def _chunk(self, number: int) -> bytes:
+    async def _chunk_or_end(self, number: int) -> bytes | None:
+        if self._expected is not None and number >= self._expected:
+            return None
         data = await self._store.read(self._task, self._execution, self._kind, number)
-        if data is None:
+        if data is None and self._expected is not None:
             raise NotFound(f"the {self._kind} of {execution_text(self._execution)} are no longer kept")
         return data
 

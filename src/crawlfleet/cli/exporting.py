@@ -1,0 +1,92 @@
+"""`export` of tasks and of groups: to a file that is whole or not there, or to standard output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from crawlfleet.cli import task
+from crawlfleet.cli.command import Call, api_command
+from crawlfleet.cli.exits import Complaint, usage_error
+from crawlfleet.cli.task import TaskId
+
+if TYPE_CHECKING:
+    from crawlfleet.client.answers import ExportFormat, OnBytes, SavedExport
+
+FORMATS = ("jsonl", "csv", "parquet")
+_BINARY = ("parquet",)
+
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help=f"{', '.join(FORMATS)}; by the name of the file unless given.", show_default=False),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A file, written when all is there.", show_default=False)
+]
+BomOption = Annotated[bool, typer.Option("--bom", help="CSV: begin with the mark that Excel knows UTF-8 by.")]
+GuardOption = Annotated[
+    bool, typer.Option("--guard", help="CSV: an apostrophe before texts that a spreadsheet would run as a formula.")
+]
+
+
+@api_command(
+    task.app,
+    "export",
+    "crawlfleet task export task-0123456789abcdef --format csv > items.csv",
+    "crawlfleet task export task-0123456789abcdef -o items.parquet",
+    "crawlfleet task export task-0123456789abcdef -o items.csv --bom --guard",
+)
+def export(
+    call: Call,
+    task_id: TaskId,
+    format: FormatOption = None,
+    output: OutputOption = None,
+    bom: BomOption = False,
+    guard: GuardOption = False,
+) -> None:
+    """Write all items of a task as JSON lines, CSV or Parquet. --json tells what was written."""
+    asked: dict[str, Any] = {"format": chosen_format(format, output), "bom": bom, "guard": guard}
+    if output is None:
+        write_out(call, asked["format"], lambda: call.client.export(task_id, **asked))
+        return
+    saved = save(call, output, lambda on_bytes: call.client.save_export(task_id, output, on_bytes=on_bytes, **asked))
+    call.out.answer(
+        {"file": str(saved.path), "bytes": saved.bytes, "is_complete": saved.is_complete},
+        f"{output}: {saved.bytes} bytes" + ("" if saved.is_complete else "; the task has not completed"),
+    )
+
+
+def chosen_format(given: str | None, output: Path | None) -> ExportFormat:
+    named = "" if output is None else output.suffix.removeprefix(".")
+    found = given or (named if named in FORMATS else "jsonl")
+    if found not in FORMATS:
+        usage_error(f"--format: {found!r} is none of {', '.join(FORMATS)}")
+    return cast("ExportFormat", found)
+
+
+def write_out(call: Call, format: str, stream: Callable[[], Iterator[bytes]]) -> None:
+    """To standard output."""
+    if call.out.is_json:
+        usage_error("--json tells what was written: name a file with --output")
+    if format in _BINARY and sys.stdout.isatty():
+        usage_error(f"{format} is not for a terminal: name a file with --output")
+    out = typer.get_binary_stream("stdout")
+    for data in stream():
+        out.write(data)
+
+
+def save(call: Call, output: Path, write: Callable[[OnBytes], SavedExport]) -> SavedExport:
+    with call.out.bar() as bar:
+        line = bar.add_task("exporting", total=None, note="")
+
+        def told(size: int) -> None:
+            bar.update(line, note=f"{size / 1e6:.1f} MB")
+
+        try:
+            return write(told)
+        except OSError as exc:
+            raise Complaint(f"--output: cannot write {output}: {exc.strerror or exc}") from exc
