@@ -221,10 +221,18 @@ class Client(Background):
         return self._done(self._client.result_page(task_id, limit=limit, cursor=cursor))
 
     def log(
-        self, task_id: str, *, follow: bool = False, execution: str | None = None, level: LogLevel | None = None
+        self,
+        task_id: str,
+        *,
+        follow: bool = False,
+        execution: str | None = None,
+        level: LogLevel | None = None,
+        q: str | None = None,
+        tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """The log of the newest execution, or of the one named; with `follow` until that is over."""
-        return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level))
+        """The log of the newest execution, or of the one named; with `follow` until that is over. `level` and above,
+        with `q` in them, and with `tail` only the last so many of what is there."""
+        return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level, q=q, tail=tail))
 
     def export(
         self, task_id: str, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False

@@ -271,8 +271,10 @@ class IssuedTokenView(Struct, frozen=True, kw_only=True):
 class LogPage(Struct, frozen=True, kw_only=True):
     lines: list[Any]
     next_after: str
+    next_before: str | None
     execution_id: str | None
     is_live: bool
+    is_end: bool
 
 
 class MeasurementView(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.auth import allow
@@ -28,6 +28,7 @@ router = APIRouter(prefix=PREFIX, tags=["results"])
 _LINES: dict[str, Any] = {
     "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
 }  # fmt: skip
+_END = "end"
 _LINE = msgspec.json.Decoder(LogLine)
 
 
@@ -46,9 +47,15 @@ class LogPage(msgspec.Struct, frozen=True):
     lines: list[msgspec.Raw]
     next_after: str
     """Ask again with it as `after`: what is written meanwhile comes then."""
+    next_before: str | None
+    """Ask again with it as `before` for the lines before these; null at the first line, and of a page that was asked
+    for with `after`."""
     execution_id: str | None
     is_live: bool
     """More may come."""
+    is_end: bool
+    """Nothing more is there at this moment. A search looks at a bounded part of the log: a page without lines may be
+    followed by one with some."""
 
 
 structs = (ResultPage, LogPage)
@@ -71,6 +78,30 @@ class Found(NamedTuple):
     @property
     def shown(self) -> str | None:
         return None if self.execution is None else execution_text(self.execution)
+
+
+Keep = Callable[[msgspec.Raw], bool]
+
+
+async def _keep(
+    level: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"] | None, Query(description="This level and above.")
+    ] = None,
+    q: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Lines with this in them, in any case of letters.")
+    ] = None,
+) -> Keep | None:
+    """Which lines are asked for; None for all of them."""
+    if level is None and q is None:
+        return None
+    levels = frozenset(LEVELS[LEVELS.index(level) :] if level is not None else LEVELS)
+    wanted = (q or "").casefold()
+
+    def keep(line: msgspec.Raw) -> bool:
+        said = _LINE.decode(line)
+        return said.level in levels and wanted in said.message.casefold()
+
+    return keep
 
 
 @router.get("/tasks/{task_id}/results", responses={200: shows(ResultPage)})
@@ -113,21 +144,32 @@ async def log(
     services: TheServices,
     execution: Annotated[str | None, Query(description="One execution; the newest unless named.")] = None,
     after: Annotated[str | None, Query(description="`next_after` of the answer before.")] = None,
-    limit: Limit = PAGE_USUAL,
-    level: Annotated[
-        Literal["debug", "info", "warning", "error", "critical"] | None, Query(description="This level and above.")
+    before: Annotated[
+        str | None, Query(description="`end`, or `next_before` of the answer before: the last lines before that.")
     ] = None,
+    limit: Limit = PAGE_USUAL,
+    keep: Annotated[Keep | None, Depends(_keep)] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    """The log of an execution, as far as it is written. Ask again with `next_after` to follow it."""
+    """The log of an execution, as far as it is written: from its beginning on, or from its end backwards. Ask again
+    with `next_after` to follow it."""
+    if after is not None and before is not None:
+        raise InvalidInput("either `after` or `before`", field="before")
     place = Place() if after is None else Place.parse(after, field="after")
+    end = None if before in (None, _END) else Place.parse(before or "", field="before")
     found = await _execution_with_log(services, task, execution)
     if found.execution is None:
-        return reply(LogPage([], place.text, None, is_live=True))
+        return reply(LogPage([], place.text, None, None, is_live=True, is_end=True))
     expected = None if found.manifest is None else found.manifest.log_chunks
     chunks = Chunks(services.chunks, task, found.execution, "log", expected)
-    page = await chunks.page(place, limit, keep=None if level is None else _at_least(level))
-    return reply(LogPage(page.lines, page.next.text, found.shown, found.is_live or not page.is_end))
+    if before is None:
+        page = await chunks.page(place, limit, keep=keep)
+        is_live = found.is_live or not page.is_end
+        return reply(LogPage(page.lines, page.next.text, None, found.shown, is_live, page.is_end))
+    end = end or Place(await chunks.count())
+    page = await chunks.page_before(end, limit, keep=keep)
+    earlier = None if page.is_end else page.next.text
+    return reply(LogPage(page.lines, end.text, earlier, found.shown, found.is_live, page.is_end))
 
 
 async def execution_with_items(services: Services, task: TaskId) -> Found:
@@ -184,11 +226,6 @@ def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
     if ids.parse(named, "exec", field="cursor") != execution:
         raise InvalidInput("of another execution of this task: begin again without it", field="cursor")
     return Place.parse(place, field="cursor")
-
-
-def _at_least(level: str) -> Any:
-    wanted = LEVELS.index(level)
-    return lambda line: LEVELS.index(_LINE.decode(line).level) >= wanted
 
 
 async def after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

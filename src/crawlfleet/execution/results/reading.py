@@ -13,6 +13,8 @@ from crawlfleet.ports.artifacts import CHUNKS, ChunkKind, ChunkStore
 
 PAGE_BYTES = 4 << 20
 PAGE_CHUNKS = 50
+_WHOLE = 1_000_000_000
+"""More lines than a chunk has."""
 _LINES = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -87,6 +89,31 @@ class Chunks:
                 place = Place(place.chunk, place.line + 1)
             place = Place(place.chunk + 1)
         return Lines(found, place, is_end=place.chunk == self._expected)
+
+    async def page_before(
+        self, end: Place, limit: int, *, keep: Callable[[msgspec.Raw], bool] | None = None,
+        most_bytes: int = PAGE_BYTES, most_chunks: int = PAGE_CHUNKS,
+    ) -> Lines:  # fmt: skip
+        """The last lines before a place, in order; `next` is the place they begin at, for those before them."""
+        found: list[msgspec.Raw] = []
+        size = looked = 0
+        place = end
+        while place > Place() and looked < most_chunks:
+            looked += 1
+            if not place.line:
+                place = Place(place.chunk - 1, _WHOLE)
+            data = await self._chunk_or_end(place.chunk)
+            lines = _LINES.decode_lines(data or b"")[: place.line]
+            for number in range(len(lines) - 1, -1, -1):
+                line = lines[number]
+                if keep is None or keep(line):
+                    length = len(memoryview(line))
+                    if len(found) == limit or (found and size + length > most_bytes):
+                        return Lines(found[::-1], Place(place.chunk, number + 1), is_end=False)
+                    found.append(line.copy())
+                    size += length
+            place = Place(place.chunk)
+        return Lines(found[::-1], place, is_end=place == Place())
 
     async def stream(self) -> AsyncIterator[bytes]:
         """All of it, a chunk at a time, as JSON lines."""
