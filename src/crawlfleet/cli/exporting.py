@@ -1,4 +1,4 @@
-"""`export` of tasks and of groups: to a file that is whole or not there, or to standard output."""
+"""`export` of tasks and of groups, to a file that is whole or not there or to standard output; and `quality`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from crawlfleet.cli.task import TaskId
 
 if TYPE_CHECKING:
     from crawlfleet.client.answers import ExportFormat, OnBytes, SavedExport
+    from crawlfleet.client.models import QualityView
 
 FORMATS = ("jsonl", "csv", "parquet")
 _BINARY = ("parquet",)
@@ -58,6 +59,32 @@ def export(
         {"file": str(saved.path), "bytes": saved.bytes, "is_complete": saved.is_complete},
         f"{output}: {saved.bytes} bytes" + ("" if saved.is_complete else "; the task has not completed"),
     )
+
+
+@api_command(
+    task.app, "quality", "crawlfleet task quality task-0123456789abcdef", "crawlfleet task quality task-... --json"
+)
+def quality(call: Call, task_id: TaskId) -> None:
+    """Tell how good a task's items are: which fields are filled and with what, items per page, duplicates."""
+    print_quality(call, call.client.quality(task_id))
+
+
+def print_quality(call: Call, found: QualityView) -> None:
+    if call.out.is_json:
+        call.out.json(found)
+        return
+    about = "" if found.is_exact else "about "
+    call.out.record({
+        "items": f"{found.items}" + ("" if found.is_final else ", and more may come"),
+        "pages": f"{about}{found.pages}", "items per page": found.items_per_page,
+        "duplicates": f"{about}{found.duplicates}",
+    })  # fmt: skip
+    call.out.table(
+        ("FIELD", "FILLED", "TYPES"),
+        [(one.name, f"{one.fill_rate:.1%}", ", ".join(f"{kind} {count}" for kind, count in one.types.items()))
+         for one in found.fields],
+        empty="no fields",
+    )  # fmt: skip
 
 
 def chosen_format(given: str | None, output: Path | None) -> ExportFormat:

@@ -15,6 +15,7 @@ from crawlfleet.cli.exporting import (
     GuardOption,
     OutputOption,
     chosen_format,
+    print_quality,
     save,
     write_out,
 )
@@ -213,6 +214,12 @@ def export(
         {"file": str(output), "bytes": saved.bytes, "is_complete": saved.is_complete, "progress": group.progress},
         f"{output}: {saved.bytes} bytes" + ("" if saved.is_complete else "; members are missing"),
     )
+
+
+@api_command(app, "quality", "crawlfleet group quality group-0123456789abcdef")
+def quality(call: Call, group_id: GroupId, partial: PartialOption = False) -> None:
+    """Tell how good the items of all members are: which fields are filled and with what, duplicates."""
+    print_quality(call, call.client.group_quality(group_id, partial=partial))
 
 
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")

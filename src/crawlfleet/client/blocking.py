@@ -46,6 +46,7 @@ from crawlfleet.client.models import (
     IssuedTokenView,
     NodeView,
     ProjectView,
+    QualityView,
     QueueOrder,
     QueueState,
     QueueView,
@@ -287,6 +288,14 @@ class Client(Background):
                 group_id, path, format=format, partial=partial, bom=bom, guard=guard, on_bytes=on_bytes
             )
         )
+
+    def quality(self, task_id: str) -> QualityView:
+        """Which fields of a task's items are filled and with what, items per page, and duplicates."""
+        return self._done(self._client.quality(task_id))
+
+    def group_quality(self, group_id: str, *, partial: bool = False) -> QualityView:
+        """The same over the items of all members."""
+        return self._done(self._client.group_quality(group_id, partial=partial))
 
     def create_group(
         self,

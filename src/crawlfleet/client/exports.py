@@ -1,4 +1,4 @@
-"""Results as files: streamed as they come, or saved under their name once they are whole."""
+"""Results as files, streamed as they come or saved under their name once they are whole; and how good they are."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from crawlfleet.client.answers import ExportFormat, OnBytes, SavedExport
 from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.errors import ApiError, Unreachable
+from crawlfleet.client.models import QualityView
 from crawlfleet.client.retrying import may_repeat
 from crawlfleet.client.transport import Params
 
@@ -52,6 +55,18 @@ class ExportCalls(Calls):
         """`export_group` into a file, as `save_export` does."""
         params = {**_asked(format, bom, guard), "partial": partial}
         return await self._save(_group(group_id), params, path, on_bytes)
+
+    async def quality(self, task_id: str) -> QualityView:
+        """Which fields of a task's items are filled and with what, items per page, and duplicates."""
+        return await self._quality(f"/tasks/{part(task_id)}/results:quality", {})
+
+    async def group_quality(self, group_id: str, *, partial: bool = False) -> QualityView:
+        """The same over the items of all members."""
+        return await self._quality(f"/groups/{part(group_id)}/results:quality", {"partial": partial})
+
+    async def _quality(self, address: str, params: Params) -> QualityView:
+        async with self._transport.answer(address, params=params, read_s=_PATIENCE_S) as answer:
+            return msgspec.json.decode(await answer.read(), type=QualityView)
 
     async def _pieces(self, address: str, params: Params) -> AsyncIterator[bytes]:
         async with self._transport.answer(address, params=params, read_s=_PATIENCE_S) as answer:

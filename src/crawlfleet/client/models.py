@@ -115,6 +115,13 @@ class ExecutionsView(Struct, frozen=True, kw_only=True):
     executions: list[ExecutionView]
 
 
+class FieldQuality(Struct, frozen=True, kw_only=True):
+    name: str
+    filled: int
+    fill_rate: float
+    types: dict[str, int]
+
+
 class FlowChangedView(Struct, frozen=True, kw_only=True):
     """
     A flow after what was asked.
@@ -336,6 +343,17 @@ class ProjectUse(Struct, frozen=True, kw_only=True):
     project_id: str | None
     running: int
     reserved: dict[str, float]
+
+
+class QualityView(Struct, frozen=True, kw_only=True):
+    items: int
+    pages: int
+    items_per_page: float | None
+    duplicates: int
+    is_exact: bool
+    is_final: bool
+    fields: list[FieldQuality]
+    fields_left_out: int
 
 
 class QueueOrder(Struct, frozen=True, kw_only=True):
