@@ -8,11 +8,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.errors import Unavailable
 from crawlfleet.execution.results.folder import FolderChunks
-from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.execution.results.warc import record
+from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.ports.artifacts import ChunkKind
 from tests.api.kit import Answer, Site
 from tests.api.remote_node import RemoteNode
@@ -92,6 +94,54 @@ async def test_of_a_running_task_what_has_come(site: Site, format: str) -> None:
     await node.put(one, "items", 0, CHUNKS[0])
     answer = await site.get(f"{PREFIX}/tasks/{task}/results:export?format={format}")
     assert (len(rows(answer, format)), answer.headers["Export-Complete"]) == (2, "false")
+
+
+def payloads(answer: Answer) -> list[tuple[str, bytes]]:
+    assert answer.status == 200, answer.content
+    return [(one.rec_type, one.content_stream().read()) for one in ArchiveIterator(io.BytesIO(answer.content))][1:]
+
+
+def page(number: int) -> bytes:
+    fields = [("WARC-Target-URI", f"http://x/{number}"), ("Content-Type", "application/http")]
+    return record("response", fields, b"HTTP/1.1 200 OK\r\n\r\npage %d" % number)
+
+
+async def test_archives_are_exported_as_warc(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    group = await sharded(site, 2, size=1)
+    members = await taken(node, 2)
+    for number, one in enumerate(members):
+        assert (await node.put(one, "warc", 0, page(number) + page(number + 10))).status == 204
+        assert (await node.put(one, "warc", 1, page(number + 20))).status == 204
+        # Only what the manifest names counts.
+        await node.put(one, "warc", 2, page(99))
+    path = f"{PREFIX}/tasks/{task_text(members[0].task)}/results:export?format=warc"
+    assert len(payloads(await site.get(path))) == 4
+    for one in members:
+        await node.finish(one, {"items": 0, "item_chunks": 0, "warc_chunks": 2})
+    answer = await site.get(path)
+    assert payloads(answer) == [("response", b"page %d" % number) for number in (0, 10, 20)]
+    assert answer.headers["Content-Type"] == "application/warc"
+    assert answer.headers["Content-Disposition"].endswith('.warc.gz"')
+    together = payloads(await site.get(f"{GROUPS}/{group}/results:export?format=warc"))
+    assert together == [("response", b"page %d" % number) for number in (0, 10, 20, 1, 11, 21)]
+
+
+async def test_a_task_without_an_archive_is_an_archive_of_nothing(site: Site) -> None:
+    task = await completed(site, CHUNKS)
+    answer = await site.get(f"{PREFIX}/tasks/{task}/results:export?format=warc")
+    (about,) = ArchiveIterator(io.BytesIO(answer.content))
+    assert about.rec_type == "warcinfo"
+
+
+async def test_what_is_no_archive_is_refused(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    await site.submit()
+    one = await node.take()
+    for data in (b"{}\n", page(1)[:-1], page(1) + b"x"):
+        status, code, field = (await node.put(one, "warc", 0, data)).told
+        assert (status, code, str(field)[:4]) == (422, "invalid_input", "body")
+    assert await site.master.chunks.count(one.task, one.execution, "warc") == 0
 
 
 @pytest.mark.parametrize(

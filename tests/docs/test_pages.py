@@ -101,22 +101,6 @@ def test_python_of_the_readme_runs(page: Path, installation: Installation) -> No
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_python_of_the_page_about_results_runs(installation: Installation, tmp_path: Path) -> None:
-    (block,) = blocks(ROOT / "docs" / "results.md", "python")
-    said = installation.run(sys.executable, "-c", block, folder=tmp_path).splitlines()
-    assert said == [
-        "words.csv True",
-        "6 items, 2 duplicates",
-        "word 1.0 {'text': 6}",
-        "letters 1.0 {'integer': 6}",
-        "counted 6 words",
-    ]
-    written = (tmp_path / "words.csv").read_text(encoding="utf-8").splitlines()
-    assert written[:3] == ["word,letters", "to,2", "be,2"]
-
-
-@pytest.mark.integration
-@pytest.mark.slow
 def test_executor_of_the_quick_start_passes_the_test_of_the_page_about_executors(tmp_path: Path) -> None:
     (executor,) = blocks(ROOT / "docs" / "quickstart.md", "python")
     (tmp_path / "my_crawlers.py").write_text(executor, encoding="utf-8")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from crawlfleet.client.answers import ExportFormat, OnBytes, SavedExport
     from crawlfleet.client.models import QualityView
 
-FORMATS = ("jsonl", "csv", "parquet")
-_BINARY = ("parquet",)
+FORMATS = ("jsonl", "csv", "parquet", "warc")
+_BINARY = ("parquet", "warc")
 
 FormatOption = Annotated[
     str | None,
@@ -40,6 +40,7 @@ GuardOption = Annotated[
     "crawlfleet task export task-0123456789abcdef --format csv > items.csv",
     "crawlfleet task export task-0123456789abcdef -o items.parquet",
     "crawlfleet task export task-0123456789abcdef -o items.csv --bom --guard",
+    "crawlfleet task export task-0123456789abcdef -o pages.warc.gz",
 )
 def export(
     call: Call,
@@ -49,7 +50,8 @@ def export(
     bom: BomOption = False,
     guard: GuardOption = False,
 ) -> None:
-    """Write all items of a task as JSON lines, CSV or Parquet. --json tells what was written."""
+    """Write all items of a task as JSON lines, CSV or Parquet, or its archive as WARC. --json tells what was
+    written."""
     asked: dict[str, Any] = {"format": chosen_format(format, output), "bom": bom, "guard": guard}
     if output is None:
         write_out(call, asked["format"], lambda: call.client.export(task_id, **asked))
@@ -88,7 +90,8 @@ def print_quality(call: Call, found: QualityView) -> None:
 
 
 def chosen_format(given: str | None, output: Path | None) -> ExportFormat:
-    named = "" if output is None else output.suffix.removeprefix(".")
+    # The archive of a crawl is called items.warc.gz: of what is compressed the name before decides.
+    named = "" if output is None else Path(output.name.removesuffix(".gz")).suffix.removeprefix(".")
     found = given or (named if named in FORMATS else "jsonl")
     if found not in FORMATS:
         usage_error(f"--format: {found!r} is none of {', '.join(FORMATS)}")

@@ -198,8 +198,8 @@ def export(
     bom: BomOption = False,
     guard: GuardOption = False,
 ) -> None:
-    """Write the items of all members, in the order of the members, as JSON lines, CSV or Parquet. --json tells what
-    was written."""
+    """Write the items of all members, in the order of the members, as JSON lines, CSV or Parquet, or their archives
+    as WARC. --json tells what was written."""
     asked: dict[str, Any] = {
         "format": chosen_format(format, output), "partial": partial, "bom": bom, "guard": guard,
     }  # fmt: skip

@@ -25,7 +25,7 @@ Status = str | None
 Role = Literal["viewer", "operator", "admin", "enrol"]
 OnBytes = Callable[[int], None]
 """Called with how many bytes have come."""
-ExportFormat = Literal["jsonl", "csv", "parquet"]
+ExportFormat = Literal["jsonl", "csv", "parquet", "warc"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 Fields = Mapping[str, Any]
 

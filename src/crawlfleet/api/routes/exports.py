@@ -1,4 +1,4 @@
-"""Items of a task or of a group as one file, in the format asked for, at any size."""
+"""Items or archives of a task or of a group as one file, in the format asked for, at any size."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.group_results import INCOMPLETE, Partial, checked_progress, parts_of
 from crawlfleet.api.routes.results import after, execution_with_items
 from crawlfleet.api.services import Services, TheServices
-from crawlfleet.execution.results.exporting import MEDIA_TYPES, Asked, Format, Parts, Source, exported
+from crawlfleet.execution.results.exporting import (
+    MEDIA_TYPES,
+    SUFFIXES,
+    Asked,
+    Format,
+    Parts,
+    Source,
+    exported,
+    kind_of,
+)
 from crawlfleet.execution.results.merging import Part
 from crawlfleet.execution.results.reading import Chunks
 from crawlfleet.model.ids import TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.ports.artifacts import ChunkKind
 
 router = APIRouter(prefix=PREFIX, tags=["results"])
 COMPLETE = "Export-Complete"
@@ -48,9 +58,10 @@ TheAsked = Annotated[Asked, Depends(_asked)]
 async def export_task(
     task: TaskInPath, request: Request, services: TheServices, asked: TheAsked, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    """All items of a task as one file; of a running one, what has come so far."""
-    parts, is_final = await task_parts(services, task)
-    return await _file(request, Source(services.chunks, parts), asked, task_text(task), is_final, {})
+    """All items of a task as one file, or its archive (`warc`); of a running one, what has come so far."""
+    kind = kind_of(asked.format)
+    parts, is_final = await task_parts(services, task, kind)
+    return await _file(request, Source(services.chunks, parts, kind), asked, task_text(task), is_final, {})
 
 
 @router.get("/groups/{group_id}/results:export", responses={200: _FILE, 409: INCOMPLETE})
@@ -58,21 +69,22 @@ async def export_group(
     group: GroupInPath, request: Request, services: TheServices, asked: TheAsked, partial: Partial = False,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:  # fmt: skip
-    """The items of all members as one file, in the order of the members."""
+    """The items or archives of all members as one file, in the order of the members."""
     progress = await checked_progress(services, group, partial)
-    source = Source(services.chunks, await Parts.of(parts_of(services, group)))
+    kind = kind_of(asked.format)
+    source = Source(services.chunks, await Parts.of(parts_of(services, group, kind)), kind)
     headers = {"Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts)}
     return await _file(request, source, asked, group_text(group), progress.is_complete, headers)
 
 
-async def task_parts(services: Services, task: TaskId) -> tuple[Parts, bool]:
-    """What is there of a task's items, and whether that is all there will be."""
+async def task_parts(services: Services, task: TaskId, kind: ChunkKind = "items") -> tuple[Parts, bool]:
+    """What is there of a task's items or archive, and whether that is all there will be."""
     found = await execution_with_items(services, task)
     if found.execution is None:
         return Parts(), False
     if found.manifest is not None:
-        return Parts(Part(task, found.execution, found.manifest.item_chunks)), True
-    count = await Chunks(services.chunks, task, found.execution, "items").count()
+        return Parts(Part(task, found.execution, found.manifest.chunks(kind))), True
+    count = await Chunks(services.chunks, task, found.execution, kind).count()
     return Parts(Part(task, found.execution, count)), False
 
 
@@ -88,7 +100,8 @@ async def _file(
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     said = {
-        "Content-Disposition": f'attachment; filename="{name}.{asked.format}"', COMPLETE: str(is_complete).lower(),
+        "Content-Disposition": f'attachment; filename="{name}.{SUFFIXES[asked.format]}"',
+        COMPLETE: str(is_complete).lower(),
         **headers,
     }  # fmt: skip
     return StreamingResponse(after(first, stream), media_type=MEDIA_TYPES[asked.format], headers=said)

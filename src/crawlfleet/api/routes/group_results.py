@@ -29,6 +29,7 @@ from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, Read
 from crawlfleet.execution.results.reading import PAGE_BYTES
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.ports.artifacts import ChunkKind
 
 router = APIRouter(prefix=PREFIX, tags=["groups"])
 structs = (GroupResultPage, GroupOutcomePage, GroupProgress)
@@ -121,11 +122,11 @@ def _merged(services: Services, group: GroupId) -> Merged:
     return Merged(services.chunks, parts_of(services, group))
 
 
-def parts_of(services: Services, group: GroupId) -> ReadParts:
+def parts_of(services: Services, group: GroupId, kind: ChunkKind = "items") -> ReadParts:
     async def parts(after: TaskId) -> Window:
         members = await services.store.members(group, after, _WINDOW, with_results=False)
         found = [
-            Part(one.task, one.execution, manifest_of(one.metrics).item_chunks)
+            Part(one.task, one.execution, manifest_of(one.metrics).chunks(kind))
             for one in members if one.execution is not None
         ]  # fmt: skip
         return Window(found, members[-1].task if len(members) == _WINDOW else None)

@@ -22,7 +22,7 @@ from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ExecutionStatus
-from crawlfleet.ports.artifacts import CHUNKS
+from crawlfleet.ports.artifacts import CHUNKS, ChunkKind
 
 router = APIRouter(prefix=PREFIX, tags=["results"])
 _LINES: dict[str, Any] = {
@@ -67,6 +67,10 @@ class Manifest(msgspec.Struct, frozen=True):
     items: int = 0
     item_chunks: int = 0
     log_chunks: int | None = None
+    warc_chunks: int = 0
+
+    def chunks(self, kind: ChunkKind) -> int:
+        return self.warc_chunks if kind == "warc" else self.item_chunks
 
 
 class Found(NamedTuple):
@@ -208,7 +212,8 @@ def manifest_of(metrics: bytes | None) -> Manifest:
         said = msgspec.json.decode(metrics or b"{}", type=Manifest)
     except msgspec.MsgspecError:
         return Manifest()
-    is_sound = said.items >= 0 and 0 <= said.item_chunks <= CHUNKS and 0 <= (said.log_chunks or 0) <= CHUNKS
+    counts = (said.item_chunks, said.log_chunks or 0, said.warc_chunks)
+    is_sound = said.items >= 0 and all(0 <= count <= CHUNKS for count in counts)
     return said if is_sound else Manifest()
 
 

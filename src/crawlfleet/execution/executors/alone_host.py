@@ -36,6 +36,7 @@ from crawlfleet.execution.executors.protocol import (
     Lines,
     News,
     Ready,
+    Records,
     Serve,
     Taken,
     ToAgent,
@@ -207,7 +208,10 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Figures | Done) and message.execution == self._flight.execution:
+            if (
+                isinstance(message, Items | Lines | Records | Figures | Done)
+                and message.execution == self._flight.execution
+            ):
                 if isinstance(message, Done):
                     self._done = self._done or message
                 else:

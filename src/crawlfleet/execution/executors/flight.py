@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.execution.agent.http_calls import StaleExecution
-from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Start
+from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Records, Start
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -21,7 +21,7 @@ from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
 LAST_WORDS_S = 2.0
 """How long the log of an execution that failed may take to go up."""
 
-MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks")
+MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks", "warc_chunks", "warc_bytes")
 """Only ever said by the agent."""
 
 T = TypeVar("T")
@@ -78,12 +78,14 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Figures | Done) -> None:
+    def take(self, message: Items | Lines | Records | Figures | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
             case Lines():
                 self.upload.add_log(message.lines, self._credit)
+            case Records():
+                self.upload.add_records(message.lines, self._credit)
             case Figures():
                 self._note_figures(message.figures)
             case Done():

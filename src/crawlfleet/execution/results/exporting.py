@@ -1,7 +1,7 @@
-"""Items of a task or of many as one file, made while it is sent: nothing of it is held but the batch at hand.
+"""Items or archived answers of a task or of many as one file, made while it is sent: a batch of it is held at a time.
 
-JSON lines are passed on as they are kept. A table (CSV, Parquet) needs its columns first, so that everything is read
-twice: once for them, once for the rows.
+JSON lines and records of an archive are passed on as they are kept. A table (CSV, Parquet) needs its columns first, so
+that everything is read twice: once for them, once for the rows.
 """
 
 from __future__ import annotations
@@ -10,23 +10,35 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple, Protocol
+from uuid import uuid4
 
+from crawlfleet import __version__
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.results.columns import Column, Columns
 from crawlfleet.execution.results.csv_table import CsvTable
 from crawlfleet.execution.results.merging import Part, ReadParts
 from crawlfleet.execution.results.reading import Chunks
+from crawlfleet.execution.results.warc import record
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.artifacts import ChunkKind, ChunkStore
 
 BATCH_BYTES = 1 << 20
 """Worked on at a time, as JSON; as objects of Python it is several times that."""
 
-Format = Literal["jsonl", "csv", "parquet"]
+Format = Literal["jsonl", "csv", "parquet", "warc"]
 MEDIA_TYPES: dict[Format, str] = {
     "jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet",
+    "warc": "application/warc",
 }  # fmt: skip
+
+
+SUFFIXES: dict[Format, str] = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "warc": "warc.gz"}
+
+
+def kind_of(format: Format) -> ChunkKind:
+    return "warc" if format == "warc" else "items"
 
 
 class Table(Protocol):
@@ -103,8 +115,11 @@ async def exported(source: Source, asked: Asked, still_wanted: StillWanted) -> A
 
     Raises InvalidInput for items that make no table.
     """
-    if asked.format == "jsonl":
-        return source.stream()
+    match asked.format:
+        case "jsonl":
+            return source.stream()
+        case "warc":
+            return _archive(source)
     columns = await columns_of(source, still_wanted)
     return _rows(source, await asyncio.to_thread(_table, columns, asked))
 
@@ -135,6 +150,18 @@ async def batches(stream: AsyncIterator[bytes], size: int = BATCH_BYTES) -> Asyn
         held, held_bytes = [lines[start:]], len(lines) - start
     if held_bytes:
         yield b"".join(held)
+
+
+async def _archive(source: Source) -> AsyncIterator[bytes]:
+    """Records follow each other as they are kept; the first one tells whose they are, and is there if no other is."""
+    about = f"software: crawlfleet/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
+    fields = [
+        ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"), ("WARC-Date", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
+        ("Content-Type", "application/warc-fields"),
+    ]  # fmt: skip
+    yield record("warcinfo", fields, about)
+    async for records in source.stream():
+        yield records
 
 
 def _table(columns: tuple[Column, ...], asked: Asked) -> Table:

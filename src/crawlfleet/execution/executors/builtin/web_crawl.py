@@ -51,6 +51,7 @@ class WebCrawl(Executor):
             },
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
+            "archive": {"enum": ["warc"]},
         },
         "anyOf": [{"required": ["url"]}, {"required": ["urls"]}],
         "additionalProperties": False,
@@ -59,6 +60,7 @@ class WebCrawl(Executor):
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
         from crawlfleet.execution.crawl.addresses import AddressGuard
+        from crawlfleet.execution.crawl.archive import Archive
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gate import HostAway
@@ -72,11 +74,13 @@ class WebCrawl(Executor):
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
         gathered = Gathered(context.item, has_selectors=bool(plan.selectors.selectors))
+        archive = Archive(context.record) if "archive" in context.parameters else None
         reader = PageReader(plan.selectors)
         try:
             async with Fetcher(
-                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate
-            ) as fetcher:
+                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate,
+                keep=None if archive is None else archive.keep,
+            ) as fetcher:  # fmt: skip
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
                 )
@@ -88,7 +92,10 @@ class WebCrawl(Executor):
         await gathered.finish()
         if not crawl.starts_reached:
             raise _failure(plan, crawl)
-        return _result(plan, crawl, gathered, time.monotonic() - began)
+        result = _result(plan, crawl, gathered, time.monotonic() - began)
+        if archive is not None:
+            result["metrics"]["archive"] = archive.summary()
+        return result
 
 
 def _plan(context: TaskContext) -> CrawlPlan:
