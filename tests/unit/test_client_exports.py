@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -93,4 +97,40 @@ async def test_an_interrupted_export_leaves_nothing(tmp_path: Path) -> None:
         saving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await saving
+    assert files(tmp_path) == []
+
+
+@asynccontextmanager
+async def stalling() -> AsyncIterator[str]:
+    """The address of a master that gives half an export, and then says nothing more."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"x" * 2_000_000)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with served(answer) as client:
+        yield client.url
+
+
+async def test_ctrl_c_leaves_no_half_file(tmp_path: Path) -> None:
+    async with stalling() as url:
+        command = (sys.executable, "-m", "crawlfleet.cli", "task", "export", TASK, "-o", "items.csv", "--url", url)
+        process = await asyncio.create_subprocess_exec(
+            *command, "--token", "secret", cwd=tmp_path, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            async with asyncio.timeout(60):
+                # Half of it is there, under another name.
+                while not any(name.endswith(".part") for name in files(tmp_path)):  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+                process.send_signal(signal.SIGINT)
+                _, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err
     assert files(tmp_path) == []
