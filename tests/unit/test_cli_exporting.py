@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from crawlfleet.cli.app import app
 from tests.unit.test_client import Script, error, served
