@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from crawlfleet.execution.results.columns import Column, ColumnType, Row, as_text, rows_of
 
-GROUP_BYTES = 32 << 20
+GROUP_BYTES = 16 << 20
 GROUP_ROWS = 250_000
 CELLS = 500_000
 """Held at a time as objects of Python: a thousand columns in which most items have nothing are many cells."""
