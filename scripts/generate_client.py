@@ -20,8 +20,8 @@ from typing import Any, cast
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "crawlfleet" / "client"
 NOUNS = (
-    "tasks", "results", "groups", "flows", "schedules", "nodes", "clusters", "dead_letters", "queues", "projects",
-    "tokens", "hosts", "events",
+    "tasks", "results", "exports", "groups", "flows", "schedules", "nodes", "clusters", "dead_letters", "queues",
+    "projects", "tokens", "hosts", "events",
 )  # fmt: skip
 """Files of the async client whose methods the blocking one has too."""
 

@@ -1,27 +1,34 @@
 #!/usr/bin/env bash
-# All tests, in two halves side by side: what computes, and what mostly waits for processes, leases and faults.
-# The output of the first half is shown when both have ended. Ctrl-C ends both.
+# All tests, in three parts side by side: what computes, what talks to databases and servers, and what mostly waits for
+# processes, leases and faults. The output of the first two is shown when all have ended. Ctrl-C ends all of them.
 set -euo pipefail
 
 python=${1:?the Python to run them with}
-shown=$(mktemp)
-trap 'rm -f "$shown"' EXIT
+shown=$(mktemp -d)
+trap 'rm -rf "$shown"' EXIT
 trap 'kill $(jobs -p) 2>/dev/null; wait; exit 130' INT TERM
 
-waiting=(tests/integration tests/processes tests/chaos)
+waiting=(tests/processes tests/chaos)
+talking=(tests/integration tests/contract tests/api)
 computing=()
 for folder in tests/*/; do
   folder=${folder%/}
-  [[ " ${waiting[*]} " == *" $folder "* || $folder == *__pycache__ ]] || computing+=("$folder")
+  [[ " ${waiting[*]} ${talking[*]} " == *" $folder "* || $folder == *__pycache__ ]] || computing+=("$folder")
 done
 
-echo "tests: ${computing[*]} in the background, ${waiting[*]} here"
-"$python" -m pytest "${computing[@]}" >"$shown" 2>&1 &
+echo "tests: ${computing[*]}, and ${talking[*]}, in the background; ${waiting[*]} here"
+"$python" -m pytest "${computing[@]}" >"$shown/computing" 2>&1 &
 first=$!
-second=0
-"$python" -m pytest "${waiting[@]}" || second=$?
-ended=0
-wait "$first" || ended=$?
-cat "$shown"
-echo "tests: ${computing[*]} ended with $ended; ${waiting[*]} with $second"
-exit $((ended > second ? ended : second))
+"$python" -m pytest "${talking[@]}" >"$shown/talking" 2>&1 &
+second=$!
+worst=0
+"$python" -m pytest "${waiting[@]}" || worst=$?
+for part in "computing $first" "talking $second"; do
+  read -r name process <<<"$part"
+  ended=0
+  wait "$process" || ended=$?
+  cat "$shown/$name"
+  echo "tests: $name ended with $ended"
+  worst=$((ended > worst ? ended : worst))
+done
+exit "$worst"

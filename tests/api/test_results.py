@@ -144,6 +144,47 @@ async def test_a_log_is_filtered_by_level(site: Site) -> None:
     assert [line["level"] for line in page["lines"] + rest["lines"]] == ["warning", "error", "critical"]
 
 
+def said(*messages: str) -> bytes:
+    return b"".join(b'{"at":1,"level":"info","message":"%s"}\n' % message.encode() for message in messages)
+
+
+async def test_a_log_is_searched(site: Site) -> None:
+    node, task, one = await running(site)
+    await node.put(one, "log", 0, said("Fetched /a", "TIMEOUT of /b", "fetched /c") + log_lines("error"))
+    path = f"/api/v1/tasks/{task}/log"
+    for query, found in [("q=timeout", ["TIMEOUT of /b"]), ("q=FETCHED", ["Fetched /a", "fetched /c"]), ("q=no", [])]:
+        assert [line["message"] for line in (await site.get(f"{path}?{query}")).json["lines"]] == found
+    assert (await site.get(f"{path}?q=m&level=error")).json["lines"][0]["level"] == "error"
+
+
+async def test_a_search_that_finds_nothing_for_long_is_not_over(site: Site) -> None:
+    node, task, one = await running(site)
+    for number in range(60):
+        await node.put(one, "log", number, said(f"line {number}"))
+    await node.finish(one, {"log_chunks": 60})
+    path = f"/api/v1/tasks/{task}/log?q=line+59"
+    first = (await site.get(path)).json
+    assert (first["lines"], first["is_end"]) == ([], False)
+    second = (await site.get(f"{path}&after={first['next_after']}")).json
+    assert ([line["message"] for line in second["lines"]], second["is_end"]) == (["line 59"], True)
+
+
+async def test_a_log_is_read_from_its_end(site: Site) -> None:
+    node, task, one = await running(site)
+    for number in range(3):
+        await node.put(one, "log", number, said(*(f"{number}{letter}" for letter in "abc")))
+    path = f"/api/v1/tasks/{task}/log?limit=4"
+    last = (await site.get(f"{path}&before=end")).json
+    assert [line["message"] for line in last["lines"]] == ["1c", "2a", "2b", "2c"]
+    earlier = (await site.get(f"{path}&before={last['next_before']}")).json
+    assert [line["message"] for line in earlier["lines"]] == ["0b", "0c", "1a", "1b"]
+    first = (await site.get(f"{path}&before={earlier['next_before']}")).json
+    assert ([line["message"] for line in first["lines"]], first["next_before"]) == (["0a"], None)
+    await node.put(one, "log", 3, said("new"))
+    new = (await site.get(f"{path}&after={last['next_after']}")).json
+    assert [line["message"] for line in new["lines"]] == ["new"]
+
+
 async def test_the_log_of_a_failed_attempt_stays_readable(site: Site) -> None:
     node, task, one = await running(site, retry={"max_retries": 0})
     await node.put(one, "log", 0, log_lines("error"))
@@ -166,6 +207,9 @@ async def test_the_log_of_a_failed_attempt_stays_readable(site: Site) -> None:
         ("results:download?limit=1", "limit"),
         ("log?after=1", "after"),
         ("log?level=loud", "level"),
+        ("log?q=", "q"),
+        ("log?before=x", "before"),
+        ("log?before=end&after=0.0", "before"),
         ("log?execution=1", "execution"),
         ("log?from=1", "from"),
     ],

@@ -41,6 +41,16 @@ async def the_largest_chunk_is_kept(chunks: ChunkStore) -> None:
     assert await chunks.read(TASK, RUN, "items", 0) == data
 
 
+async def records_are_kept_as_they_are_beside_the_others(chunks: ChunkStore) -> None:
+    records = bytes(range(256)) * 40_000
+    await chunks.put(TASK, RUN, "warc", 0, records)
+    await chunks.put(TASK, RUN, "items", 0, b"{}\n")
+    assert await chunks.read(TASK, RUN, "warc", 0) == records
+    assert [await chunks.count(TASK, RUN, kind) for kind in ("items", "log", "warc")] == [1, 0, 1]
+    await chunks.drop([TASK])
+    assert await chunks.read(TASK, RUN, "warc", 0) is None
+
+
 async def counting_stops_at_a_gap(chunks: ChunkStore) -> None:
     assert await chunks.count(TASK, RUN, "items") == 0
     for number in (0, 1, 3):

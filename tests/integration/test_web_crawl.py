@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import sys
 import time
@@ -15,6 +16,7 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
+from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.control.task_types import TaskTypes
 from crawlfleet.execution.crawl import crawl as engine
@@ -405,3 +407,27 @@ async def _catalogue_of(products: int) -> list[str]:
     shop = await start_shop(products=products)
     await shop.close()
     return shop.catalogue.paths()
+
+
+async def test_an_archive_has_every_page_as_it_came(shop: RunningShop) -> None:
+    heard = Heard()
+    product = f"{shop.url}/products/1"
+    urls = {"urls": [shop.url, product], "depth": 1, "max_pages": 20}
+    result = await crawl({**urls, "archive": "warc"}, heard)
+    told = result["metrics"]
+    assert told["archive"]["pages"] == told["pages_crawled"] == len(heard.records)
+    assert told["archive"]["bytes"] == sum(map(len, heard.records))
+    found = {
+        one.rec_headers.get_header("WARC-Target-URI"): one.content_stream().read()
+        for one in ArchiveIterator(io.BytesIO(b"".join(heard.records)), check_digests="raise")
+        if one.rec_type == "response"
+    }
+    assert found.keys() == {item["_url"] for item in heard.items}
+    async with aiohttp.ClientSession() as session, session.get(product) as answer:
+        assert found[product] == await answer.read()
+
+
+async def test_without_being_asked_nothing_is_archived(shop: RunningShop) -> None:
+    heard = Heard()
+    assert "archive" not in (await crawl({"url": shop.url}, heard))["metrics"]
+    assert heard.records == []

@@ -92,9 +92,13 @@ class Heard:
         self.items: list[dict[str, Any]] = []
         self.lines: list[tuple[str, str]] = []
         self.figures: dict[str, Any] = {}
+        self.records: list[bytes] = []
 
     async def item(self, item: Mapping[str, Any]) -> None:
         self.items.append(dict(item))
+
+    async def record(self, record: bytes) -> None:
+        self.records.append(record)
 
     def log(self, message: str, level: str) -> None:
         self.lines.append((level, message))

@@ -48,7 +48,7 @@ ALL = dict(commands())
 
 
 def test_every_command_of_the_contract_is_there() -> None:
-    task = ["submit", "batch", "list", "show", "watch", "cancel", "retry", "log", "results", "why"]
+    task = ["submit", "batch", "list", "show", "watch", "cancel", "retry", "log", "results", "why", "export", "quality"]
     wanted = {
         *((name,) for name in ["standalone", "master", "worker", "distribute", "init", "status", "submit-task"]),
         *(("task", name) for name in task),
@@ -56,6 +56,7 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("cluster", name) for name in ["list", "show", "set", "usage"]),
         *(("dead-letter", name) for name in ["list", "groups", "show", "replay", "drop"]),
         *(("group", name) for name in ["add", "shard", "list", "show", "watch", "cancel", "retry", "export", "remove"]),
+        ("group", "quality"),
         *(("queue", name) for name in ["list", "pause", "resume", "set"]),
         *(("project", name) for name in ["list", "show", "set", "reset"]),
         ("quota",),

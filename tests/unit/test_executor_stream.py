@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from crawlfleet.execution.executors import stream as streams
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines, Records
 from crawlfleet.execution.executors.sdk import TaskContext, TaskError, call, executor
 from crawlfleet.execution.executors.stream import Stream, as_json
 
 
-class Sent(list[Items | Lines | Figures]):
-    def __call__(self, message: Items | Lines | Figures, _size: int) -> None:
+class Sent(list[Items | Lines | Records | Figures]):
+    def __call__(self, message: Items | Lines | Records | Figures, _size: int) -> None:
         self.append(message)
 
     def items(self) -> list[Any]:
@@ -169,3 +169,17 @@ async def test_short_work_tells_nothing_but_its_end(monkeypatch: pytest.MonkeyPa
     await asyncio.sleep(0.1)
     assert not sent
     assert json.loads(stream.metrics()) == {"pages": 1}
+
+
+async def test_records_wait_for_room_like_items_and_go_out_whole() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1_000)
+    await stream.record(b"r" * 900)
+    waiting = asyncio.create_task(stream.record(b"s" * 5_000))
+    while not sent:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    stream.credit(900)
+    await asyncio.wait_for(waiting, 5)
+    stream.flush()
+    assert sent == [Records(1, b"r" * 900), Records(1, b"s" * 5_000)]

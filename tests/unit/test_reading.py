@@ -101,3 +101,40 @@ def test_a_place_that_nobody_gave_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         Place.parse(text, field="cursor")
     assert refused.value.field == "cursor"
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=st.lists(st.integers(0, 5), max_size=6), limit=st.integers(1, 7), most_chunks=st.integers(1, 4))
+async def test_pages_from_the_end_give_every_line_once(sizes: list[int], limit: int, most_chunks: int) -> None:
+    everything = iter(range(100))
+    kept = Kept(*[[next(everything) for _ in range(size)] for size in sizes])
+    chunks, seen = Chunks(kept, TASK, RUN, "log"), list[int]()
+    place = Place(await chunks.count())
+    while True:
+        page = await chunks.page_before(
+            place, limit, keep=lambda line: numbers([line])[0] % 2 == 0, most_chunks=most_chunks
+        )
+        assert len(page.lines) <= limit
+        seen[:0] = numbers(page.lines)
+        place = Place.parse(page.next.text, field="before")
+        if page.is_end:
+            break
+    assert seen == [n for n in range(sum(sizes)) if n % 2 == 0]
+
+
+async def test_from_the_end_only_so_much_is_read() -> None:
+    kept = Kept(*([n] for n in range(1_000)))
+    page = await Chunks(kept, TASK, RUN, "log").page_before(Place(1_000), 2)
+    assert (numbers(page.lines), page.is_end, kept.reads) == ([998, 999], False, 3)
+    page = await Chunks(kept, TASK, RUN, "log").page_before(Place(1_000), 2, keep=lambda _: False, most_chunks=10)
+    assert (page.lines, page.is_end, kept.reads) == ([], False, 3 + 10)
+
+
+async def test_a_late_page_of_a_running_task_costs_what_the_first_does() -> None:
+    class Uncounted(Kept):
+        async def count(self, task: int, execution: int, kind: str) -> int:
+            raise AssertionError("counting takes longer the more there are")
+
+    kept = Uncounted(*([n] for n in range(1_000)))
+    page = await Chunks(kept, TASK, RUN, "items").page(Place(990), 5)
+    assert (numbers(page.lines), kept.reads) == ([990, 991, 992, 993, 994], 6)

@@ -22,6 +22,7 @@ from crawlfleet.api.routes import (
     dead_letters,
     events,
     executions,
+    exports,
     flows,
     group_results,
     groups,
@@ -29,6 +30,7 @@ from crawlfleet.api.routes import (
     hosts,
     nodes,
     projects,
+    quality,
     queues,
     results,
     schedules,
@@ -43,8 +45,8 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, results, groups, group_results, dead_letters, queues, nodes,
-    clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
+    sync, submit, task, tasks, bulk, executions, results, groups, group_results, exports, quality, dead_letters,
+    queues, nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 
@@ -73,6 +75,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     )  # fmt: skip
     app.state.services = services
     app.state.gate = gate = Gate(settings, services)
+    app.state.quality = quality.Remembered()
     app.state.stopping = asyncio.Event()
     """Set when the master stops: whoever waits for nothing in particular goes home."""
     plain = [route for module in ROUTES for route in getattr(module, "routes", ())]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +9,16 @@ import typer
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
+from crawlfleet.cli.exporting import (
+    BomOption,
+    FormatOption,
+    GuardOption,
+    OutputOption,
+    chosen_format,
+    print_quality,
+    save,
+    write_out,
+)
 from crawlfleet.cli.output import plain
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
@@ -23,7 +32,6 @@ NameOption = Annotated[str | None, typer.Option("--name", help="A name for peopl
 ProjectOption = Annotated[str | None, typer.Option("--project", help="The project it and its tasks belong to.")]
 KeyOption = Annotated[str | None, typer.Option("--idempotency-key", help="The same key again makes no second group.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Also while members are missing: what there is.")]
-_WRITE_BYTES = 1 << 20
 
 
 @api_command(
@@ -179,29 +187,39 @@ def retry(
     app,
     "export",
     "crawlfleet group export group-0123456789abcdef > items.jsonl",
-    "crawlfleet group export group-0123456789abcdef --output items.jsonl --partial",
+    "crawlfleet group export group-0123456789abcdef --output items.parquet --partial",
 )
 def export(
     call: Call,
     group_id: GroupId,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file, written when all is there.", show_default=False)
-    ] = None,
+    format: FormatOption = None,
+    output: OutputOption = None,
     partial: PartialOption = False,
+    bom: BomOption = False,
+    guard: GuardOption = False,
 ) -> None:
-    """Write the items of all members, in the order of the members, as JSON lines. --json tells what was written."""
+    """Write the items of all members, in the order of the members, as JSON lines, CSV or Parquet, or their archives
+    as WARC. --json tells what was written."""
+    asked: dict[str, Any] = {
+        "format": chosen_format(format, output), "partial": partial, "bom": bom, "guard": guard,
+    }  # fmt: skip
     if output is None:
-        if call.out.is_json:
-            usage_error("--json tells what was written: name a file with --output")
-        for data in call.client.export_group(group_id, partial=partial):
-            typer.get_binary_stream("stdout").write(data)
+        write_out(call, asked["format"], lambda: call.client.export_group(group_id, **asked))
         return
-    written = _write(output, call.client.export_group(group_id, partial=partial))
+    saved = save(
+        call, output, lambda on_bytes: call.client.save_group_export(group_id, output, on_bytes=on_bytes, **asked)
+    )
     group = call.client.group(group_id)
     call.out.answer(
-        {"file": str(output), "bytes": written, "is_complete": group.is_complete, "progress": group.progress},
-        f"{output}: {written} bytes" + ("" if group.is_complete else "; members are missing"),
+        {"file": str(output), "bytes": saved.bytes, "is_complete": saved.is_complete, "progress": group.progress},
+        f"{output}: {saved.bytes} bytes" + ("" if saved.is_complete else "; members are missing"),
     )
+
+
+@api_command(app, "quality", "crawlfleet group quality group-0123456789abcdef")
+def quality(call: Call, group_id: GroupId, partial: PartialOption = False) -> None:
+    """Tell how good the items of all members are: which fields are filled and with what, duplicates."""
+    print_quality(call, call.client.group_quality(group_id, partial=partial))
 
 
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")
@@ -262,19 +280,3 @@ def _print_end(call: Call, group: GroupView) -> None:
 
 def _print_changed(call: Call, done: BulkView, what: str) -> None:
     call.out.answer(done, f"{done.changed} tasks {what}" + (f", {done.refused} refused" if done.refused else ""))
-
-
-def _write(path: Path, stream: Any) -> int:
-    """Under another name until all of it is there: half an export must not pass for a whole one."""
-    part = path.with_name(f"{path.name}.part")
-    written = 0
-    try:
-        with part.open("wb", buffering=_WRITE_BYTES) as file:
-            for data in stream:
-                written += file.write(data)
-        part.replace(path)
-    except OSError as exc:
-        raise Complaint(f"--output: cannot write {path}: {exc.strerror or exc}") from exc
-    finally:
-        part.unlink(missing_ok=True)
-    return written

@@ -104,6 +104,7 @@ def assign(
     "log",
     "crawlfleet task log task-0123456789abcdef",
     "crawlfleet task log task-0123456789abcdef --follow --level warning",
+    "crawlfleet task log task-0123456789abcdef --grep timeout --tail 20",
 )
 def log(
     call: Call,
@@ -113,11 +114,16 @@ def log(
     level: Annotated[
         str | None, typer.Option("--level", help="debug, info, warning, error or critical, and what is above.")
     ] = None,
+    grep: Annotated[str | None, typer.Option("--grep", "-g", help="Only lines with this text in them.")] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", help="Only the last so many of what is there.", min=0, max=10_000)
+    ] = None,
 ) -> None:
     """Print the log of a task's newest execution. --json prints a JSON object a line."""
     from datetime import datetime
 
-    for line in call.client.log(task_id, follow=follow, execution=execution, level=level):  # type: ignore[arg-type]
+    asked: dict[str, Any] = {"follow": follow, "execution": execution, "level": level, "q": grep, "tail": tail}
+    for line in call.client.log(task_id, **asked):
         if call.out.is_json:
             call.out.json_line(line)
         else:

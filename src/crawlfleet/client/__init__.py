@@ -1,12 +1,12 @@
 """The Python client: `Client` for everybody, `AsyncClient` for those with an event loop."""
 
-from crawlfleet.client.answers import FINAL_STATUSES, LogLine, Why
+from crawlfleet.client.answers import FINAL_STATUSES, LogLine, SavedExport, Why
 from crawlfleet.client.async_client import AsyncClient
 from crawlfleet.client.blocking import Client
 from crawlfleet.client.errors import ApiError, NoEndpoint, Unreachable, WaitTimeout
 from crawlfleet.client.retrying import RetryPolicy
 
 __all__ = [
-    "FINAL_STATUSES", "ApiError", "AsyncClient", "Client", "LogLine", "NoEndpoint", "RetryPolicy", "Unreachable",
-    "WaitTimeout", "Why",
+    "FINAL_STATUSES", "ApiError", "AsyncClient", "Client", "LogLine", "NoEndpoint", "RetryPolicy", "SavedExport",
+    "Unreachable", "WaitTimeout", "Why",
 ]  # fmt: skip

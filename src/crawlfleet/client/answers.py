@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -22,6 +23,9 @@ OnGroup = Callable[[GroupView], None]
 Status = str | None
 """A status, or several with commas between them."""
 Role = Literal["viewer", "operator", "admin", "enrol"]
+OnBytes = Callable[[int], None]
+"""Called with how many bytes have come."""
+ExportFormat = Literal["jsonl", "csv", "parquet", "warc"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 Fields = Mapping[str, Any]
 
@@ -32,6 +36,13 @@ class Why(NamedTuple):
     sentence: str
     data: Mapping[str, Any]
     """The same for programs: the status, the cause, and what the cause is about."""
+
+
+class SavedExport(NamedTuple):
+    path: Path
+    bytes: int
+    is_complete: bool
+    """False: of work that had not ended, so that more may have come since."""
 
 
 class LogLine(msgspec.Struct, frozen=True):

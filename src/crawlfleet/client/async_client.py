@@ -9,6 +9,7 @@ from crawlfleet.client.clusters import ClusterCalls
 from crawlfleet.client.dead_letters import DeadLetterCalls
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
+from crawlfleet.client.exports import ExportCalls
 from crawlfleet.client.flows import FlowCalls
 from crawlfleet.client.groups import GroupCalls
 from crawlfleet.client.hosts import HostCalls
@@ -24,8 +25,8 @@ from crawlfleet.client.transport import Transport
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls, ProjectCalls,
-    HostCalls, TokenCalls, EventCalls, ScheduleCalls,
+    TaskCalls, ResultCalls, ExportCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls,
+    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls,
 ):  # fmt: skip
     """Call an installation:
 

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from crawlfleet.client.answers import (
     BatchItem,
     BatchMode,
+    ExportFormat,
     Fields,
     LogLevel,
     LogLine,
+    OnBytes,
     OnGroup,
     OnLook,
     OnProgress,
     Role,
+    SavedExport,
     Status,
     Why,
 )
@@ -43,6 +46,7 @@ from crawlfleet.client.models import (
     IssuedTokenView,
     NodeView,
     ProjectView,
+    QualityView,
     QueueOrder,
     QueueState,
     QueueView,
@@ -55,6 +59,7 @@ from crawlfleet.client.models import (
     TokenView,
     UsageView,
 )
+from pathlib import Path
 from typing import Any, Literal, overload
 
 
@@ -217,10 +222,80 @@ class Client(Background):
         return self._done(self._client.result_page(task_id, limit=limit, cursor=cursor))
 
     def log(
-        self, task_id: str, *, follow: bool = False, execution: str | None = None, level: LogLevel | None = None
+        self,
+        task_id: str,
+        *,
+        follow: bool = False,
+        execution: str | None = None,
+        level: LogLevel | None = None,
+        q: str | None = None,
+        tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """The log of the newest execution, or of the one named; with `follow` until that is over."""
-        return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level))
+        """The log of the newest execution, or of the one named; with `follow` until that is over. `level` and above,
+        with `q` in them, and with `tail` only the last so many of what is there."""
+        return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level, q=q, tail=tail))
+
+    def export(
+        self, task_id: str, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False
+    ) -> Iterator[bytes]:
+        """The items of a task as a file, as it comes. `bom` and `guard` are for CSV: the mark that Excel knows UTF-8
+        by, and an apostrophe before texts that a spreadsheet would run."""
+        return self._each(self._client.export(task_id, format=format, bom=bom, guard=guard))
+
+    def export_group(
+        self,
+        group_id: str,
+        *,
+        format: ExportFormat = "jsonl",
+        partial: bool = False,
+        bom: bool = False,
+        guard: bool = False,
+    ) -> Iterator[bytes]:
+        """The items of all members as a file, as it comes. Refused (409) while members are missing, unless
+        `partial`."""
+        return self._each(self._client.export_group(group_id, format=format, partial=partial, bom=bom, guard=guard))
+
+    def save_export(
+        self,
+        task_id: str,
+        path: Path,
+        *,
+        format: ExportFormat = "jsonl",
+        bom: bool = False,
+        guard: bool = False,
+        on_bytes: OnBytes | None = None,
+    ) -> SavedExport:
+        """`export` into a file, which has its name only once all of it is there. A broken connection is begun again
+        from the first byte. `on_bytes` is called with how many have come."""
+        return self._done(
+            self._client.save_export(task_id, path, format=format, bom=bom, guard=guard, on_bytes=on_bytes)
+        )
+
+    def save_group_export(
+        self,
+        group_id: str,
+        path: Path,
+        *,
+        format: ExportFormat = "jsonl",
+        partial: bool = False,
+        bom: bool = False,
+        guard: bool = False,
+        on_bytes: OnBytes | None = None,
+    ) -> SavedExport:
+        """`export_group` into a file, as `save_export` does."""
+        return self._done(
+            self._client.save_group_export(
+                group_id, path, format=format, partial=partial, bom=bom, guard=guard, on_bytes=on_bytes
+            )
+        )
+
+    def quality(self, task_id: str) -> QualityView:
+        """Which fields of a task's items are filled and with what, items per page, and duplicates."""
+        return self._done(self._client.quality(task_id))
+
+    def group_quality(self, group_id: str, *, partial: bool = False) -> QualityView:
+        """The same over the items of all members."""
+        return self._done(self._client.group_quality(group_id, partial=partial))
 
     def create_group(
         self,
@@ -307,10 +382,6 @@ class Client(Background):
     def group_outcomes(self, group_id: str) -> Iterator[GroupOutcome]:
         """What became of each member, with the results of those that completed, in order."""
         return self._each(self._client.group_outcomes(group_id))
-
-    def export_group(self, group_id: str, *, partial: bool = False) -> Iterator[bytes]:
-        """The same as `group_items` in JSON lines, as they come: to be written to a file."""
-        return self._each(self._client.export_group(group_id, partial=partial))
 
     def submit_flow(
         self,

@@ -26,7 +26,6 @@ from crawlfleet.client.transport import Params
 _PAGE = 500
 _LOOK_S = (0.2, 1.0)
 """Between two looks at a group: at first, and at most."""
-_READ_BYTES = 1 << 16
 
 
 class GroupCalls(Calls):
@@ -138,13 +137,6 @@ class GroupCalls(Calls):
             cursor = page.next_cursor
             if cursor is None:
                 return
-
-    async def export_group(self, group_id: str, *, partial: bool = False) -> AsyncIterator[bytes]:
-        """The same as `group_items` in JSON lines, as they come: to be written to a file."""
-        path = f"/groups/{part(group_id)}/results:download"
-        async with self._transport.stream(path, params={"partial": partial}) as content:
-            while data := await content.read(_READ_BYTES):
-                yield data
 
     async def _all_of(self, path: str, params: Params, *, is_repeatable: bool) -> BulkView:
         """More than one call does is gone on with."""

@@ -122,6 +122,13 @@ class ExecutionsView(Struct, frozen=True, kw_only=True):
     executions: list[ExecutionView]
 
 
+class FieldQuality(Struct, frozen=True, kw_only=True):
+    name: str
+    filled: int
+    fill_rate: float
+    types: dict[str, int]
+
+
 class FlowChangedView(Struct, frozen=True, kw_only=True):
     """
     A flow after what was asked.
@@ -278,8 +285,10 @@ class IssuedTokenView(Struct, frozen=True, kw_only=True):
 class LogPage(Struct, frozen=True, kw_only=True):
     lines: list[Any]
     next_after: str
+    next_before: str | None
     execution_id: str | None
     is_live: bool
+    is_end: bool
 
 
 class MeasurementView(Struct, frozen=True, kw_only=True):
@@ -341,6 +350,17 @@ class ProjectUse(Struct, frozen=True, kw_only=True):
     project_id: str | None
     running: int
     reserved: dict[str, float]
+
+
+class QualityView(Struct, frozen=True, kw_only=True):
+    items: int
+    pages: int
+    items_per_page: float | None
+    duplicates: int
+    is_exact: bool
+    is_final: bool
+    fields: list[FieldQuality]
+    fields_left_out: int
 
 
 class QueueOrder(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from crawlfleet.client.answers import LogLevel, LogLine
 from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.models import LogPage, ResultPage
+from crawlfleet.client.transport import Params
 
 _PAGE = 1_000
 _FOLLOW_S = 0.5
@@ -34,21 +35,49 @@ class ResultCalls(Calls):
         )  # fmt: skip
 
     async def log(
-        self, task_id: str, *, follow: bool = False, execution: str | None = None, level: LogLevel | None = None
-    ) -> AsyncIterator[LogLine]:
-        """The log of the newest execution, or of the one named; with `follow` until that is over."""
+        self, task_id: str, *, follow: bool = False, execution: str | None = None, level: LogLevel | None = None,
+        q: str | None = None, tail: int | None = None,
+    ) -> AsyncIterator[LogLine]:  # fmt: skip
+        """The log of the newest execution, or of the one named; with `follow` until that is over. `level` and above,
+        with `q` in them, and with `tail` only the last so many of what is there."""
+        asked: dict[str, str | int | None] = {"execution": execution, "level": level, "q": q}
         after: str | None = None
+        if tail is not None:
+            lines, after, asked["execution"] = await self._tail(task_id, asked, tail)
+            for line in lines:
+                yield line
         while True:
-            params = {"limit": _PAGE, "after": after, "execution": execution, "level": level}
-            page = await self._transport.get(LogPage, f"/tasks/{part(task_id)}/log", params)
-            for line in msgspec.convert(page.lines, type=tuple[LogLine, ...]):
+            page = await self._log_page(task_id, {**asked, "limit": _PAGE, "after": after})
+            for line in _lines(page):
                 yield line
             # One execution to its end: lines of its successor would have another order.
-            execution, is_new = page.execution_id or execution, page.next_after != after
+            asked["execution"] = page.execution_id or asked["execution"]
             after = page.next_after
-            if not page.is_live and not is_new:
-                return
-            if not page.lines:
-                if not follow or not page.is_live:
+            if page.is_end:
+                if not (follow and page.is_live):
                     return
                 await asyncio.sleep(_FOLLOW_S)
+
+    async def _tail(
+        self, task_id: str, asked: Mapping[str, str | int | None], count: int
+    ) -> tuple[list[LogLine], str | None, str | None]:
+        """The last lines, where the log went on then, and of which execution they are."""
+        found: list[LogLine] = []
+        before: str | None = "end"
+        after, execution = None, asked["execution"]
+        while before is not None:
+            # At least one line is asked for: where the log ends is told with it.
+            limit = min(_PAGE, max(1, count - len(found)))
+            params = {**asked, "execution": execution, "limit": limit, "before": before}
+            page = await self._log_page(task_id, params)
+            found[:0] = _lines(page)
+            execution, after = page.execution_id or execution, after or page.next_after
+            before = page.next_before if len(found) < count else None
+        return found[len(found) - min(count, len(found)) :], after, None if execution is None else str(execution)
+
+    async def _log_page(self, task_id: str, params: Params) -> LogPage:
+        return await self._transport.get(LogPage, f"/tasks/{part(task_id)}/log", params)
+
+
+def _lines(page: LogPage) -> tuple[LogLine, ...]:
+    return msgspec.convert(page.lines, type=tuple[LogLine, ...])

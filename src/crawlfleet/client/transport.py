@@ -6,7 +6,7 @@ import asyncio
 import io
 import random
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,17 +95,30 @@ class Transport:
                 raise error
             await asyncio.sleep(max(pause, wait))
 
+    def pauses(self) -> Iterator[float]:
+        """For those that begin again by themselves."""
+        return pauses(self._policy, self._rng)
+
     @asynccontextmanager
     async def stream(
         self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """A long answer, read while it comes. Nothing is sent again: the caller knows from where to go on."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=ANSWER_S)
+        async with self.answer(path, params=params, headers=headers) as answer:
+            yield answer.content
+
+    @asynccontextmanager
+    async def answer(
+        self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None,
+        read_s: float = ANSWER_S,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:  # fmt: skip
+        """The same with its headers; `read_s` is how long it may be silent."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s)
         try:
             async with self._request("GET", path, b"", headers, params, timeout) as answer:
                 if answer.status >= 400:
                     raise _error(answer.status, await answer.read())
-                yield answer.content
+                yield answer
         except _LOST as exc:
             raise Unreachable(self.url, exc) from exc
 

@@ -6,11 +6,13 @@ because the execution ended just then, does no harm: what counts is the manifest
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
 
+from crawlfleet.control.archived import checked_records
 from crawlfleet.control.finish import is_storable
 from crawlfleet.errors import Conflict, InvalidInput
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text, task_text
@@ -58,7 +60,9 @@ class Collect:
         if not 0 <= number < CHUNKS:
             raise InvalidInput(f"0 to {CHUNKS - 1}", field="number")
         await self.check(node, task, execution)
-        await self._chunks.put(task, execution, kind, number, checked_lines(kind, data))
+        # Records are unpacked to be checked, which takes a moment.
+        checked = await asyncio.to_thread(checked_records, data) if kind == "warc" else checked_lines(kind, data)
+        await self._chunks.put(task, execution, kind, number, checked)
 
 
 def checked_lines(kind: ChunkKind, data: bytes) -> bytes:

@@ -1,6 +1,7 @@
-"""What executions leave behind: items and log lines, in numbered chunks.
+"""What executions leave behind: items, log lines and archived answers, in numbered chunks.
 
-A chunk belongs to one execution and is a whole number of lines of JSON. Chunks are written while the execution runs and
+A chunk belongs to one execution and is a whole number of lines of JSON, or of records of WARC, each compressed by
+itself. Chunks are written while the execution runs and
 count only once its outcome was accepted: what a failed attempt left is there to be looked at, and nothing else.
 """
 
@@ -11,10 +12,10 @@ from typing import Literal, Protocol
 
 from crawlfleet.model.ids import ExecutionId, TaskId
 
-ChunkKind = Literal["items", "log"]
+ChunkKind = Literal["items", "log", "warc"]
 
 CHUNK_BYTES = 8 << 20
-"""The largest chunk, as JSON lines."""
+"""The largest chunk, as JSON lines or as compressed records."""
 CHUNKS = 1_000_000
 """Chunks of one kind that one execution may leave."""
 MARK = "installation"
@@ -30,14 +31,14 @@ class ChunkStore(Protocol):
         ...
 
     async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
-        """Keep a chunk (JSON lines, each with its end of line). The same number again replaces it, whole or not at all.
+        """Keep a chunk (JSON lines, each with its end of line; or records). It is on disk when this returns.
 
-        It is on disk when this returns.
+        The same number again replaces it, whole or not at all.
         """
         ...
 
     async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
-        """The lines of a chunk, or None where there is none."""
+        """The lines or records of a chunk, or None where there is none."""
         ...
 
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:

@@ -1,4 +1,4 @@
-"""Items and log lines that running executions send up, in numbered chunks."""
+"""Items, log lines and archived answers that running executions send up, in numbered chunks."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ async def put_items(request: PlainRequest) -> Response:
 
 async def put_log(request: PlainRequest) -> Response:
     return await _put(request, "log")
+
+
+async def put_warc(request: PlainRequest) -> Response:
+    return await _put(request, "warc")
 
 
 async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
@@ -67,6 +71,7 @@ def _number(text: str) -> int:
 routes = [
     Route(f"{PREFIX}/executions/{{execution_id}}/items/{{number}}", put_items, methods=["PUT"]),
     Route(f"{PREFIX}/executions/{{execution_id}}/log/{{number}}", put_log, methods=["PUT"]),
+    Route(f"{PREFIX}/executions/{{execution_id}}/warc/{{number}}", put_warc, methods=["PUT"]),
 ]
 
 
@@ -98,5 +103,8 @@ operations = {
     ),
     ("PUT", f"{PREFIX}/executions/{{execution_id}}/log/{{number}}"): _operation(
         "put_log", "Send a chunk of the log", 'JSON lines: `{"at": unix ms, "level": "info", "message": "..."}`.'
+    ),
+    ("PUT", f"{PREFIX}/executions/{{execution_id}}/warc/{{number}}"): _operation(
+        "put_warc", "Send a chunk of archived answers", "Records of WARC, each compressed by itself with gzip."
     ),
 }

@@ -25,10 +25,11 @@ from crawlfleet.api.routes.results import after, manifest_of
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.control.groups import Progress
 from crawlfleet.errors import Conflict
-from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, Window
+from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, ReadParts, Window
 from crawlfleet.execution.results.reading import PAGE_BYTES
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.ports.artifacts import ChunkKind
 
 router = APIRouter(prefix=PREFIX, tags=["groups"])
 structs = (GroupResultPage, GroupOutcomePage, GroupProgress)
@@ -41,7 +42,7 @@ _LINES: dict[str, Any] = {
         "Group-Members": {"description": "`total=8 open=0 completed=7 failed=1 ...`", "schema": {"type": "string"}},
     },
 }  # fmt: skip
-_INCOMPLETE: dict[str, Any] = {
+INCOMPLETE: dict[str, Any] = {
     "description": "Members are missing; `progress` says how many.", "content": {MEDIA_TYPE: {"schema": ref(Problem)}},
 }  # fmt: skip
 
@@ -57,29 +58,25 @@ class GroupIncomplete(Conflict):
         self.extra = {"progress": progress_view(progress)}
 
 
-@router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage), 409: _INCOMPLETE})
+@router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage), 409: INCOMPLETE})
 async def results(
     group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
     partial: Partial = False, _: Principal = allow(Role.VIEWER),
 ) -> Response:  # fmt: skip
     """The items of all members in the order of the members, whatever the order they ended in."""
     start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
-    progress = await services.groups.progress(group)
-    if not (progress.is_complete or partial):
-        raise GroupIncomplete(progress)
+    progress = await checked_progress(services, group, partial)
     page = await _merged(services, group).page(start, limit)
     following = None if page.next is None else page.next.text
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
 
-@router.get("/groups/{group_id}/results:download", responses={200: _LINES, 409: _INCOMPLETE})
+@router.get("/groups/{group_id}/results:download", responses={200: _LINES, 409: INCOMPLETE})
 async def download(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """The same as one file, one JSON object on each line."""
-    progress = await services.groups.progress(group)
-    if not (progress.is_complete or partial):
-        raise GroupIncomplete(progress)
+    progress = await checked_progress(services, group, partial)
     headers = {
         "Content-Disposition": f'attachment; filename="{group_text(group)}.jsonl"',
         "Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts),
@@ -113,13 +110,25 @@ async def outcomes(
             return reply(GroupOutcomePage(found, task_text(at)))
 
 
+async def checked_progress(services: Services, group: GroupId, partial: bool) -> Progress:
+    """Raises GroupIncomplete while members are missing, unless that is known."""
+    progress = await services.groups.progress(group)
+    if not (progress.is_complete or partial):
+        raise GroupIncomplete(progress)
+    return progress
+
+
 def _merged(services: Services, group: GroupId) -> Merged:
+    return Merged(services.chunks, parts_of(services, group))
+
+
+def parts_of(services: Services, group: GroupId, kind: ChunkKind = "items") -> ReadParts:
     async def parts(after: TaskId) -> Window:
         members = await services.store.members(group, after, _WINDOW, with_results=False)
         found = [
-            Part(one.task, one.execution, manifest_of(one.metrics).item_chunks)
+            Part(one.task, one.execution, manifest_of(one.metrics).chunks(kind))
             for one in members if one.execution is not None
         ]  # fmt: skip
         return Window(found, members[-1].task if len(members) == _WINDOW else None)
 
-    return Merged(services.chunks, parts)
+    return parts

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.auth import allow
@@ -22,12 +22,13 @@ from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ExecutionStatus
-from crawlfleet.ports.artifacts import CHUNKS
+from crawlfleet.ports.artifacts import CHUNKS, ChunkKind
 
 router = APIRouter(prefix=PREFIX, tags=["results"])
 _LINES: dict[str, Any] = {
     "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
 }  # fmt: skip
+_END = "end"
 _LINE = msgspec.json.Decoder(LogLine)
 
 
@@ -46,9 +47,15 @@ class LogPage(msgspec.Struct, frozen=True):
     lines: list[msgspec.Raw]
     next_after: str
     """Ask again with it as `after`: what is written meanwhile comes then."""
+    next_before: str | None
+    """Ask again with it as `before` for the lines before these; null at the first line, and of a page that was asked
+    for with `after`."""
     execution_id: str | None
     is_live: bool
     """More may come."""
+    is_end: bool
+    """Nothing more is there at this moment. A search looks at a bounded part of the log: a page without lines may be
+    followed by one with some."""
 
 
 structs = (ResultPage, LogPage)
@@ -60,6 +67,10 @@ class Manifest(msgspec.Struct, frozen=True):
     items: int = 0
     item_chunks: int = 0
     log_chunks: int | None = None
+    warc_chunks: int = 0
+
+    def chunks(self, kind: ChunkKind) -> int:
+        return self.warc_chunks if kind == "warc" else self.item_chunks
 
 
 class Found(NamedTuple):
@@ -73,6 +84,30 @@ class Found(NamedTuple):
         return None if self.execution is None else execution_text(self.execution)
 
 
+Keep = Callable[[msgspec.Raw], bool]
+
+
+async def _keep(
+    level: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"] | None, Query(description="This level and above.")
+    ] = None,
+    q: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Lines with this in them, in any case of letters.")
+    ] = None,
+) -> Keep | None:
+    """Which lines are asked for; None for all of them."""
+    if level is None and q is None:
+        return None
+    levels = frozenset(LEVELS[LEVELS.index(level) :] if level is not None else LEVELS)
+    wanted = (q or "").casefold()
+
+    def keep(line: msgspec.Raw) -> bool:
+        said = _LINE.decode(line)
+        return said.level in levels and wanted in said.message.casefold()
+
+    return keep
+
+
 @router.get("/tasks/{task_id}/results", responses={200: shows(ResultPage)})
 async def results(
     task: TaskInPath,
@@ -82,7 +117,7 @@ async def results(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Items of the execution that completed the task; for a running one, what has come so far."""
-    found = await _execution_with_items(services, task)
+    found = await execution_with_items(services, task)
     place = _cursor(cursor, found.execution)
     if found.execution is None:
         return reply(ResultPage([], None, None, is_final=False, execution_id=None))
@@ -97,7 +132,7 @@ async def results(
 @router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
 async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """All items of a task, one JSON object on each line."""
-    found = await _execution_with_items(services, task)
+    found = await execution_with_items(services, task)
     headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
     if found.execution is None:
         return Response(b"", media_type="application/x-ndjson", headers=headers)
@@ -113,24 +148,35 @@ async def log(
     services: TheServices,
     execution: Annotated[str | None, Query(description="One execution; the newest unless named.")] = None,
     after: Annotated[str | None, Query(description="`next_after` of the answer before.")] = None,
-    limit: Limit = PAGE_USUAL,
-    level: Annotated[
-        Literal["debug", "info", "warning", "error", "critical"] | None, Query(description="This level and above.")
+    before: Annotated[
+        str | None, Query(description="`end`, or `next_before` of the answer before: the last lines before that.")
     ] = None,
+    limit: Limit = PAGE_USUAL,
+    keep: Annotated[Keep | None, Depends(_keep)] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    """The log of an execution, as far as it is written. Ask again with `next_after` to follow it."""
+    """The log of an execution, as far as it is written: from its beginning on, or from its end backwards. Ask again
+    with `next_after` to follow it."""
+    if after is not None and before is not None:
+        raise InvalidInput("either `after` or `before`", field="before")
     place = Place() if after is None else Place.parse(after, field="after")
+    end = None if before in (None, _END) else Place.parse(before or "", field="before")
     found = await _execution_with_log(services, task, execution)
     if found.execution is None:
-        return reply(LogPage([], place.text, None, is_live=True))
+        return reply(LogPage([], place.text, None, None, is_live=True, is_end=True))
     expected = None if found.manifest is None else found.manifest.log_chunks
     chunks = Chunks(services.chunks, task, found.execution, "log", expected)
-    page = await chunks.page(place, limit, keep=None if level is None else _at_least(level))
-    return reply(LogPage(page.lines, page.next.text, found.shown, found.is_live or not page.is_end))
+    if before is None:
+        page = await chunks.page(place, limit, keep=keep)
+        is_live = found.is_live or not page.is_end
+        return reply(LogPage(page.lines, page.next.text, None, found.shown, is_live, page.is_end))
+    end = end or Place(await chunks.count())
+    page = await chunks.page_before(end, limit, keep=keep)
+    earlier = None if page.is_end else page.next.text
+    return reply(LogPage(page.lines, end.text, earlier, found.shown, found.is_live, page.is_end))
 
 
-async def _execution_with_items(services: Services, task: TaskId) -> Found:
+async def execution_with_items(services: Services, task: TaskId) -> Found:
     """The execution that completed the task, or the one that runs, or none."""
     record = (await services.store.tasks([task])).get(task)
     if record is None:
@@ -166,7 +212,8 @@ def manifest_of(metrics: bytes | None) -> Manifest:
         said = msgspec.json.decode(metrics or b"{}", type=Manifest)
     except msgspec.MsgspecError:
         return Manifest()
-    is_sound = said.items >= 0 and 0 <= said.item_chunks <= CHUNKS and 0 <= (said.log_chunks or 0) <= CHUNKS
+    counts = (said.item_chunks, said.log_chunks or 0, said.warc_chunks)
+    is_sound = said.items >= 0 and all(0 <= count <= CHUNKS for count in counts)
     return said if is_sound else Manifest()
 
 
@@ -184,11 +231,6 @@ def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
     if ids.parse(named, "exec", field="cursor") != execution:
         raise InvalidInput("of another execution of this task: begin again without it", field="cursor")
     return Place.parse(place, field="cursor")
-
-
-def _at_least(level: str) -> Any:
-    wanted = LEVELS.index(level)
-    return lambda line: LEVELS.index(_LINE.decode(line).level) >= wanted
 
 
 async def after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -20,6 +20,7 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.resolver import ThreadedResolver
 
 from crawlfleet.execution.crawl.addresses import AddressGuard, AddressRefused, GuardedResolver, plain_host
+from crawlfleet.execution.crawl.archive import Exchange, exchange_of
 from crawlfleet.execution.crawl.body import ENCODINGS, Unpacker
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
@@ -102,6 +103,7 @@ class Fetcher:
         credentials: Mapping[str, tuple[str, str]] | None = None,
         gate: Gate | None = None,
         meter: Meter | None = None,
+        keep: Callable[[Exchange], Awaitable[None]] | None = None,
     ) -> None:
         self._guard = guard
         self._user_agent = user_agent
@@ -110,6 +112,7 @@ class Fetcher:
         self._credentials = dict(credentials or {})
         self._gate: Gate = gate or OpenGate()
         self._meter = meter
+        self._keep = keep
         self._session: aiohttp.ClientSession | None = None
         self.bytes_in = 0
         """Of bodies, as they came over the wire."""
@@ -231,6 +234,8 @@ class Fetcher:
         if reads is not None and not reads(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")
         body = await self._body(url, response, most_bytes, may_cut=reads is None)
+        if reads is not None and self._keep is not None:
+            await self._keep(exchange_of(url, response, body))
         tags = tuple(response.headers.getall("X-Robots-Tag", ()))
         return Fetched(url, response.status, content_type, response.charset, body, tags)
 

@@ -13,7 +13,7 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.http_calls import StaleExecution
 from crawlfleet.execution.crawl import meter
-from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Slice, Start, Want
+from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Records, Slice, Start, Want
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -23,7 +23,7 @@ from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody, SliceBody, S
 LAST_WORDS_S = 2.0
 """How long the log of an execution that failed may take to go up."""
 
-MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks")
+MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks", "warc_chunks", "warc_bytes")
 """Only ever said by the agent."""
 
 T = TypeVar("T")
@@ -93,12 +93,14 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Figures | Want | Done) -> None:
+    def take(self, message: Items | Lines | Records | Figures | Want | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
             case Lines():
                 self.upload.add_log(message.lines, self._credit)
+            case Records():
+                self.upload.add_records(message.lines, self._credit)
             case Figures():
                 self._note_figures(message.figures)
             case Want():

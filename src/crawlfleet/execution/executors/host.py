@@ -33,6 +33,7 @@ from crawlfleet.execution.executors.protocol import (
     Ping,
     Pong,
     Ready,
+    Records,
     Serve,
     Slice,
     Start,
@@ -183,7 +184,7 @@ class Host:
             known = self._things[task_type] = (thing, check_of(thing))
         return known
 
-    def _send(self, message: Items | Lines | Figures, size: int) -> None:
+    def _send(self, message: Items | Lines | Records | Figures, size: int) -> None:
         self._frames.send(message, size)
 
     def _say_goodbye(self) -> None:

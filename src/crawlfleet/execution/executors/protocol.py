@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
     agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice
-    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News, Want
+    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -105,6 +105,13 @@ class Lines(msgspec.Struct, array_like=True, tag=12, frozen=True):
     lines: bytes
 
 
+class Records(msgspec.Struct, array_like=True, tag=20, frozen=True):
+    """Answers of sites for the archive: records of WARC, each compressed by itself."""
+
+    execution: int
+    lines: bytes
+
+
 class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     execution: int
     is_completed: bool
@@ -165,7 +172,7 @@ class Want(msgspec.Struct, array_like=True, tag=19, frozen=True):
 
 
 ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice
-ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News | Want
+ToAgent = Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

@@ -56,6 +56,10 @@ class TaskStream(Protocol):
         """Returns when there is room for the next one. Raises TaskError for what is not JSON or too large."""
         ...
 
+    async def record(self, record: bytes) -> None:
+        """The same for a record of the archive: one of WARC, compressed by itself."""
+        ...
+
     def log(self, message: str, level: str) -> None: ...
 
     def progress(self, figures: Mapping[str, Any]) -> None: ...
@@ -88,6 +92,10 @@ class TaskContext:
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""
         await self._stream.item(item)
+
+    async def record(self, record: bytes) -> None:
+        """Adds a record of WARC, compressed by itself, to the task's archive; waits as `item` does."""
+        await self._stream.record(record)
 
     def emit(self, item: Mapping[str, Any]) -> None:
         """`item` for executors that are plain functions and run in a thread: it blocks."""

@@ -31,6 +31,7 @@ from crawlfleet.execution.executors.protocol import (
     Ping,
     Pong,
     Ready,
+    Records,
     Serve,
     Taken,
     ToAgent,
@@ -165,7 +166,7 @@ class SharedHost:
                 case Figures() | Want():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
-                case Items() | Lines():
+                case Items() | Lines() | Records():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                     else:

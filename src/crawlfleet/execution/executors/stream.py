@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines, Records
 from crawlfleet.execution.executors.sdk import TaskError
 from crawlfleet.model import limits
 
@@ -43,7 +43,9 @@ def log_line(message: str, level: str) -> bytes:
 class Stream:
     """Implements `sdk.TaskStream`."""
 
-    def __init__(self, execution: int, send: Callable[[Items | Lines | Figures, int], None], window_bytes: int) -> None:
+    def __init__(
+        self, execution: int, send: Callable[[Items | Lines | Records | Figures, int], None], window_bytes: int
+    ) -> None:
         self._execution = execution
         self._send = send
         self._window_bytes = window_bytes
@@ -51,6 +53,7 @@ class Stream:
         self._thread = threading.get_ident()
         self._items: list[bytes] = []
         self._lines: list[bytes] = []
+        self._records: list[bytes] = []
         self._buffered = 0
         self._uncredited = 0
         self._dropped = 0
@@ -70,13 +73,14 @@ class Stream:
             raise TaskError(f"an item is {exc}", error="input", permanent=True) from exc
         if len(line) > ITEM_BYTES:
             raise TaskError(f"an item of {len(line)} bytes; at most {ITEM_BYTES}", error="input", permanent=True)
-        while self._uncredited and self._uncredited + len(line) > self._window_bytes:
-            self.flush()
-            self._room = self._room or asyncio.Event()
-            self._room.clear()
-            await self._room.wait()
+        await self._has_room(len(line))
         self._items.append(line)
         self._note(len(line))
+
+    async def record(self, record: bytes) -> None:
+        await self._has_room(len(record))
+        self._records.append(record)
+        self._note(len(record))
 
     def log(self, message: str, level: str) -> None:
         if threading.get_ident() != self._thread:
@@ -109,6 +113,10 @@ class Stream:
             lines = b"".join(self._items)
             self._send(Items(self._execution, len(self._items), lines), len(lines))
             self._items.clear()
+        if self._records:
+            records = b"".join(self._records)
+            self._send(Records(self._execution, records), len(records))
+            self._records.clear()
         if self._dropped and self._may_log:
             self._lines.append(log_line(f"{self._dropped} lines dropped: they came too fast", "warning"))
             self._dropped = 0
@@ -132,6 +140,13 @@ class Stream:
         except ValueError:
             return b""
         return encoded if len(encoded) <= limits.METRICS_BYTES // 2 else b""
+
+    async def _has_room(self, size: int) -> None:
+        while self._uncredited and self._uncredited + size > self._window_bytes:
+            self.flush()
+            self._room = self._room or asyncio.Event()
+            self._room.clear()
+            await self._room.wait()
 
     def _tell_later(self) -> None:
         self._telling = self._loop.call_later(PROGRESS_S, self._tell)

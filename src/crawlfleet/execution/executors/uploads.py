@@ -1,4 +1,4 @@
-"""Items and log lines of executions, on their way from the agent to a master, in numbered chunks.
+"""Items, log lines and archived answers of executions, on their way from the agent to a master, in numbered chunks.
 
 A chunk goes up when it is full or a second old. While no master takes it, it waits here, and nothing more is credited
 to the process, so that the process waits as well. An execution that a master calls stale is stopped.
@@ -112,7 +112,7 @@ class Upload:
         self._path = f"/api/v1/executions/{execution_text(execution)}"
         self._query = f"?task={task_text(task)}"
         self._on_refused = on_refused
-        self._items, self._log = _Kind("items"), _Kind("log")
+        self._items, self._log, self._records = _Kind("items"), _Kind("log"), _Kind("warc")
         self._item_count = 0
         self._is_cut = False
         self._begun, self._due = asyncio.Event(), asyncio.Event()
@@ -141,6 +141,10 @@ class Upload:
         self._log.total_bytes += len(lines)
         self._add(self._log, lines, credit)
 
+    def add_records(self, records: bytes, credit: OnCredit) -> None:
+        self._records.total_bytes += len(records)
+        self._add(self._records, records, credit)
+
     async def has_room(self) -> None:
         """Waits while more of the log is on its way than a chunk holds: for those who can make a process wait."""
         while self._log.pending_bytes > CHUNK_BYTES and self._refusal is None:
@@ -156,25 +160,29 @@ class Upload:
         await asyncio.shield(self._pump)
         if self._refusal is not None:
             raise self._refusal
-        return self._manifest(self._items, self._item_count)
+        return self._manifest(self._items, self._records, self._item_count)
 
     async def abandon(self, log_within_s: float = 0.0) -> bytes:
         """The execution did not complete: nobody will count its items, but its last words may help somebody."""
         if self._pump is None:
             return b""
         self._items.clear()
+        self._records.clear()
         if log_within_s > 0 and self._refusal is None:
             self._hurry()
             await asyncio.wait({self._pump}, timeout=log_within_s)
         self._pump.cancel()
         await asyncio.wait({self._pump})
-        return self._manifest(_Kind("items"))
+        return self._manifest(_Kind("items"), _Kind("warc"))
 
-    def _manifest(self, items: _Kind, count: int = 0) -> bytes:
-        return msgspec.json.encode({
+    def _manifest(self, items: _Kind, records: _Kind, count: int = 0) -> bytes:
+        said = {
             "items": count, "item_chunks": items.chunks, "item_bytes": items.total_bytes,
             "log_chunks": self._log.chunks,
-        })  # fmt: skip
+        }  # fmt: skip
+        if records.chunks:
+            said |= {"warc_chunks": records.chunks, "warc_bytes": records.total_bytes}
+        return msgspec.json.encode(said)
 
     def _hurry(self) -> None:
         self._is_finishing = True
@@ -194,9 +202,9 @@ class Upload:
 
     async def _run(self) -> None:
         try:
-            while not self._is_finishing or self._items.pending or self._log.pending:
+            while not self._is_finishing or self._items.pending or self._log.pending or self._records.pending:
                 await self._wait()
-                for kind in (self._items, self._log):
+                for kind in (self._items, self._log, self._records):
                     while kind.pending:
                         await self._send(kind)
         except CrawlfleetError as exc:

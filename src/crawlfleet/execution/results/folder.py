@@ -1,6 +1,6 @@
 """Chunks in a folder: one compressed file each.
 
-    <path>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst
+    <path>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst (records: .warc.gz)
 
 The first digits of an id are its time, so that a folder fills for some minutes and is then left alone, and what
 retention drops goes in whole folders. A file appears under its name only when all of it is on disk.
@@ -21,14 +21,11 @@ from typing import TypeVar
 import zstandard
 
 from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.execution.results.naming import chunk_name, execution_name, folder_name, packed, unpacked
 from crawlfleet.execution.results.trouble import Trouble
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.ports.artifacts import CHUNK_BYTES, MARK, ChunkKind
+from crawlfleet.ports.artifacts import MARK, ChunkKind
 
-_PREFIX_DIGITS = 6
-"""24 of 64 bits: a folder is four minutes of tasks."""
-_LEVEL = 3
-_SUFFIX = ".jsonl.zst"
 _TRIES = 3
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 AnswerT = TypeVar("AnswerT")
@@ -45,10 +42,10 @@ class FolderChunks:
         return self._trouble.told
 
     async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
-        await self._in_thread(lambda: self._put(self._file(task, execution, kind, number), data), "write")
+        await self._in_thread(lambda: self._put(self._file(task, execution, kind, number), packed(kind, data)), "write")
 
     async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
-        return await self._in_thread(lambda: _read(self._file(task, execution, kind, number)), "read")
+        return await self._in_thread(lambda: _read(self._file(task, execution, kind, number), kind), "read")
 
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
         return await self._in_thread(lambda: _count(self._execution(task, execution), kind), "look at")
@@ -82,17 +79,15 @@ class FolderChunks:
         return answer
 
     def _task(self, task: TaskId) -> Path:
-        digits = f"{task:016x}"
-        return self._path / digits[:_PREFIX_DIGITS] / digits
+        return self._path / folder_name(task)
 
     def _execution(self, task: TaskId, execution: ExecutionId) -> Path:
-        return self._task(task) / f"{execution:016x}"
+        return self._path / execution_name(task, execution)
 
     def _file(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> Path:
-        return self._execution(task, execution) / f"{kind}-{number}{_SUFFIX}"
+        return self._execution(task, execution) / chunk_name(kind, number)
 
-    def _put(self, file: Path, data: bytes) -> None:
-        body = zstandard.ZstdCompressor(level=_LEVEL).compress(data)
+    def _put(self, file: Path, body: bytes) -> None:
         # Two calls with one number, the second after a lost answer, must not write into one temporary file.
         temporary = file.with_name(f"{file.name}.{os.getpid()}-{next(self._attempts)}.part")
         for attempt in range(_TRIES):
@@ -137,12 +132,12 @@ class FolderChunks:
                 folder.parent.rmdir()
 
 
-def _read(file: Path) -> bytes | None:
+def _read(file: Path, kind: ChunkKind) -> bytes | None:
     try:
         body = file.read_bytes()
     except FileNotFoundError:
         return None
-    return zstandard.ZstdDecompressor().decompress(body, max_output_size=CHUNK_BYTES)
+    return unpacked(kind, body)
 
 
 def _count(folder: Path, kind: ChunkKind) -> int:
@@ -150,7 +145,7 @@ def _count(folder: Path, kind: ChunkKind) -> int:
         names = {entry.name for entry in os.scandir(folder)}
     except FileNotFoundError:
         return 0
-    return next(number for number in count() if f"{kind}-{number}{_SUFFIX}" not in names)
+    return next(number for number in count() if chunk_name(kind, number) not in names)
 
 
 def _make_folder(folder: Path, root: Path) -> None:

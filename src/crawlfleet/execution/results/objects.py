@@ -1,6 +1,6 @@
 """Chunks in a bucket of S3, or of a store that speaks like it: one compressed object each.
 
-    <prefix>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst
+    <prefix>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst (records: .warc.gz)
 
 The names are those of `folder`, so that results move between the two by a plain copy. An object appears whole or not at
 all, and is kept when the call is answered. Endpoint, region and credentials are those of the AWS_ variables.
@@ -30,9 +30,18 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.execution.results.naming import (
+    PREFIX_DIGITS,
+    chunk_name,
+    execution_name,
+    folder_name,
+    number_in,
+    packed,
+    unpacked,
+)
 from crawlfleet.execution.results.trouble import Trouble
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.ports.artifacts import CHUNK_BYTES, MARK, ChunkKind
+from crawlfleet.ports.artifacts import MARK, ChunkKind
 
 SCHEME = "s3://"
 CONNECT_S, REQUEST_S, CALL_S = 3, 8, 20.0
@@ -41,9 +50,6 @@ DROPS_AT_ONCE = 8
 HELD_BYTES = 256 << 20
 """Chunks on their way to the bucket; more are refused until there is room."""
 PAGE = 1_000
-_LEVEL = 3
-_PREFIX_DIGITS = 6
-_NAME = re.compile(r"(items|log)-([0-9]{1,7})\.jsonl\.zst")
 _REFUSED = re.compile(r"status code: (?:301|4(?!08|29)\d\d)")
 """Asking again would be answered in the same way."""
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -72,7 +78,7 @@ class ObjectChunks:
             raise self._unavailable("write", f"{self._held_bytes} bytes are on their way already")
         self._held_bytes += len(data)
         try:
-            body = await asyncio.to_thread(zstandard.ZstdCompressor(level=_LEVEL).compress, data)
+            body = await asyncio.to_thread(packed, kind, data)
             path = _path(task, execution, kind, number)
             # In one request: what a broken one in parts leaves behind is hidden, and paid for.
             await self._call("write", lambda: self._store.put_async(path, body, use_multipart=False))
@@ -86,15 +92,15 @@ class ObjectChunks:
         if body is None:
             return None
         try:
-            return await asyncio.to_thread(_unpacked, body)
+            return await asyncio.to_thread(unpacked, kind, body)
         except zstandard.ZstdError as exc:
             raise self._unavailable("read", exc) from exc
 
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
         found: set[int] = set()
         count = 0
-        async for paths in self._pages(f"{_folder(task)}/{execution:016x}"):
-            found |= {int(name[2]) for path in paths if (name := _named(path)) is not None and name[1] == kind}
+        async for paths in self._pages(execution_name(task, execution)):
+            found |= {number for path in paths if (number := number_in(path.rpartition("/")[2], kind)) is not None}
             while count in found:
                 found.remove(count)
                 count += 1
@@ -103,7 +109,7 @@ class ObjectChunks:
     async def drop(self, tasks: Sequence[TaskId]) -> None:
         groups: defaultdict[str, set[str]] = defaultdict(set)
         for task in tasks:
-            groups[f"{task:016x}"[:_PREFIX_DIGITS]].add(_folder(task))
+            groups[f"{task:016x}"[:PREFIX_DIGITS]].add(folder_name(task))
         for prefix, folders in groups.items():
             # Most tasks leave nothing: one question for all of a group, not one for each.
             listed = await self._call("drop", lambda prefix=prefix: self._store.list_with_delimiter_async(prefix))  # type: ignore[misc]
@@ -232,18 +238,5 @@ def _said(why: object) -> str:
     return str(why).partition("\n")[0][:_SAID_CHARS] or type(why).__name__
 
 
-def _folder(task: TaskId) -> str:
-    digits = f"{task:016x}"
-    return f"{digits[:_PREFIX_DIGITS]}/{digits}"
-
-
 def _path(task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> str:
-    return f"{_folder(task)}/{execution:016x}/{kind}-{number}.jsonl.zst"
-
-
-def _named(path: str) -> re.Match[str] | None:
-    return _NAME.fullmatch(path.rpartition("/")[2])
-
-
-def _unpacked(body: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().decompress(body, max_output_size=CHUNK_BYTES)
+    return f"{execution_name(task, execution)}/{chunk_name(kind, number)}"

@@ -13,6 +13,8 @@ from crawlfleet.ports.artifacts import CHUNKS, ChunkKind, ChunkStore
 
 PAGE_BYTES = 4 << 20
 PAGE_CHUNKS = 50
+_WHOLE = 1_000_000_000
+"""More lines than a chunk has."""
 _LINES = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -68,12 +70,15 @@ class Chunks:
 
         It looks at no more than `most_chunks`, so that a filter that keeps next to nothing does not read all there is.
         """
-        chunks, place = await self.count(), start
+        place = start
         found: list[msgspec.Raw] = []
         size = 0
-        while place.chunk < min(chunks, start.chunk + most_chunks):
-            lines = _LINES.decode_lines(await self._chunk(place.chunk))
-            for line in lines[place.line :]:
+        while place.chunk < start.chunk + most_chunks:
+            # Without counting first, which takes longer the more there are: a late page costs what the first does.
+            data = await self._chunk_or_end(place.chunk)
+            if data is None:
+                return Lines(found, place, is_end=True)
+            for line in _LINES.decode_lines(data)[place.line :]:
                 if keep is None or keep(line):
                     length = len(memoryview(line))
                     if len(found) == limit or (found and size + length > most_bytes):
@@ -83,21 +88,45 @@ class Chunks:
                     size += length
                 place = Place(place.chunk, place.line + 1)
             place = Place(place.chunk + 1)
-        return Lines(found, place, is_end=place.chunk >= chunks)
+        return Lines(found, place, is_end=place.chunk == self._expected)
+
+    async def page_before(
+        self, end: Place, limit: int, *, keep: Callable[[msgspec.Raw], bool] | None = None,
+        most_bytes: int = PAGE_BYTES, most_chunks: int = PAGE_CHUNKS,
+    ) -> Lines:  # fmt: skip
+        """The last lines before a place, in order; `next` is the place they begin at, for those before them."""
+        found: list[msgspec.Raw] = []
+        size = looked = 0
+        place = end
+        while place > Place() and looked < most_chunks:
+            looked += 1
+            if not place.line:
+                place = Place(place.chunk - 1, _WHOLE)
+            data = await self._chunk_or_end(place.chunk)
+            lines = _LINES.decode_lines(data or b"")[: place.line]
+            for number in range(len(lines) - 1, -1, -1):
+                line = lines[number]
+                if keep is None or keep(line):
+                    length = len(memoryview(line))
+                    if len(found) == limit or (found and size + length > most_bytes):
+                        return Lines(found[::-1], Place(place.chunk, number + 1), is_end=False)
+                    found.append(line.copy())
+                    size += length
+            place = Place(place.chunk)
+        return Lines(found[::-1], place, is_end=place == Place())
 
     async def stream(self) -> AsyncIterator[bytes]:
         """All of it, a chunk at a time, as JSON lines."""
-        number, known = 0, await self.count()
-        while number < known:
-            yield await self._chunk(number)
+        number = 0
+        while (data := await self._chunk_or_end(number)) is not None:
+            yield data
             number += 1
-            if number == known:
-                # Counting may cost a question for each thousand chunks: only at the end of what is known.
-                known = await self.count()
 
-    async def _chunk(self, number: int) -> bytes:
+    async def _chunk_or_end(self, number: int) -> bytes | None:
+        if self._expected is not None and number >= self._expected:
+            return None
         data = await self._store.read(self._task, self._execution, self._kind, number)
-        if data is None:
+        if data is None and self._expected is not None:
             raise NotFound(f"the {self._kind} of {execution_text(self._execution)} are no longer kept")
         return data
 

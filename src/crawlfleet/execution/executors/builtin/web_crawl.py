@@ -50,6 +50,7 @@ class WebCrawl(Executor):
             },
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
+            "archive": {"enum": ["warc"]},
         },
         "anyOf": [{"required": ["url"]}, {"required": ["urls"]}],
         "additionalProperties": False,
@@ -67,6 +68,7 @@ class WebCrawl(Executor):
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
         from crawlfleet.execution.crawl.addresses import AddressGuard
+        from crawlfleet.execution.crawl.archive import Archive
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gathered import Gathered
@@ -80,12 +82,14 @@ class WebCrawl(Executor):
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
         gathered = Gathered(context.item, plan.extraction)
+        archive = Archive(context.record) if "archive" in context.parameters else None
         pagination = plan.following.pagination
         reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with Fetcher(
-                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate, meter=context.meter
-            ) as fetcher:
+                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate,
+                meter=context.meter, keep=None if archive is None else archive.keep,
+            ) as fetcher:  # fmt: skip
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
                 )
@@ -95,7 +99,10 @@ class WebCrawl(Executor):
         await gathered.finish()
         if not crawl.starts_reached:
             raise _failure(plan, crawl)
-        return _result(plan, crawl, gathered, time.monotonic() - began)
+        result = _result(plan, crawl, gathered, time.monotonic() - began)
+        if archive is not None:
+            result["metrics"]["archive"] = archive.summary()
+        return result
 
 
 def _plan(context: TaskContext) -> CrawlPlan:

@@ -1,0 +1,146 @@
+"""The columns of a table of items: every field of every item, found in a pass over all of them before the first row.
+
+What a column holds is decided by all its values together, so that a field that appears late, or in another type, costs
+nobody an item:
+
+    true, false                       boolean
+    whole numbers of 64 bits          integer
+    numbers                           number, unless one is a whole number that it could not hold exactly
+    lists of one of those, or text    a list of it
+    objects, other lists, a mixture   text: strings as they are, everything else as JSON
+
+null, and a field that an item lacks, fit everywhere. Only names and flags are held, whatever the number of items.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from crawlfleet.errors import InvalidInput
+
+COLUMNS_MOST = 2_000
+NAMES_BYTES = 1 << 20
+ONLY_COLUMN = "_url"
+"""Of a table without any field: many readers refuse one without columns."""
+
+ColumnType = Literal["boolean", "integer", "number", "text"]
+Row = dict[str, Any]
+_EXACT = 1 << 53
+_LONG = 1 << 63
+_ROWS = msgspec.json.Decoder(Row)
+
+
+class Kind:
+    """Flags as plain integers: those of `enum` take longer to combine than an item takes to read."""
+
+    NOTHING = 0
+    BOOLEAN = 1
+    INTEGER = 2
+    LONG = 4
+    """A whole number that a float cannot hold exactly."""
+    NUMBER = 8
+    TEXT = 16
+    OTHER = 32
+    """What only JSON can hold: an object, a whole number of more than 64 bits."""
+    LIST = 64
+
+
+_LIST_SHIFT = 8
+"""The kinds of a list's elements stand above those of the field itself."""
+_KINDS: dict[type, int] = {
+    type(None): Kind.NOTHING, bool: Kind.BOOLEAN, float: Kind.NUMBER, str: Kind.TEXT, dict: Kind.OTHER,
+}  # fmt: skip
+
+
+class Column(NamedTuple):
+    name: str
+    type: ColumnType
+    is_list: bool = False
+    is_plain: bool = True
+    """False: it holds values that are to be written as JSON text."""
+
+
+class Columns:
+    """Grows with every batch of items."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, int] = {}
+        self._names_bytes = 0
+        self.items = 0
+
+    def add(self, lines: bytes) -> None:
+        """Raises InvalidInput for more fields than a table may have."""
+        kinds = self._kinds
+        rows = rows_of(lines)
+        self.items += len(rows)
+        for row in rows:
+            for name, value in row.items():
+                known = kinds.get(name)
+                if known is None:
+                    self._check_room(name)
+                    known = 0
+                kinds[name] = known | _kind(value)
+
+    def found(self) -> tuple[Column, ...]:
+        """In the order in which they were first seen."""
+        columns = tuple(_column(name, kinds) for name, kinds in self._kinds.items())
+        return columns or (Column(ONLY_COLUMN, "text"),)
+
+    def _check_room(self, name: str) -> None:
+        self._names_bytes += len(name)
+        if len(self._kinds) == COLUMNS_MOST or self._names_bytes > NAMES_BYTES:
+            detail = f"the items have more than {COLUMNS_MOST} fields, too many for a table; jsonl takes any"
+            raise InvalidInput(detail, field="format")
+
+
+def rows_of(lines: bytes) -> list[Row]:
+    return _ROWS.decode_lines(lines)
+
+
+def as_text(value: object) -> str | None:
+    """For a column of text: a string as it is, nothing as nothing, everything else as JSON."""
+    if value is None or type(value) is str:
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def _kind(value: object) -> int:
+    known = _KINDS.get(type(value))
+    if known is not None:
+        return known
+    if isinstance(value, int):
+        if -_EXACT <= value <= _EXACT:
+            return Kind.INTEGER
+        return Kind.LONG if -_LONG <= value < _LONG else Kind.OTHER
+    assert isinstance(value, list)
+    kinds = 0
+    for element in value:
+        kinds |= Kind.OTHER if isinstance(element, list) else _kind(element)
+    return Kind.LIST | kinds << _LIST_SHIFT
+
+
+def _column(name: str, kinds: int) -> Column:
+    own, inner = kinds & ((1 << _LIST_SHIFT) - 1), kinds >> _LIST_SHIFT
+    if own == Kind.LIST and inner and (element := _type(inner)) is not None:
+        return Column(name, element, is_list=True)
+    if (found := _type(own)) is not None:
+        return Column(name, found)
+    return Column(name, "text", is_plain=False)
+
+
+def _type(kinds: int) -> ColumnType | None:
+    """None for what one type cannot hold."""
+    match kinds:
+        case Kind.BOOLEAN:
+            return "boolean"
+        case Kind.INTEGER | Kind.LONG:
+            return "integer"
+        case Kind.NUMBER:
+            return "number"
+        case Kind.TEXT | Kind.NOTHING:
+            return "text"
+    if kinds == Kind.INTEGER | Kind.LONG:
+        return "integer"
+    return "number" if kinds == Kind.INTEGER | Kind.NUMBER else None
