@@ -122,9 +122,9 @@ async def test_parquet_opens_with_duckdb(tmp_path: Path) -> None:
 
     file = tmp_path / "items.parquet"
     file.write_bytes(await made(kept(*ITEMS).source, "parquet"))
-    assert duckdb.sql(f"select count(*), sum(price) from '{file}'").fetchall() == [(4, 5.5)]
+    assert duckdb.execute(f"select count(*), sum(price) from '{file}'").fetchall() == [(4, 5.5)]
     file.write_bytes(await made(Kept([]).source, "parquet"))
-    assert duckdb.sql(f"select count(*) from '{file}'").fetchall() == [(0,)]
+    assert duckdb.execute(f"select count(*) from '{file}'").fetchall() == [(0,)]
 
 
 async def test_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
