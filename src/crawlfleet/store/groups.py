@@ -14,6 +14,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.group_store import Member, MemberFailure
 from crawlfleet.store import codec, tables
+from crawlfleet.store.crawls import forget_crawls
 from crawlfleet.store.journal import OPEN, write_events
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tables import task_group
@@ -183,6 +184,7 @@ async def forget_groups(tx: Tx, groups: Sequence[GroupId]) -> None:
     ids = list(groups)
     await tx.execute("DELETE FROM group_delta WHERE group_id AMONG($1)", ids)
     await tx.execute(FORGET_FOLDED, ids)
+    await forget_crawls(tx, ids)
     await tx.execute("DELETE FROM task_group WHERE id AMONG($1)", ids)
 
 
