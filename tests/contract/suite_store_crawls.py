@@ -1,4 +1,4 @@
-"""One crawl over many nodes: each URL once, a chunk done whole or not at all, and never more pages than were asked for."""
+"""One crawl over many nodes: each URL once, a chunk whole or not at all, never more pages than were asked for."""
 
 import asyncio
 from collections import Counter

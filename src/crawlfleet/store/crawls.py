@@ -47,7 +47,10 @@ LEASED = (
 )
 WAITING = "SELECT number, depth, count FROM crawl_chunk WHERE crawl = $1 AND state = 0 ORDER BY depth, number LIMIT $2"
 URLS = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2) ORDER BY number"
-LEASE = "UPDATE crawl_chunk SET state = 1, task = $3, execution = $4, count = $5, urls = $6 WHERE crawl = $1 AND number = $2"
+LEASE = (
+    "UPDATE crawl_chunk SET state = 1, task = $3, execution = $4, count = $5, urls = $6 "
+    "WHERE crawl = $1 AND number = $2"
+)
 JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
 KEEP = (
     "UPDATE crawl SET chunks = $2, found = $3, pages = $4, failed = $5, skipped = $6, moved = $7, items = $8, "
@@ -84,7 +87,7 @@ class CrawlTables:
 
 async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None:
     """With its seeds; in the transaction that makes its group."""
-    said: dict[str, Any] = {name: 0 for name in _COLUMNS} | new.limits._asdict()
+    said: dict[str, Any] = dict.fromkeys(_COLUMNS, 0) | new.limits._asdict()
     said |= {"id": crawl, "started_at": None, "finished_at": None, "stopped_by": None, "older_at": now, "newer_at": now}
     work = _Work(tx, said, now)
     await work.add(new.seeds)

@@ -27,7 +27,8 @@ from crawlfleet.control.groups import Progress
 from crawlfleet.errors import Conflict
 from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, Window
 from crawlfleet.execution.results.reading import PAGE_BYTES
-from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
+from crawlfleet.model.group import Group, GroupKind
+from crawlfleet.model.ids import TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
 
 router = APIRouter(prefix=PREFIX, tags=["groups"])
@@ -53,7 +54,11 @@ class GroupIncomplete(Conflict):
 
     def __init__(self, progress: Progress) -> None:
         counts, name = progress.counts, group_text(progress.group.id)
-        super().__init__(f"{counts.completed} of {progress.expected} members of {name} have completed")
+        if progress.crawl is not None:
+            told = f"{name} has read {progress.crawl.counts.pages} pages and is not finished"
+        else:
+            told = f"{counts.completed} of {progress.expected} members of {name} have completed"
+        super().__init__(told)
         self.extra = {"progress": progress_view(progress)}
 
 
@@ -67,7 +72,7 @@ async def results(
     progress = await services.groups.progress(group)
     if not (progress.is_complete or partial):
         raise GroupIncomplete(progress)
-    page = await _merged(services, group).page(start, limit)
+    page = await _merged(services, progress.group).page(start, limit)
     following = None if page.next is None else page.next.text
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
@@ -84,7 +89,7 @@ async def download(
         "Content-Disposition": f'attachment; filename="{group_text(group)}.jsonl"',
         "Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts),
     }  # fmt: skip
-    stream = _merged(services, group).stream()
+    stream = _merged(services, progress.group).stream()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
@@ -113,13 +118,20 @@ async def outcomes(
             return reply(GroupOutcomePage(found, task_text(at)))
 
 
-def _merged(services: Services, group: GroupId) -> Merged:
-    async def parts(after: TaskId) -> Window:
-        members = await services.store.members(group, after, _WINDOW, with_results=False)
+def _merged(services: Services, group: Group) -> Merged:
+    """Of a crawl, what its reported chunks left: of an execution that was lost, only what it had reported."""
+
+    async def of_crawl(after: int) -> Window:
+        found = await services.store.crawl_parts(group.id, after, _WINDOW)
+        parts = [Part(one.task, one.execution, one.last, one.first, one.number) for one in found]
+        return Window(parts, found[-1].number if len(found) == _WINDOW else None)
+
+    async def of_members(after: TaskId) -> Window:
+        members = await services.store.members(group.id, after, _WINDOW, with_results=False)
         found = [
             Part(one.task, one.execution, manifest_of(one.metrics).item_chunks)
             for one in members if one.execution is not None
         ]  # fmt: skip
         return Window(found, members[-1].task if len(members) == _WINDOW else None)
 
-    return Merged(services.chunks, parts)
+    return Merged(services.chunks, of_crawl if group.kind is GroupKind.CRAWL else of_members)

@@ -85,9 +85,9 @@ class Chunks:
             place = Place(place.chunk + 1)
         return Lines(found, place, is_end=place.chunk >= chunks)
 
-    async def stream(self) -> AsyncIterator[bytes]:
-        """All of it, a chunk at a time, as JSON lines."""
-        number, known = 0, await self.count()
+    async def stream(self, first: int = 0) -> AsyncIterator[bytes]:
+        """All of it from a chunk on, a chunk at a time, as JSON lines."""
+        number, known = first, await self.count()
         while number < known:
             yield await self._chunk(number)
             number += 1

@@ -53,6 +53,7 @@ class WebCrawl(Executor):
             },
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
+            "spread": {"type": "boolean", "description": "set for the members of one crawl over many nodes"},
         },
         "anyOf": [{"required": ["url"]}, {"required": ["urls"]}],
         "additionalProperties": False,
