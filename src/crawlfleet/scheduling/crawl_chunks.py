@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from math import ceil
-from operator import attrgetter
 from typing import NamedTuple
 
 from crawlfleet.model.crawl import CHUNK_URLS, CrawlLimits, CrawlUrl, UrlFlag
 
 DEEP = 100
 """From this depth on nobody means a certain number of links: members need not wait for each other between levels."""
+
+
+SITEMAPS = -1
+"""The level of sitemaps: before all pages, as what they list is as near as a start URL."""
+
+
+def level_of(one: CrawlUrl) -> int:
+    return SITEMAPS if one.flags & UrlFlag.SITEMAP else one.depth
 
 
 class OpenChunk(NamedTuple):
@@ -30,12 +37,13 @@ class Take(NamedTuple):
 def pack(urls: Iterable[CrawlUrl], *, waiting: int, members: int) -> list[list[CrawlUrl]]:
     """Chunks of URLs of one depth each. Small while few wait, so that a young crawl spreads at once."""
     chunks: list[list[CrawlUrl]] = []
-    for _, same in groupby(sorted(urls, key=attrgetter("depth")), key=attrgetter("depth")):
-        level = list(same)
-        # What a sitemap lists is reported in one piece: one is enough for a chunk.
-        chunks += [[one] for one in level if one.flags & UrlFlag.SITEMAP]
-        pages = [one for one in level if not one.flags & UrlFlag.SITEMAP]
-        size = CHUNK_URLS if waiting + len(chunks) >= 2 * members else _share(len(pages), members)
+    for level, same in groupby(sorted(urls, key=level_of), key=level_of):
+        pages = list(same)
+        if level == SITEMAPS:
+            # What a sitemap lists is reported in one piece: one is enough for a chunk.
+            size = 1
+        else:
+            size = CHUNK_URLS if waiting + len(chunks) >= 2 * members else _share(len(pages), members)
         chunks += [pages[at : at + size] for at in range(0, len(pages), size)]
     return chunks
 

@@ -18,7 +18,7 @@ from crawlfleet.model.crawl import FOUND_MAX, CrawlCounts, CrawlLimits, CrawlPar
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
-from crawlfleet.scheduling.crawl_chunks import OpenChunk, limit_reached, next_take, pack
+from crawlfleet.scheduling.crawl_chunks import OpenChunk, level_of, limit_reached, next_take, pack
 from crawlfleet.store import tables
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tx import Row, Tx
@@ -209,7 +209,7 @@ class _Work:
         for chunk in pack(urls, waiting=waiting, members=self.limits.members):
             self.row["chunks"] += 1
             number = self.row["chunks"]
-            rows.append((self.id, number, _WAITING, chunk[0].depth, len(chunk), _packed(chunk), 0, 0, 0, 0))
+            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), 0, 0, 0, 0))
         await self._tx.insert(tables.crawl_chunk, _CHUNK_COLUMNS, rows)
 
     def _limit(self) -> str | None:

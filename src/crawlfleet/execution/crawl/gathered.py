@@ -39,7 +39,8 @@ class Gathered:
         self.is_truncated = False
         self.data: dict[str, list[Any]] = {}
 
-    async def add(self, url: str, status: int, facts: PageFacts) -> None:
+    async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
+        """`chunk`: what its page was leased with."""
         if not self._has_selectors:
             await self._record(PAGES, {"url": url, "title": facts.title, "status": status}, url)
         elif facts.container is not None:
@@ -55,6 +56,14 @@ class Gathered:
     async def finish(self) -> None:
         await self._release()
 
+    @staticmethod
+    def listed(url: str, lists: dict[str, list[str]]) -> dict[str, Any]:
+        """A page on which no container shows, as one item."""
+        item: dict[str, Any] = {"_url": url} | lists
+        if len(msgspec.json.encode(item)) > ITEM_BYTES:
+            item = {"_url": url, "_truncated": True} | {name: values[:20] for name, values in lists.items()}
+        return item
+
     def _settle(self, container: str) -> None:
         if self.container is None:
             self.container = container
@@ -64,10 +73,7 @@ class Gathered:
     async def _release(self) -> None:
         while self._held:
             url, lists = self._held.popleft()
-            item: dict[str, Any] = {"_url": url} | lists
-            if len(msgspec.json.encode(item)) > ITEM_BYTES:
-                item = {"_url": url, "_truncated": True} | {name: values[:20] for name, values in lists.items()}
-            await self._emit(item)
+            await self._emit(self.listed(url, lists))
             self.items += 1
             for name, values in lists.items():
                 for value in values:

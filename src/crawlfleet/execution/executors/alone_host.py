@@ -28,6 +28,7 @@ from crawlfleet.execution.executors.flight import Died, Flight
 from crawlfleet.execution.executors.protocol import (
     Cancel,
     Done,
+    Exchange,
     Extend,
     Figures,
     Frames,
@@ -148,7 +149,7 @@ class AloneHost:
                 self._grants.opened(spawned.process.pid, self)
             start = self._flight.start
             self._frames.send(start, len(start.parameters))
-            self._flight.send_credit = self._frames.send
+            self._flight.send = self._frames.send
             async with asyncio.TaskGroup() as group:
                 readers = [
                     group.create_task(self._read(spawned.process.stdout, "info")),
@@ -207,7 +208,10 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Figures | Done) and message.execution == self._flight.execution:
+            if (
+                isinstance(message, Items | Lines | Figures | Exchange | Done)
+                and message.execution == self._flight.execution
+            ):
                 if isinstance(message, Done):
                     self._done = self._done or message
                 else:

@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.execution.agent.http_calls import StaleExecution
-from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Start
+from crawlfleet.execution.executors.protocol import Credit, Done, Exchange, Exchanged, Figures, Items, Lines, Start
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -59,7 +59,8 @@ class Flight:
         self.figures = b""
         """What it told last, also when nobody waits for its end any more."""
         self._on_gone: asyncio.Event | None = None
-        self.send_credit: Callable[[Credit], None] = _unsent
+        self.send: Callable[[Credit | Exchanged], None] = _unsent
+        self._exchanging: asyncio.Task[None] | None = None
 
     @property
     def start(self) -> Start:
@@ -78,7 +79,7 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Figures | Done) -> None:
+    def take(self, message: Items | Lines | Figures | Exchange | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
@@ -86,6 +87,10 @@ class Flight:
                 self.upload.add_log(message.lines, self._credit)
             case Figures():
                 self._note_figures(message.figures)
+            case Exchange():
+                # One at a time: a process that asks again has given up on the answer.
+                self._stop_exchanging()
+                self._exchanging = asyncio.create_task(self._exchange(message.body))
             case Done():
                 self.end(message)
 
@@ -95,6 +100,7 @@ class Flight:
             self.figures = how.metrics
         if not self.ended.done():
             self.ended.set_result(how)
+        self._stop_exchanging()
         self.gone = True
         if self._on_gone is not None:
             self._on_gone.set()
@@ -157,6 +163,19 @@ class Flight:
             self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS], metrics=metrics
         )
 
+    async def _exchange(self, body: bytes) -> None:
+        try:
+            answer = await self.upload.exchange(body)
+        except CrawlfleetError as exc:
+            self._refuse(exc)
+        else:
+            if not self.gone:
+                self.send(Exchanged(self.execution, answer))
+
+    def _stop_exchanging(self) -> None:
+        if self._exchanging is not None:
+            self._exchanging.cancel()
+
     def _note_figures(self, figures: bytes) -> None:
         if len(figures) <= limits.PROGRESS_BYTES and _object(figures) is not None:
             self.figures = figures
@@ -164,7 +183,7 @@ class Flight:
 
     def _credit(self, size: int) -> None:
         if not self.gone:
-            self.send_credit(Credit(self.execution, size))
+            self.send(Credit(self.execution, size))
 
     def _refuse(self, reason: CrawlfleetError) -> None:
         if not self.ended.done():
@@ -200,5 +219,5 @@ def _object(said: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _unsent(_credit: Credit) -> None:
+def _unsent(_message: Credit | Exchanged) -> None:
     pass

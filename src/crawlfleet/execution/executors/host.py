@@ -20,6 +20,8 @@ from crawlfleet.execution.executors.protocol import (
     Cancel,
     Credit,
     Done,
+    Exchange,
+    Exchanged,
     Extend,
     Figures,
     Frames,
@@ -85,6 +87,9 @@ class Host:
                 case Credit():
                     if (stream := self._streams.get(message.execution)) is not None:
                         stream.credit(message.size)
+                case Exchanged():
+                    if (stream := self._streams.get(message.execution)) is not None:
+                        stream.exchanged(message.body)
                 case Ping():
                     self._frames.send(Pong(message.number))
                 case Serve():
@@ -157,6 +162,7 @@ class Host:
             timeout_s=start.timeout_s,
             allow_hosts=self._allow_hosts,
             gate=self._gate,
+            master=stream,
         )
 
     def _thing(self, task_type: str) -> tuple[object, Check]:
@@ -168,7 +174,7 @@ class Host:
             known = self._things[task_type] = (thing, check_of(thing))
         return known
 
-    def _send(self, message: Items | Lines | Figures, size: int) -> None:
+    def _send(self, message: Items | Lines | Figures | Exchange, size: int) -> None:
         self._frames.send(message, size)
 
     def _say_goodbye(self) -> None:

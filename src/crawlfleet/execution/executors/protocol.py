@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
-    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend
-    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News
+    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Exchanged
+    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News, Exchange
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -75,6 +75,13 @@ class Extend(msgspec.Struct, array_like=True, tag=6, frozen=True):
     until: float
 
 
+class Exchanged(msgspec.Struct, array_like=True, tag=7, frozen=True):
+    """What a master answered to an Exchange."""
+
+    execution: int
+    body: bytes
+
+
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
     pass
 
@@ -137,8 +144,15 @@ class News(msgspec.Struct, array_like=True, tag=18, frozen=True):
     span_ms: int
 
 
-ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend
-ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News
+class Exchange(msgspec.Struct, array_like=True, tag=19, frozen=True):
+    """A member of a crawl over many nodes has a word with a master. The items it sent before belong to it."""
+
+    execution: int
+    body: bytes
+
+
+ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Exchanged
+ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News | Exchange
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

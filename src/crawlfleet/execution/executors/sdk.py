@@ -58,13 +58,19 @@ class TaskStream(Protocol):
     def progress(self, figures: Mapping[str, Any]) -> None: ...
 
 
+class MasterLink(Protocol):
+    async def exchange(self, body: bytes) -> bytes:
+        """For members of a crawl over many nodes (`wire.crawl`): a report up, the next chunk of URLs down."""
+        ...
+
+
 class TaskContext:
     """One execution, as the code that runs it sees it."""
 
     def __init__(
         self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
         attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
-        gate: Gate | None = None,
+        gate: Gate | None = None, master: MasterLink | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,6 +85,8 @@ class TaskContext:
         """Private hosts that may be crawled although their addresses are refused by default."""
         self.gate = gate
         """Where requests to target hosts pass; None where nobody keeps their budgets."""
+        self.master = master
+        """The way to a master; None where there is none."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

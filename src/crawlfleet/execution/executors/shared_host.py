@@ -21,6 +21,7 @@ from crawlfleet.execution.executors.protocol import (
     Cancel,
     Credit,
     Done,
+    Exchange,
     Extend,
     Figures,
     Frames,
@@ -102,7 +103,7 @@ class SharedHost:
 
     def launch(self, flight: Flight) -> None:
         self._flights[flight.execution] = flight
-        flight.send_credit = self._send
+        flight.send = self._send
         start = flight.start
         self._send(start, len(start.parameters))
 
@@ -161,7 +162,7 @@ class SharedHost:
                 case Done():
                     if (flight := self._flights.pop(message.execution, None)) is not None:
                         flight.take(message)
-                case Figures():
+                case Figures() | Exchange():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                 case Items() | Lines():

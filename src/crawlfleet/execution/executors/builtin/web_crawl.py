@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlfleet.execution.crawl.follow_schema import follow_properties
-from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
+from crawlfleet.execution.executors.sdk import Executor, MasterLink, TaskContext, TaskError, TryLater
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
@@ -22,6 +23,7 @@ URL = {
     "pattern": r"^\s*[hH][tT][tT][pP][sS]?://([^/?#\s@]*@)?[^/?#\s@:]",
 }
 URLS_MAX = 10_000
+NO_LIMIT = 1 << 62
 
 
 class WebCrawl(Executor):
@@ -66,7 +68,10 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gate import HostAway
         from crawlfleet.execution.crawl.gathered import Gathered
+        from crawlfleet.execution.crawl.member import Member
         from crawlfleet.execution.crawl.reader import PageReader
+        from crawlfleet.execution.crawl.seeding import MEMBER
+        from crawlfleet.execution.crawl.shared_frontier import ChunkItems, SharedFrontier
 
         began = time.monotonic()
         plan = _plan(context)
@@ -74,22 +79,31 @@ class WebCrawl(Executor):
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        gathered = Gathered(context.item, has_selectors=bool(plan.selectors.selectors))
+        has_selectors = bool(plan.selectors.selectors)
+        frontier = None
+        gathered = Gathered(context.item, has_selectors=has_selectors)
+        if context.parameters.get(MEMBER, False):
+            frontier = SharedFrontier()
+            gathered = ChunkItems(frontier, has_selectors=has_selectors)
         reader = PageReader(plan.selectors)
         try:
             async with Fetcher(
                 guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate
             ) as fetcher:
                 crawl = Crawl(
-                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
-                )
-                await crawl.run()
+                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
+                    frontier=frontier,
+                )  # fmt: skip
+                if frontier is None:
+                    await crawl.run()
+                else:
+                    await Member(crawl, frontier, _master(context), context.item).run()
         except HostAway as exc:
             raise TryLater(str(exc), exc.away_s) from exc
         finally:
             await reader.close()
         await gathered.finish()
-        if not crawl.starts_reached:
+        if frontier is None and not crawl.starts_reached:
             raise _failure(plan, crawl)
         return _result(plan, crawl, gathered, time.monotonic() - began)
 
@@ -107,9 +121,20 @@ def _plan(context: TaskContext) -> CrawlPlan:
         context.log(f"input: {url!r} is no URL of a page", "warning")
     if not plan.urls:
         raise TaskError(f"url: {plan.bad_urls[0]!r} is no URL of a page", error="input", permanent=True)
+    if context.parameters.get("spread", False):
+        # Limits are kept by the crawl, and so are the URLs it begins with.
+        return replace(
+            plan, urls=(), max_pages=NO_LIMIT, is_default_limit=False, max_seconds=None, max_bytes=None
+        )  # fmt: skip
     if plan.is_default_limit:
         context.log(f"no max_pages was given: {plan.max_pages} apply")
     return plan
+
+
+def _master(context: TaskContext) -> MasterLink:
+    if context.master is None:
+        raise TaskError("a member of a crawl needs a master", error="internal", permanent=True)
+    return context.master
 
 
 def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
@@ -148,7 +173,7 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
             "items": gathered.items,
             "errors": errors,
             "links_left_out": dict(crawl.left_out),
-            "max_pages": plan.max_pages,
+            "max_pages": None if plan.max_pages == NO_LIMIT else plan.max_pages,
             "stopped_by": crawl.stopped_by,
         },
         "timestamp": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
