@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -34,10 +34,9 @@ class Link:
         self._run = run
         self._heard = heard
         self._chunks = 0
-        self.exchanges = 0
 
     async def exchange(self, body: bytes) -> bytes:
-        self.exchanges += 1
+        self._spread.note_exchange()
         first = self._chunks
         if self._heard.items:
             self._spread.uploaded[self._run.execution, self._chunks] = self._heard.items[:]
@@ -58,7 +57,8 @@ class Spread:
         self.uploaded: dict[tuple[int, int], list[dict[str, Any]]] = {}
         self.crawl: GroupId = 0
         self.results: list[dict[str, Any]] = []
-        self.links: list[Link] = []
+        self._lost_after = 0
+        self._is_time = asyncio.Event()
 
     async def make(self) -> None:
         new = NewCrawl(self._seeds.limits, self._seeds.urls)
@@ -67,15 +67,15 @@ class Spread:
         assert added.answers[0].group == group.id
         self.crawl = group.id
 
-    async def run(self, *, lose: Callable[[Spread], bool] | None = None) -> None:
-        """Until the crawl is over. `lose`: whether it is time to lose a member, and to begin another one."""
+    async def run(self, *, lose_after: int | None = None) -> None:
+        """Until the crawl is over. A first member works alone and is lost after so many exchanges."""
         await self.make()
         async with asyncio.timeout(20):
-            if lose is not None:
+            if lose_after is not None:
                 lost = await self.member()
+                self._lost_after = lose_after
                 losing = asyncio.create_task(self.work(lost))
-                while not lose(self):
-                    await asyncio.sleep(0.001)
+                await self._is_time.wait()
                 # First the store gives it up, then it learns of it: what it says between is refused.
                 await self._kit.end(lost.node)
                 await asyncio.sleep(0.05)
@@ -84,13 +84,17 @@ class Spread:
             runs = [await self.member() for _ in range(self._members)]
             self.results += await asyncio.gather(*(self.work(run) for run in runs))
 
+    def note_exchange(self) -> None:
+        self._lost_after -= 1
+        if self._lost_after == 0:
+            self._is_time.set()
+
     async def member(self) -> Run:
         return await self._kit.run_one(await self._kit.node(), group=self.crawl, retry=RetryPolicy(0))
 
     async def work(self, run: Run) -> dict[str, Any]:
         heard = Heard()
         link = Link(self, run, heard)
-        self.links.append(link)
         context = TaskContext(
             heard, task_id="task-1", execution_id="exec-1", task_type="web_crawl",
             parameters=self._seeds.parameters, allow_hosts=LOOPBACK, master=link,

@@ -34,9 +34,8 @@ def asked(shop: RunningShop, **more: Any) -> dict[str, Any]:
 
 
 async def test_one_member_and_four_find_the_same(kit: Kit, shop: RunningShop) -> None:
-    found = []
-    for members in (1, 4):
-        crawl = Spread(kit, asked(shop), members)
+    found, crawls = [], [Spread(kit, asked(shop), members) for members in (1, 4)]
+    for crawl in crawls:
         await crawl.run()
         found.append(await crawl.items())
         state = await crawl.state()
@@ -47,14 +46,14 @@ async def test_one_member_and_four_find_the_same(kit: Kit, shop: RunningShop) ->
     urls = [item["_url"] for item in found[0]]
     assert len(urls) == len(set(urls)) > 150
     # All of them took part.
-    assert all(result["metrics"]["pages_crawled"] for result in crawl.results)
+    assert all(result["metrics"]["pages_crawled"] for result in crawls[1].results)
 
 
 async def test_a_member_that_is_lost_changes_nothing(kit: Kit, shop: RunningShop) -> None:
     whole = Spread(kit, asked(shop), 2)
     await whole.run()
     broken = Spread(kit, asked(shop), 2)
-    await broken.run(lose=lambda crawl: bool(crawl.links) and crawl.links[0].exchanges >= 4)
+    await broken.run(lose_after=4)
     assert await broken.items() == await whole.items()
 
 

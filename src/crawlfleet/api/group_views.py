@@ -127,6 +127,32 @@ class GroupResultPage(msgspec.Struct, frozen=True):
     progress: GroupProgress
 
 
+class CrawlMetrics(msgspec.Struct, frozen=True):
+    pages_crawled: int
+    processing_time: float
+    """Seconds from its first page to its end."""
+    data_size: int
+    pages_failed: int
+    pages_skipped: int
+    pages_moved: int
+    items: int
+    max_pages: int
+    stopped_by: str | None
+
+
+class CrawlResult(msgspec.Struct, frozen=True):
+    """What a crawl over many nodes found, in the shape of a single crawl's result."""
+
+    success: bool
+    """At least one page was read."""
+    data: dict[str, list[msgspec.Raw]]
+    """The first `items`; all of them are in the results of the group."""
+    items: int
+    data_truncated: bool
+    metrics: CrawlMetrics
+    timestamp: Time
+
+
 class GroupOutcome(msgspec.Struct, frozen=True):
     """What became of a member."""
 
@@ -175,6 +201,17 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
         _rounded(crawl.rate_per_s(now)), _rounded(crawl.lately_per_s(now)), _rounded(crawl.left_s(now)),
         _time(crawl.started_at), _time(crawl.finished_at), crawl.stopped_by,
     )  # fmt: skip
+
+
+def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw]) -> CrawlResult:
+    counts, until = crawl.counts, crawl.finished_at or now
+    spent_s = 0.0 if crawl.started_at is None else (until - crawl.started_at) / 1_000
+    metrics = CrawlMetrics(
+        counts.pages, spent_s, counts.bytes, counts.failed, counts.skipped, counts.moved, counts.items,
+        crawl.limits.max_pages, crawl.stopped_by,
+    )  # fmt: skip
+    is_cut = len(items) < counts.items
+    return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until))
 
 
 def counts_text(counts: GroupCounts) -> str:

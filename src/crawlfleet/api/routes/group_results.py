@@ -10,11 +10,13 @@ from starlette.responses import Response, StreamingResponse
 from crawlfleet.api.auth import allow
 from crawlfleet.api.fields import PAGE_USUAL, Cursor, GroupInPath, Limit, cursor_id
 from crawlfleet.api.group_views import (
+    CrawlResult,
     GroupOutcome,
     GroupOutcomePage,
     GroupProgress,
     GroupResultPage,
     counts_text,
+    crawl_result,
     outcome_view,
     progress_view,
 )
@@ -24,7 +26,7 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results import after, manifest_of
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.control.groups import Progress
-from crawlfleet.errors import Conflict
+from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, Window
 from crawlfleet.execution.results.reading import PAGE_BYTES
 from crawlfleet.model.group import Group, GroupKind
@@ -32,9 +34,11 @@ from crawlfleet.model.ids import TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
 
 router = APIRouter(prefix=PREFIX, tags=["groups"])
-structs = (GroupResultPage, GroupOutcomePage, GroupProgress)
+structs = (CrawlResult, GroupResultPage, GroupOutcomePage, GroupProgress)
 
 _WINDOW = 100
+RESULT_ITEMS, RESULT_BYTES = 200, 48 << 10
+"""As many as a single crawl's result holds."""
 _LINES: dict[str, Any] = {
     "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
     "headers": {
@@ -93,6 +97,20 @@ async def download(
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/groups/{group_id}/result", responses={200: shows(CrawlResult), 409: _INCOMPLETE})
+async def result(
+    group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Of one crawl over many nodes: its figures and its first items, as a single crawl's result."""
+    progress = await services.groups.progress(group)
+    if progress.crawl is None:
+        raise NotFound(f"{group_text(group)} is no crawl over many nodes: each of its members has a result")
+    if not (progress.is_complete or partial):
+        raise GroupIncomplete(progress)
+    page = await _merged(services, progress.group).page(MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES)
+    return reply(crawl_result(progress.crawl, progress.at, page.lines))
 
 
 @router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
