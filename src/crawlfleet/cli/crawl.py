@@ -17,7 +17,7 @@ def add_to(app: typer.Typer) -> None:
         app,
         "crawl",
         "crawlfleet crawl https://shop.example/ --members 4 --depth 5 --max-pages 5000 --wait",
-        """crawlfleet crawl https://a.example/ https://b.example/ --depth 2 --params '{"selectors": {"title": "h1"}}'""",
+        """crawlfleet crawl https://a.example/ https://b.example/ --params '{"selectors": {"title": "h1"}}'""",
         "crawlfleet crawl https://shop.example/ --depth 3 --param sitemaps=true --json",
     )(crawl)
 
