@@ -38,8 +38,9 @@ class CrawlNode(RemoteNode):
     async def take_all(self, count: int) -> list[AssignmentBody]:
         found: list[AssignmentBody] = []
         while len(found) < count:
-            found += (await self.sync(wait_ms=2_000)).assignments
-            self.held = [one.execution for one in found]
+            given = (await self.sync(wait_ms=2_000)).assignments
+            self.held += [one.execution for one in given]
+            found += given
         return found
 
     async def exchange(self, one: AssignmentBody, up: Any = None, items: str = "0-0", **more: Any) -> Answer:
@@ -171,3 +172,6 @@ async def test_what_makes_no_sense_is_refused(site: Site) -> None:
     assert (await other.exchange(one)).told[:2] == (409, "stale_execution")
     assert (await node.exchange(one, token=site.tokens["viewer"])).status == 403
     assert (await node.lease(one)).number == given.number
+    await site.post("/api/v1/tasks", {"task_type": "web_crawl", "parameters": {"url": START, "spread": True}})
+    (alone,) = await node.take_all(1)
+    assert (await node.exchange(alone)).told[:2] == (404, "not_found")

@@ -13,7 +13,7 @@ from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCraw
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
-from crawlfleet.store.crawls import unpacked
+from crawlfleet.store.crawls import shed_urls, unpacked
 from crawlfleet.testing.factories import Kit, ReadyNode, Run
 
 SITE = "http://site.test/"
@@ -76,7 +76,7 @@ async def a_chunk_of_somebody_else_is_not_reported(store: Store, kit: Kit) -> No
         for number in (given.number, given.number + 100):
             assert (await _ask(kit, other, ChunkReport(number))).state == "stale"
         assert (await _ask(kit, run._replace(execution=run.execution + 1))).state == "stale"
-        assert (await _ask(kit, stranger)).state == "stale"
+        assert (await _ask(kit, stranger)).state == "no_crawl"
 
 
 async def a_crawl_ends_when_nothing_is_left(store: Store, kit: Kit) -> None:
@@ -120,7 +120,12 @@ async def urls_that_were_not_visited_come_again(store: Store, kit: Kit) -> None:
 async def a_sitemap_is_no_page_and_has_a_chunk_of_its_own(store: Store, kit: Kit) -> None:
     page, sitemap = CrawlUrl(SITE, 0), CrawlUrl(SITE, 0, flags=int(UrlFlag.SITEMAP))
     crawl, (run, other) = await _crawl(kit, members=2, seeds=[page, sitemap])
-    assert {(await _ask(kit, who)).urls[0].flags for who in (run, other)} == {0, UrlFlag.SITEMAP}
+    first = await _ask(kit, run)
+    assert [one.flags for one in first.urls] == [UrlFlag.SITEMAP]
+    # Pages it lists are as near as the start: none is visited before it is read.
+    assert (await _ask(kit, other)).state == "wait"
+    then = await _ask(kit, run, ChunkReport(first.number))
+    assert [one.flags for one in then.urls] == [0]
     assert (await kit.second.crawls([crawl]))[crawl].found == 1
 
 
@@ -182,6 +187,14 @@ async def a_crawl_goes_with_its_group(store: Store, kit: Kit) -> None:
     dump = await kit.dump()
     for name in ("crawl", "crawl_seen", "crawl_chunk"):
         assert dump[name] == [], name
+
+
+async def a_large_crawl_is_forgotten_bit_by_bit(store: Store, kit: Kit) -> None:
+    crawl, _ = await _crawl(kit, members=0, seeds=_urls(*map(str, range(10))))
+    for left in ({crawl}, {crawl}, set[GroupId]()):
+        assert await kit.second.engine.write(lambda tx: shed_urls(tx, [crawl], most=5)) == left
+    assert await store.remove_group(crawl)
+    assert (await kit.dump())["crawl_chunk"] == []
 
 
 async def many_members_at_once_visit_every_page_once(store: Store, kit: Kit) -> None:
@@ -246,7 +259,7 @@ async def _crawl(
     max_pages: int = 1_000, max_ms: int | None = None, max_bytes: int | None = None,
 ) -> tuple[GroupId, list[Run]]:  # fmt: skip
     """A crawl, and executions of its members, each on a node of its own."""
-    limits = CrawlLimits(members, depth, max_pages, max_ms, max_bytes)
+    limits = CrawlLimits(max(1, members), depth, max_pages, max_ms, max_bytes)
     new = NewGroup(kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(limits, list(seeds)))
     added = await kit.store.add([Submission([], group=new)], kit.now)
     assert added.answers[0].group == new.id

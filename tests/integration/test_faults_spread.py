@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.broker.memory import MemoryBroker
@@ -167,6 +167,11 @@ def loop_and_kit() -> Iterator[tuple[asyncio.Runner, Kit]]:
         runner.run(stack.aclose())
 
 
+# The second one goes ahead: what it finds by a long way, the first one would have found by a short one.
+AHEAD = [("ask", 0), ("ask", 0), *[("ask", 1)] * 6]
+
+
+@example(links=[[1, 2], [4], [3], [4], [5], []], steps=AHEAD, depth=3, members=2)
 @given(links=GRAPHS, steps=STEPS, depth=st.integers(0, 4), members=st.integers(1, 4))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_every_page_in_reach_counts_once(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from crawlfleet.control.collect import StaleExecution
 from crawlfleet.control.finish import is_storable
-from crawlfleet.errors import InvalidInput
+from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.crawl import CrawlCounts, CrawlUrl
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId, execution_text, task_text
 from crawlfleet.ports.artifacts import CHUNKS
@@ -50,9 +50,11 @@ class Exchange:
     async def _ask(self, asking: Asking) -> Exchanged:
         is_known = is_storable(asking.task, asking.execution)
         answer = await self._store.exchange(asking, self._clock.now()) if is_known else Exchanged(0, "stale")
+        what = f"{execution_text(asking.execution)} of {task_text(asking.task)}"
         if answer.state == "stale":
-            what = f"{execution_text(asking.execution)} of {task_text(asking.task)}"
-            raise StaleExecution(f"{what} is not a live execution of this node that takes part in a crawl")
+            raise StaleExecution(f"{what} is not a live execution of this node, or the chunk is not its own")
+        if answer.state == "no_crawl":
+            raise NotFound(f"{what} takes part in no crawl over many nodes")
         if answer.is_news and (event := self._news.pop(answer.crawl, None)) is not None:
             event.set()
         return answer

@@ -43,8 +43,8 @@ class Asking(NamedTuple):
 
 class Exchanged(NamedTuple):
     crawl: GroupId
-    state: Literal["stale", "chunk", "wait", "done"]
-    """`stale`: not a live execution of a crawl's member, or not its chunk; nothing has changed."""
+    state: Literal["stale", "no_crawl", "chunk", "wait", "done"]
+    """`stale`: not a live execution, or not its chunk; `no_crawl`: its task takes part in none. Nothing has changed."""
     number: int = 0
     urls: Sequence[CrawlUrl] = ()
     is_news: bool = False

@@ -80,7 +80,7 @@ class GroupStore(Protocol):
         ...
 
     async def remove_group(self, group: GroupId) -> bool:
-        """Forget a group that has no members; False while it has some."""
+        """Forget a group that has no members; False while it has some, and while a large crawl is not all forgotten."""
         ...
 
     async def settle_groups(self, term: int, now: Instant) -> int:

@@ -25,6 +25,7 @@ from crawlfleet.store.tx import Row, Tx
 
 MARK_MS = 10_000
 """How far apart the two marks of the rate are."""
+SHED = 20_000
 _WAITING, _LEASED, _DONE = 0, 1, 2
 _COLUMNS = tuple(column.name for column in tables.crawl.columns)
 _CHUNK_COLUMNS = tuple(column.name for column in tables.crawl_chunk.columns)
@@ -61,6 +62,9 @@ PARTS = (
     "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
     "AND state = 2 AND last_item > first_item ORDER BY number LIMIT $3"
 )
+SHED_SOME = (
+    "DELETE FROM crawl_seen WHERE crawl = $1 AND hash IN (SELECT hash FROM crawl_seen WHERE crawl = $1 LIMIT $2)"
+)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[CrawlUrl]).decode
 
@@ -94,6 +98,15 @@ async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None
     await tx.insert(tables.crawl, _COLUMNS, [tuple(work.row[name] for name in _COLUMNS)])
 
 
+async def shed_urls(tx: Tx, groups: Sequence[GroupId], most: int = SHED) -> set[GroupId]:
+    """Forgets some of the URLs that crawls among these groups knew; the crawls that know more.
+
+    A large one is not forgotten in one transaction: all others would have to wait for it.
+    """
+    crawls = await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(groups)) if groups else ()
+    return {crawl for (crawl,) in crawls if await tx.execute(SHED_SOME, crawl, most) == most}
+
+
 async def forget_crawls(tx: Tx, ids: Sequence[GroupId]) -> None:
     known = [row[0] for row in await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(ids))]
     if known:
@@ -104,11 +117,15 @@ async def forget_crawls(tx: Tx, ids: Sequence[GroupId]) -> None:
 async def _exchange(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
     member = (asking.task, asking.execution, asking.node)
     found = await tx.fetch(MEMBER_OF, *member)
-    crawl = found[0][0] if found else None
+    if not found:
+        return Exchanged(0, "stale")
+    crawl = found[0][0]
     rows = await tx.fetch(HOLD_CRAWL, crawl) if crawl is not None else ()
+    if not rows:
+        return Exchanged(0, "no_crawl")
     # Looked at again once the crawl is held: it may have ended while others had their turn.
-    if not rows or not await tx.fetch(HOLD_MEMBER, *member):
-        return Exchanged(crawl or 0, "stale")
+    if not await tx.fetch(HOLD_MEMBER, *member):
+        return Exchanged(crawl, "stale")
     work = _Work(tx, dict(zip(_COLUMNS, rows[0], strict=True)), now)
     if asking.report is not None and not await work.take(asking.report, asking):
         return Exchanged(work.id, "stale")
