@@ -29,6 +29,7 @@ async def test_the_same_items_on_one_node_on_four_and_when_two_are_lost(tmp_path
             assert four == alone
             urls = [item["_url"] for item in alone]
             assert len(urls) == len(set(urls)) > PRODUCTS
+            await by_command(running, shop)
             assert await with_two_lost(running, shop) == alone
             running.note([task.id async for task in running.client.list()])
             assert await running.verdict() == []
@@ -47,6 +48,14 @@ async def crawled(running: Fleet, shop: RunningShop, members: int) -> list[Any]:
     workers = {task.assigned_node async for task in running.client.list(group=group.id)}
     assert len(workers) == members
     return await items(running, group.id)
+
+
+async def by_command(running: Fleet, shop: RunningShop) -> None:
+    env = {"CRAWLFLEET_URL": running.client.url, "CRAWLFLEET_TOKEN": running.admin}
+    argv = ("crawl", f"{shop.url}/", "--members", "2", "--depth", "2", "--max-pages", "7", "--wait")
+    code, said = await running.run("crawl", *argv, env=env)
+    assert code == 0, said
+    assert "7 pages, 7 items, 0 failed" in said
 
 
 async def with_two_lost(running: Fleet, shop: RunningShop) -> list[Any]:
