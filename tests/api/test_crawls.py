@@ -134,11 +134,37 @@ async def test_members_work_it_off_and_it_is_read_as_one(site: Site) -> None:
     view = await shown(site, group)
     assert (view["is_complete"], view["crawl"]["pages"], view["crawl"]["items"]) == (True, 3, 4)
     assert (view["crawl"]["percent"], view["crawl"]["stopped_by"]) == (100.0, None)
+    result = (await site.get(f"{GROUPS}/{group}/result")).json
+    assert (result["success"], result["items"], result["data_truncated"]) == (True, 4, False)
+    assert sorted(item["n"] for item in result["data"]["items"]) == [0, 1, 2, 3]
+    assert (result["metrics"]["pages_crawled"], result["metrics"]["data_size"]) == (3, 99)
     page = (await site.get(f"{GROUPS}/{group}/results?limit=3")).json
     rest = (await site.get(f"{GROUPS}/{group}/results?cursor={page['next_cursor']}")).json
     assert sorted(item["n"] for item in page["items"] + rest["items"]) == [0, 1, 2, 3]
     lines = (await site.get(f"{GROUPS}/{group}/results:download")).content.splitlines()
     assert [msgspec.json.decode(line) for line in lines] == page["items"] + rest["items"]
+
+
+async def test_only_a_finished_crawl_has_a_result_of_the_whole(site: Site) -> None:
+    group = (await created(site))["id"]
+    assert (await site.get(f"{GROUPS}/{group}/result")).told[:2] == (409, "group_incomplete")
+    partial = (await site.get(f"{GROUPS}/{group}/result?partial=true")).json
+    assert (partial["success"], partial["data"], partial["metrics"]["pages_crawled"]) == (False, {"items": []}, 0)
+    plain = (await site.post(GROUPS, {"tasks": []})).json["id"]
+    assert (await site.get(f"{GROUPS}/{plain}/result")).told[:2] == (404, "not_found")
+
+
+async def test_cancelling_the_group_cancels_its_members(site: Site) -> None:
+    group = (await created(site, members=3))["id"]
+    answer = await site.post(f"{GROUPS}/{group}:cancel")
+    assert (answer.status, answer.json["changed"]) == (200, 3)
+    view = await shown(site, group)
+    assert (view["is_finished"], view["is_complete"], view["progress"]["cancelled"]) == (True, False, 3)
+    # It goes on where it stopped.
+    assert (await site.post(f"{GROUPS}/{group}:retry?status=cancelled")).json["changed"] == 3
+    node = await CrawlNode.ready(site)
+    one, *_ = await node.take_all(3)
+    assert (await node.lease(one)).state == "chunk"
 
 
 async def test_one_that_waits_is_woken_by_what_others_find(site: Site) -> None:
