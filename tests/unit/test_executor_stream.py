@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from crawlfleet.execution.executors import stream as streams
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines, Records
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Exchange, Figures, Items, Lines, Records
 from crawlfleet.execution.executors.sdk import TaskContext, TaskError, call, executor
 from crawlfleet.execution.executors.stream import Stream, as_json
 
 
-class Sent(list[Items | Lines | Records | Figures]):
-    def __call__(self, message: Items | Lines | Records | Figures, _size: int) -> None:
+class Sent(list[Items | Lines | Records | Figures | Exchange]):
+    def __call__(self, message: Items | Lines | Records | Figures | Exchange, _size: int) -> None:
         self.append(message)
 
     def items(self) -> list[Any]:
@@ -42,6 +42,18 @@ async def test_small_ones_are_gathered_and_go_out_soon() -> None:
             await asyncio.sleep(0.01)
     assert len(sent) == 1
     assert [item["number"] for item in sent.items()] == list(range(10))
+
+
+async def test_what_was_streamed_goes_before_a_word_with_the_master() -> None:
+    sent = Sent()
+    stream = Stream(1, sent, 1 << 20)
+    await stream.item({"number": 1})
+    asking = asyncio.create_task(stream.exchange(b"up"))
+    await asyncio.sleep(0)
+    assert [type(one) for one in sent] == [Items, Exchange]
+    stream.exchanged(b"down")
+    assert await asking == b"down"
+    stream.exchanged(b"late")
 
 
 async def test_without_credit_an_item_waits_for_room() -> None:

@@ -19,6 +19,7 @@ from crawlfleet.api.routes import (
     audit,
     bulk,
     clusters,
+    crawl,
     dead_letters,
     events,
     executions,
@@ -45,7 +46,7 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, results, groups, group_results, exports, quality, dead_letters,
+    sync, submit, task, tasks, bulk, executions, crawl, results, groups, group_results, exports, quality, dead_letters,
     queues, nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""

@@ -8,13 +8,14 @@ import msgspec
 
 from crawlfleet.api.views import NULL, StatusWord, Time
 from crawlfleet.control.groups import Progress
+from crawlfleet.model.crawl import CrawlState
 from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import execution_text, group_text, task_text
-from crawlfleet.model.instants import to_text
+from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.group_store import Member
 from crawlfleet.wire.groups import ShardSpec
 
-KindWord = Literal["group", "shards", "flow"]
+KindWord = Literal["group", "shards", "flow", "crawl"]
 
 
 class GroupProgress(msgspec.Struct, frozen=True):
@@ -41,6 +42,41 @@ class GroupFailure(msgspec.Struct, frozen=True):
     message: str | None
 
 
+class CrawlView(msgspec.Struct, frozen=True):
+    """One crawl over many nodes: what its members have reported, together."""
+
+    members: int
+    depth: int
+    max_pages: int
+    pages: int
+    """Read."""
+    failed: int
+    skipped: int
+    moved: int
+    """Redirected to other pages, which are visited as themselves."""
+    found: int
+    """Pages it knows."""
+    queued: int
+    """Of those, not visited yet."""
+    leased: int
+    """Of those, with a member at this moment."""
+    items: int
+    data_bytes: int
+    percent: float
+    """Visited, of what is known or may be visited at most; it may fall while more is found."""
+    rate_per_s: float | None
+    """Pages per second since it began."""
+    lately_per_s: float | None
+    """Pages per second of the last ten seconds or so."""
+    left_s: float | None
+    """How long the pages known so far take at this rate."""
+    started_at: Time | None
+    finished_at: Time | None
+    """When nothing was left to visit, or a limit was reached."""
+    stopped_by: str | None
+    """The limit that ended it: max_pages, max_seconds or max_bytes."""
+
+
 class GroupView(msgspec.Struct, frozen=True):
     """Tasks as one."""
 
@@ -62,6 +98,8 @@ class GroupView(msgspec.Struct, frozen=True):
     """How its task was split."""
     failures: list[GroupFailure]
     """The first of them; only where one group is shown."""
+    crawl: CrawlView | None = None
+    """Of one crawl over many nodes, how far the whole is."""
 
 
 class GroupPageView(msgspec.Struct, frozen=True):
@@ -87,6 +125,32 @@ class GroupResultPage(msgspec.Struct, frozen=True):
     is_complete: bool
     """False: there are members whose items are missing."""
     progress: GroupProgress
+
+
+class CrawlMetrics(msgspec.Struct, frozen=True):
+    pages_crawled: int
+    processing_time: float
+    """Seconds from its first page to its end."""
+    data_size: int
+    pages_failed: int
+    pages_skipped: int
+    pages_moved: int
+    items: int
+    max_pages: int
+    stopped_by: str | None
+
+
+class CrawlResult(msgspec.Struct, frozen=True):
+    """What a crawl over many nodes found, in the shape of a single crawl's result."""
+
+    success: bool
+    """At least one page was read."""
+    data: dict[str, list[msgspec.Raw]]
+    """The first `items`; all of them are in the results of the group."""
+    items: int
+    data_truncated: bool
+    metrics: CrawlMetrics
+    timestamp: Time
 
 
 class GroupOutcome(msgspec.Struct, frozen=True):
@@ -115,6 +179,7 @@ def group_view(progress: Progress) -> GroupView:
         progress.is_finished, progress.is_complete, None if finished_at is None else to_text(finished_at),
         progress_view(progress), progress.shards,
         [GroupFailure(task_text(one.task), one.status.word, one.message) for one in progress.failures],  # type: ignore[arg-type]
+        None if progress.crawl is None else crawl_view(progress.crawl, progress.at),
     )  # fmt: skip
 
 
@@ -124,6 +189,29 @@ def progress_view(progress: Progress) -> GroupProgress:
     return GroupProgress(
         counts.total, *counts, round(percent, 1), _rounded(progress.rate_per_s), _rounded(progress.left_s)
     )  # fmt: skip
+
+
+def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
+    limits, counts = crawl.limits, crawl.counts
+    whole = min(crawl.found, limits.max_pages + counts.visited - counts.pages)
+    percent = 100.0 if crawl.finished_at is not None else 100.0 * counts.visited / max(1, whole)
+    return CrawlView(
+        limits.members, limits.depth, limits.max_pages, counts.pages, counts.failed, counts.skipped, counts.moved,
+        crawl.found, crawl.queued, crawl.leased, counts.items, counts.bytes, round(percent, 1),
+        _rounded(crawl.rate_per_s(now)), _rounded(crawl.lately_per_s(now)), _rounded(crawl.left_s(now)),
+        _time(crawl.started_at), _time(crawl.finished_at), crawl.stopped_by,
+    )  # fmt: skip
+
+
+def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw]) -> CrawlResult:
+    counts, until = crawl.counts, crawl.finished_at or now
+    spent_s = 0.0 if crawl.started_at is None else (until - crawl.started_at) / 1_000
+    metrics = CrawlMetrics(
+        counts.pages, spent_s, counts.bytes, counts.failed, counts.skipped, counts.moved, counts.items,
+        crawl.limits.max_pages, crawl.stopped_by,
+    )  # fmt: skip
+    is_cut = len(items) < counts.items
+    return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until))
 
 
 def counts_text(counts: GroupCounts) -> str:
@@ -137,6 +225,10 @@ def outcome_view(member: Member) -> GroupOutcome:
         None if member.execution is None else execution_text(member.execution),
         NULL if member.result is None else msgspec.Raw(member.result), member.reason,
     )  # fmt: skip
+
+
+def _time(at: Instant | None) -> str | None:
+    return None if at is None else to_text(at)
 
 
 def _rounded(figure: float | None) -> float | None:

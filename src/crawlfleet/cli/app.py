@@ -14,6 +14,7 @@ import crawlfleet
 from crawlfleet.cli import (
     cluster,
     config,
+    crawl,
     dead_letter,
     demo,
     distribute,
@@ -51,7 +52,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
-for single in (demo, standalone, master, worker, distribute, init, status, submit_task, project):
+for single in (demo, standalone, master, worker, distribute, crawl, init, status, submit_task, project):
     single.add_to(app)
 app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
 app.add_typer(group.app, name="group", help="Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.")

@@ -61,7 +61,7 @@ def add(
     if file is not None and not tasks:
         usage_error("FILE: there is no task in it")
     group = call.client.create_group(tasks, name=name, project_id=project, is_closed=closed, idempotency_key=key)
-    _print_new(call, group, wait, timeout)
+    print_new(call, group, wait, timeout)
 
 
 @api_command(
@@ -104,14 +104,14 @@ def shard(
         task_type, parameters, over=over, size=size, count=count, name=name, project_id=project, idempotency_key=key,
         **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
     )  # fmt: skip
-    _print_new(call, group, wait, timeout)
+    print_new(call, group, wait, timeout)
 
 
 @api_command(app, "list", "crawlfleet group list", "crawlfleet group list --project shop --kind shards --json")
 def list_groups(
     call: Call,
     project: Annotated[str | None, typer.Option("--project", help="Only of this project.")] = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="Only group, shards or flow.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only group, shards, flow or crawl.")] = None,
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
 ) -> None:
     """List groups with their progress, newest first."""
@@ -133,8 +133,11 @@ def show(call: Call, group_id: GroupId) -> None:
         call.out.json(group)
         return
     record = plain(group)
-    call.out.record({name: value for name, value in record.items() if name not in ("progress", "failures")})
+    apart = ("progress", "failures", "crawl")
+    call.out.record({name: value for name, value in record.items() if name not in apart})
     call.out.record(record["progress"])
+    if group.crawl is not None:
+        call.out.record(record["crawl"])
     if group.failures:
         call.out.text("")
         call.out.table(
@@ -237,8 +240,8 @@ def watch_group(call: Call, group_id: str, timeout: float | None) -> GroupView:
         line = bar.add_task("waiting", total=None, note="")
 
         def looked(group: GroupView) -> None:
-            progress = group.progress
-            bar.update(line, total=progress.total, completed=progress.total - progress.open, note=_note(group))
+            done, total = _done(group)
+            bar.update(line, total=total, completed=done, note=_note(group))
 
         try:
             return call.client.wait_group(group_id, timeout, looked)
@@ -247,10 +250,27 @@ def watch_group(call: Call, group_id: str, timeout: float | None) -> GroupView:
             raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
 
 
+def _done(group: GroupView) -> tuple[int, int]:
+    """Of how many how many are done: of a crawl its pages, of others their members."""
+    if (crawl := group.crawl) is not None:
+        visited = crawl.pages + crawl.failed + crawl.skipped + crawl.moved
+        return visited, max(visited, min(crawl.found, crawl.max_pages + visited - crawl.pages))
+    return group.progress.total - group.progress.open, group.progress.total
+
+
 def _note(group: GroupView) -> str:
     """`2 failed, 12.5/s, 40 s left`"""
     progress = group.progress
     bad = progress.failed + progress.timeout + progress.cancelled
+    if (crawl := group.crawl) is not None:
+        rate = crawl.lately_per_s or crawl.rate_per_s
+        told = [
+            f"{crawl.items} items",
+            f"{crawl.failed} failed" if crawl.failed else "",
+            "" if rate is None else f"{rate:.3g}/s",
+            "" if crawl.left_s is None else f"{crawl.left_s:.0f} s left",
+        ]
+        return ", ".join(filter(None, told))
     said = [
         f"{bad} failed" if bad else "",
         "" if progress.rate_per_s is None else f"{progress.rate_per_s:.3g}/s",
@@ -259,7 +279,7 @@ def _note(group: GroupView) -> str:
     return ", ".join(filter(None, said))
 
 
-def _print_new(call: Call, group: GroupView, wait: bool, timeout: float | None) -> None:
+def print_new(call: Call, group: GroupView, wait: bool, timeout: float | None) -> None:
     if not wait:
         call.out.answer(group, group.id)
         return
@@ -269,7 +289,10 @@ def _print_new(call: Call, group: GroupView, wait: bool, timeout: float | None) 
 
 def _print_end(call: Call, group: GroupView) -> None:
     progress = group.progress
-    call.out.answer(group, f"{group.id}  {progress.completed} of {progress.total} completed")
+    told = f"{progress.completed} of {progress.total} completed"
+    if (crawl := group.crawl) is not None:
+        told = f"{crawl.pages} pages, {crawl.items} items, {crawl.failed} failed"
+    call.out.answer(group, f"{group.id}  {told}")
     if not group.is_complete:
         for failure in group.failures:
             call.out.note(f"{failure.task_id}: {failure.status}: {failure.message or ''}")

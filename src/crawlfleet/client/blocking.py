@@ -29,6 +29,7 @@ from crawlfleet.client.models import (
     ChangedView,
     ClusterView,
     ConfigView,
+    CrawlResult,
     DeadLetterDetail,
     DeadLetterView,
     EventPage,
@@ -342,6 +343,36 @@ class Client(Background):
                 **fields,
             )
         )
+
+    def crawl(
+        self,
+        urls: Iterable[str],
+        parameters: Fields | None = None,
+        *,
+        members: int,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> GroupView:
+        """One crawl over many nodes: as many tasks as `members` take part in it, and each page is read once.
+        `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields` are the others
+        of its tasks."""
+        return self._done(
+            self._client.crawl(
+                urls,
+                parameters,
+                members=members,
+                name=name,
+                project_id=project_id,
+                idempotency_key=idempotency_key,
+                **fields,
+            )
+        )
+
+    def crawl_result(self, group_id: str, *, partial: bool = False) -> CrawlResult:
+        """What a crawl over many nodes found, as one: the first items and the figures of the whole."""
+        return self._done(self._client.crawl_result(group_id, partial=partial))
 
     def group(self, group_id: str) -> GroupView:
         """With its progress, exact at this moment, and the first of its failures."""

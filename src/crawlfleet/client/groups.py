@@ -14,6 +14,7 @@ from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.errors import WaitTimeout
 from crawlfleet.client.models import (
     BulkView,
+    CrawlResult,
     GroupOutcome,
     GroupOutcomePage,
     GroupPageView,
@@ -51,6 +52,23 @@ class GroupCalls(Calls):
             "shard": {word: value for word, value in by.items() if value is not None},
         }  # fmt: skip
         return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
+
+    async def crawl(
+        self, urls: Iterable[str], parameters: Fields | None = None, *, members: int, name: str | None = None,
+        project_id: str | None = None, idempotency_key: str | None = None, **fields: Any,
+    ) -> GroupView:  # fmt: skip
+        """One crawl over many nodes: as many tasks as `members` take part in it, and each page is read once.
+        `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields` are the others
+        of its tasks."""
+        body = {
+            "name": name, "project_id": project_id, "crawl": {"members": members},
+            "task": {"task_type": "web_crawl", "parameters": {**(parameters or {}), "urls": list(urls)}, **fields},
+        }  # fmt: skip
+        return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
+
+    async def crawl_result(self, group_id: str, *, partial: bool = False) -> CrawlResult:
+        """What a crawl over many nodes found, as one: the first items and the figures of the whole."""
+        return await self._transport.get(CrawlResult, f"/groups/{part(group_id)}/result", {"partial": partial})
 
     async def group(self, group_id: str) -> GroupView:
         """With its progress, exact at this moment, and the first of its failures."""

@@ -80,6 +80,57 @@ class DayQuotaView(Struct, frozen=True, kw_only=True):
     renews_at: datetime
 
 
+class CrawlMetrics(Struct, frozen=True, kw_only=True):
+    pages_crawled: int
+    processing_time: float
+    data_size: int
+    pages_failed: int
+    pages_skipped: int
+    pages_moved: int
+    items: int
+    max_pages: int
+    stopped_by: str | None
+
+
+class CrawlResult(Struct, frozen=True, kw_only=True):
+    """
+    What a crawl over many nodes found, in the shape of a single crawl's result.
+    """
+
+    success: bool
+    data: dict[str, list[Any]]
+    items: int
+    data_truncated: bool
+    metrics: CrawlMetrics
+    timestamp: datetime
+
+
+class CrawlView(Struct, frozen=True, kw_only=True):
+    """
+    One crawl over many nodes: what its members have reported, together.
+    """
+
+    members: int
+    depth: int
+    max_pages: int
+    pages: int
+    failed: int
+    skipped: int
+    moved: int
+    found: int
+    queued: int
+    leased: int
+    items: int
+    data_bytes: int
+    percent: float
+    rate_per_s: float | None
+    lately_per_s: float | None
+    left_s: float | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    stopped_by: str | None
+
+
 class ErrorView(Struct, frozen=True, kw_only=True):
     """
     What went wrong in an execution.
@@ -720,6 +771,7 @@ class GroupView(Struct, frozen=True, kw_only=True):
     progress: GroupProgress
     shard: ShardSpec | None
     failures: list[GroupFailure]
+    crawl: CrawlView | None = None
 
 
 class HostDetail(Struct, frozen=True, kw_only=True):

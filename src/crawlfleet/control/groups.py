@@ -13,12 +13,14 @@ from crawlfleet.control.retry import Retry
 from crawlfleet.control.submit import Submit
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.crawl import CrawlState
 from crawlfleet.model.group import Group, GroupCounts, GroupKind, is_finished
 from crawlfleet.model.ids import GroupId, IdFactory, TaskId, group_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.crawl_store import CrawlStore, NewCrawl
 from crawlfleet.ports.group_store import GroupStore, MemberFailure, NewGroup
 from crawlfleet.ports.task_store import Applied, SubmissionAnswer, TaskStore
 from crawlfleet.wire.groups import ShardSpec
@@ -40,7 +42,7 @@ class GroupOpen(Conflict):
     code = "group_open"
 
 
-class _Groups(GroupStore, TaskStore, Protocol):
+class _Groups(GroupStore, TaskStore, CrawlStore, Protocol):
     pass
 
 
@@ -52,6 +54,13 @@ class Wanted:
     name: str | None = None
     is_closed: bool = False
     shards: ShardSpec | None = None
+    crawl: NewCrawl | None = None
+
+    @property
+    def kind(self) -> GroupKind:
+        if self.crawl is not None:
+            return GroupKind.CRAWL
+        return GroupKind.GROUP if self.shards is None else GroupKind.SHARDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,7 @@ class Progress:
     failures: Sequence[MemberFailure]
     shards: ShardSpec | None
     at: Instant
+    crawl: CrawlState | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -73,6 +83,9 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
+        if self.crawl is not None:
+            # Whoever of its members was lost, the others did the work.
+            return self.crawl.finished_at is not None
         return self.counts.completed == self.expected > 0
 
     @property
@@ -111,9 +124,10 @@ class Groups:
         self, wanted: Wanted, bodies: Sequence[TaskBody | Refusal], *, scope: str = "", key: str | None = None
     ) -> SubmissionAnswer:
         """All of it or nothing, in one transaction; members are in the order of `bodies`."""
-        kind = GroupKind.GROUP if wanted.shards is None else GroupKind.SHARDS
         spec = None if wanted.shards is None else msgspec.json.encode(wanted.shards)
-        new = NewGroup(self._ids.one(), wanted.project, wanted.name, kind, wanted.is_closed, spec)
+        new = NewGroup(
+            self._ids.one(), wanted.project, wanted.name, wanted.kind, wanted.is_closed, spec, wanted.crawl
+        )  # fmt: skip
         members = [_member(body, wanted.project) for body in bodies]
         return await self._submit.submit(members, is_atomic=True, scope=scope, key=key, group=new)
 
@@ -135,7 +149,8 @@ class Groups:
         counts = (await self._store.group_counts([group]))[group]
         is_clean = not counts.failed and not counts.timeout
         failures = [] if is_clean else await self._store.member_failures(group, FAILURES_SHOWN)
-        return self._progress(known, counts, failures)
+        crawls = await self._store.crawls([group]) if known.kind is GroupKind.CRAWL else {}
+        return self._progress(known, counts, failures, crawls.get(group))
 
     async def page(
         self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
@@ -143,11 +158,15 @@ class Groups:
         """Newest first."""
         found = await self._store.list_groups(limit, before, project, kind)
         counts = await self._store.group_counts([group.id for group in found])
-        return [self._progress(group, counts[group.id], ()) for group in found]
+        wanted = [group.id for group in found if group.kind is GroupKind.CRAWL]
+        crawls = await self._store.crawls(wanted) if wanted else {}
+        return [self._progress(group, counts[group.id], (), crawls.get(group.id)) for group in found]
 
-    def _progress(self, group: Group, counts: GroupCounts, failures: Sequence[MemberFailure]) -> Progress:
+    def _progress(
+        self, group: Group, counts: GroupCounts, failures: Sequence[MemberFailure], crawl: CrawlState | None
+    ) -> Progress:
         shards = _SPEC.decode(group.spec) if group.kind is GroupKind.SHARDS and group.spec is not None else None
-        return Progress(group, counts, failures, shards, self._clock.now())
+        return Progress(group, counts, failures, shards, self._clock.now(), crawl)
 
     async def close(self, group: GroupId) -> None:
         if not await self._store.close_group(group):

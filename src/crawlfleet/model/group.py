@@ -16,6 +16,8 @@ class GroupKind(Word):
     SHARDS = 1
     """One task's list, split: member n is shard n."""
     FLOW = 2
+    CRAWL = 3
+    """One crawl over many nodes: each member takes part in it."""
 
 
 @dataclass(frozen=True, slots=True)

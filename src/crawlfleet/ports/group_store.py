@@ -9,6 +9,7 @@ from crawlfleet.model.group import Group, GroupCounts, GroupKind
 from crawlfleet.model.ids import ExecutionId, GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.crawl_store import NewCrawl
 
 
 class NewGroup(NamedTuple):
@@ -18,6 +19,7 @@ class NewGroup(NamedTuple):
     kind: GroupKind = GroupKind.GROUP
     is_closed: bool = False
     spec: bytes | None = None
+    crawl: NewCrawl | None = None
 
 
 class Member(NamedTuple):
@@ -78,7 +80,7 @@ class GroupStore(Protocol):
         ...
 
     async def remove_group(self, group: GroupId) -> bool:
-        """Forget a group that has no members; False while it has some."""
+        """Forget a group that has no members; False while it has some, and while a large crawl is not all forgotten."""
         ...
 
     async def settle_groups(self, term: int, now: Instant) -> int:

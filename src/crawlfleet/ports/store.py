@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from crawlfleet.ports.crawl_store import CrawlStore
 from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.evidence import EvidenceStore
@@ -34,7 +35,7 @@ from crawlfleet.ports.upkeep import Upkeep
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
     ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    ParkingStore, DailyStore, Protocol,
+    ParkingStore, DailyStore, CrawlStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -14,6 +14,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.group_store import Member, MemberFailure
 from crawlfleet.store import codec, tables
+from crawlfleet.store.crawls import forget_crawls, shed_urls
 from crawlfleet.store.journal import OPEN, write_events
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tables import task_group
@@ -134,7 +135,7 @@ class GroupTables:
     async def remove_group(self, group: GroupId) -> bool:
         async def work(tx: Tx) -> bool:
             await tx.fetch(LOCK_SETTLED, [group])
-            if await tx.fetch(HAS_MEMBERS, group):
+            if await tx.fetch(HAS_MEMBERS, group) or await shed_urls(tx, [group]):
                 return False
             await forget_groups(tx, [group])
             return True
@@ -183,6 +184,7 @@ async def forget_groups(tx: Tx, groups: Sequence[GroupId]) -> None:
     ids = list(groups)
     await tx.execute("DELETE FROM group_delta WHERE group_id AMONG($1)", ids)
     await tx.execute(FORGET_FOLDED, ids)
+    await forget_crawls(tx, ids)
     await tx.execute("DELETE FROM task_group WHERE id AMONG($1)", ids)
 
 
@@ -192,7 +194,8 @@ async def forget_old_groups(tx: Tx, oldest: GroupId, before: Instant, limit: int
         return 0
     # Somebody may have joined between the look and the lock.
     joined = {row[0] for row in await tx.fetch(STILL_JOINED, found)}
-    gone = [group for group in found if group not in joined]
+    left = await shed_urls(tx, [group for group in found if group not in joined])
+    gone = [group for group in found if group not in joined and group not in left]
     await forget_groups(tx, gone)
     return len(gone)
 

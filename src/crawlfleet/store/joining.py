@@ -15,6 +15,7 @@ from crawlfleet.model.ids import GroupId, group_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.store import tables
+from crawlfleet.store.crawls import add_crawl
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.tx import Tx
 
@@ -75,6 +76,9 @@ class Joining:
                 "kind": [new.kind.word for new in made],
             }  # fmt: skip
             journal.tell(EventBatch(Kind.GROUP_CREATED, each))
+            for new in made:
+                if new.crawl is not None:
+                    await add_crawl(self._tx, new.id, new.crawl, now)
         again = [group for group in joined if group is not None and self._known[group].is_finished]
         if again:
             await self._tx.execute(OPEN_AGAIN, again)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from crawlfleet.store.adding import AddTables
 from crawlfleet.store.audit import AuditTables
 from crawlfleet.store.configs import ConfigTables
+from crawlfleet.store.crawls import CrawlTables
 from crawlfleet.store.events import EventTables
 from crawlfleet.store.evidence import EvidenceTables
 from crawlfleet.store.firing import FireTables
@@ -32,7 +33,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
-    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables,
+    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

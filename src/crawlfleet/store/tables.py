@@ -211,6 +211,58 @@ task_group = Table(
     Index(None, "project", "id"),
 )  # fmt: skip
 
+# One crawl over many nodes; it is a group, and has the group's id.
+crawl = Table(
+    "crawl", metadata,
+    _id(),
+    Column("members", Integer, nullable=False),
+    Column("depth", Integer, nullable=False),
+    _big("max_pages"),
+    _big("max_ms", nullable=True),
+    _big("max_bytes", nullable=True),
+    _big("chunks"),
+    _big("found"),
+    _big("pages"),
+    _big("failed"),
+    _big("skipped"),
+    _big("moved"),
+    _big("items"),
+    _big("bytes"),
+    _at("started_at"),
+    _at("finished_at"),
+    _text("stopped_by", nullable=True),
+    # Two instants and the pages there were: the rate of late is counted from the older one.
+    _big("older_at"),
+    _big("older_pages"),
+    _big("newer_at"),
+    _big("newer_pages"),
+)  # fmt: skip
+
+# URLs a crawl knows, by hash: one narrow insert each, and never touched again.
+crawl_seen = Table(
+    "crawl_seen", metadata,
+    Column("crawl", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+# URLs to visit, many in a row. 0 waiting, 1 leased, 2 done.
+crawl_chunk = Table(
+    "crawl_chunk", metadata,
+    Column("crawl", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    _small("state"),
+    Column("depth", Integer, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("urls", LargeBinary, nullable=True),
+    _big("task"),
+    _big("execution"),
+    _big("first_item"),
+    _big("last_item"),
+    Index("ix_crawl_chunk_open", "crawl", "state", "depth", "number", sqlite_where=text("state < 2"),
+          postgresql_where=text("state < 2")),
+)  # fmt: skip
+
 # Under the status with which members ended, or 0 for those that have not.
 group_counter = Table(
     "group_counter", metadata,

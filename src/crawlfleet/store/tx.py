@@ -41,6 +41,10 @@ class Tx(Protocol):
         """Set `columns[1:]` of the rows whose key `columns[0]` is the first value of each row."""
         ...
 
+    async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
+        """Of these hashes, each given once, those that the crawl had not seen; now it has."""
+        ...
+
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
         """Hot. (task, lane, execution, node, session): pending -> assigned; the tasks that moved."""
         ...

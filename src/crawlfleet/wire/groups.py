@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from crawlfleet.model.crawl import MEMBERS_MAX
 from crawlfleet.wire.tasks import Label, Name, TaskBody
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=(1 << 31) - 1)]
@@ -22,6 +23,13 @@ class ShardBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """How many shards, of equal length but for one value."""
 
 
+class CrawlBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One crawl over many nodes."""
+
+    members: Annotated[int, msgspec.Meta(ge=1, le=MEMBERS_MAX)]
+    """Tasks that take part in it; each runs where there is a slot."""
+
+
 class GroupFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A group as it is read first: what is wrong with one of its tasks is told of that task."""
 
@@ -31,10 +39,12 @@ class GroupFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tasks: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     task: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     shard: ShardBody | None = None
+    crawl: CrawlBody | None = None
 
 
 class GroupBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A group with its first `tasks`, if any; or a `task` whose list is split into shards. All of it or nothing."""
+    """A group with its first `tasks`, if any; or a `task` whose list is split into shards, or a `task` that
+    is one crawl over many nodes. All of it or nothing."""
 
     name: Name | None = None
     project_id: Name | None = None
@@ -44,6 +54,8 @@ class GroupBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tasks: list[TaskBody] = []
     task: TaskBody | None = None
     shard: ShardBody | None = None
+    crawl: CrawlBody | None = None
+    """Of a task of the type web_crawl: its limits are those of the whole."""
 
 
 class ShardSpec(msgspec.Struct, frozen=True, omit_defaults=True):

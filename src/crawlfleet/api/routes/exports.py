@@ -72,7 +72,7 @@ async def export_group(
     """The items or archives of all members as one file, in the order of the members."""
     progress = await checked_progress(services, group, partial)
     kind = kind_of(asked.format)
-    source = Source(services.chunks, await Parts.of(parts_of(services, group, kind)), kind)
+    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group, kind)), kind)
     headers = {"Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts)}
     return await _file(request, source, asked, group_text(group), progress.is_complete, headers)
 

@@ -10,11 +10,13 @@ from starlette.responses import Response, StreamingResponse
 from crawlfleet.api.auth import allow
 from crawlfleet.api.fields import PAGE_USUAL, Cursor, GroupInPath, Limit, cursor_id
 from crawlfleet.api.group_views import (
+    CrawlResult,
     GroupOutcome,
     GroupOutcomePage,
     GroupProgress,
     GroupResultPage,
     counts_text,
+    crawl_result,
     outcome_view,
     progress_view,
 )
@@ -24,17 +26,20 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results import after, manifest_of
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.control.groups import Progress
-from crawlfleet.errors import Conflict
+from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, ReadParts, Window
 from crawlfleet.execution.results.reading import PAGE_BYTES
+from crawlfleet.model.group import Group, GroupKind
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.artifacts import ChunkKind
 
 router = APIRouter(prefix=PREFIX, tags=["groups"])
-structs = (GroupResultPage, GroupOutcomePage, GroupProgress)
+structs = (CrawlResult, GroupResultPage, GroupOutcomePage, GroupProgress)
 
 _WINDOW = 100
+RESULT_ITEMS, RESULT_BYTES = 200, 48 << 10
+"""As many as a single crawl's result holds."""
 _LINES: dict[str, Any] = {
     "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
     "headers": {
@@ -54,7 +59,11 @@ class GroupIncomplete(Conflict):
 
     def __init__(self, progress: Progress) -> None:
         counts, name = progress.counts, group_text(progress.group.id)
-        super().__init__(f"{counts.completed} of {progress.expected} members of {name} have completed")
+        if progress.crawl is not None:
+            told = f"{name} has read {progress.crawl.counts.pages} pages and is not finished"
+        else:
+            told = f"{counts.completed} of {progress.expected} members of {name} have completed"
+        super().__init__(told)
         self.extra = {"progress": progress_view(progress)}
 
 
@@ -66,7 +75,7 @@ async def results(
     """The items of all members in the order of the members, whatever the order they ended in."""
     start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
     progress = await checked_progress(services, group, partial)
-    page = await _merged(services, group).page(start, limit)
+    page = await _merged(services, progress.group).page(start, limit)
     following = None if page.next is None else page.next.text
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
@@ -81,10 +90,24 @@ async def download(
         "Content-Disposition": f'attachment; filename="{group_text(group)}.jsonl"',
         "Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts),
     }  # fmt: skip
-    stream = _merged(services, group).stream()
+    stream = _merged(services, progress.group).stream()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/groups/{group_id}/result", responses={200: shows(CrawlResult), 409: INCOMPLETE})
+async def result(
+    group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Of one crawl over many nodes: its figures and its first items, as a single crawl's result."""
+    progress = await services.groups.progress(group)
+    if progress.crawl is None:
+        raise NotFound(f"{group_text(group)} is no crawl over many nodes: each of its members has a result")
+    if not (progress.is_complete or partial):
+        raise GroupIncomplete(progress)
+    page = await _merged(services, progress.group).page(MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES)
+    return reply(crawl_result(progress.crawl, progress.at, page.lines))
 
 
 @router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
@@ -118,17 +141,25 @@ async def checked_progress(services: Services, group: GroupId, partial: bool) ->
     return progress
 
 
-def _merged(services: Services, group: GroupId) -> Merged:
+def _merged(services: Services, group: Group) -> Merged:
     return Merged(services.chunks, parts_of(services, group))
 
 
-def parts_of(services: Services, group: GroupId, kind: ChunkKind = "items") -> ReadParts:
-    async def parts(after: TaskId) -> Window:
-        members = await services.store.members(group, after, _WINDOW, with_results=False)
+def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> ReadParts:
+    """Of a crawl, what its reported chunks left: of an execution that was lost, only what it had reported."""
+
+    async def of_crawl(after: int) -> Window:
+        # Chunks are reported with their items; nothing else is kept of a crawl over many nodes.
+        found = await services.store.crawl_parts(group.id, after, _WINDOW) if kind == "items" else []
+        parts = [Part(one.task, one.execution, one.last, one.first, one.number) for one in found]
+        return Window(parts, found[-1].number if len(found) == _WINDOW else None)
+
+    async def of_members(after: TaskId) -> Window:
+        members = await services.store.members(group.id, after, _WINDOW, with_results=False)
         found = [
             Part(one.task, one.execution, manifest_of(one.metrics).chunks(kind))
             for one in members if one.execution is not None
         ]  # fmt: skip
         return Window(found, members[-1].task if len(members) == _WINDOW else None)
 
-    return parts
+    return of_crawl if group.kind is GroupKind.CRAWL else of_members

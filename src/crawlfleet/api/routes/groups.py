@@ -32,6 +32,7 @@ from crawlfleet.api.routes.submit import (
 )
 from crawlfleet.api.routes.task_filters import split_commas
 from crawlfleet.api.services import Services, TheServices, services_of
+from crawlfleet.api.spreading import spread
 from crawlfleet.api.views import BulkView, item_view
 from crawlfleet.control.groups import PAGE, GroupOpen, Some, Wanted
 from crawlfleet.control.sharding import split
@@ -42,7 +43,7 @@ from crawlfleet.model.ids import GroupId, TaskId, group_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import SubmissionAnswer
-from crawlfleet.wire.groups import GroupBody, GroupFrame
+from crawlfleet.wire.groups import CrawlBody, GroupBody, GroupFrame
 from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, unstorable
 
 router = APIRouter(prefix=PREFIX, tags=["groups"])
@@ -64,7 +65,7 @@ async def create(request: PlainRequest) -> Response:
     services = services_of(request)
     answer = await services.groups.create(wanted, bodies, scope=scope, key=key_of(request))
     if answer.group is None:
-        return _refused(answer, is_split=wanted.shards is not None)
+        return _refused(answer, is_split=wanted.kind is not GroupKind.GROUP)
     if not answer.is_replay:
         said = {"name": wanted.name, "tasks": len(bodies)}
         await audited(request, principal, "group.create", group_text(answer.group), said)
@@ -81,6 +82,8 @@ def _read(raw: bytes, *, most: int) -> tuple[Bodies, Wanted]:
         if complaint := unstorable(getattr(frame, field) or ""):
             raise InvalidInput(complaint, field=field)
     wanted = Wanted(frame.project_id or "", frame.name, frame.is_closed)
+    if frame.crawl is not None:
+        return _crawl(frame, frame.crawl, wanted, most)
     if frame.task is not _UNSET or frame.shard is not None:
         return _shards(frame, wanted, most)
     bodies = _tasks(raw, frame)
@@ -105,11 +108,24 @@ def _shards(frame: GroupFrame, wanted: Wanted, most: int) -> tuple[Bodies, Wante
         raise InvalidInput("which task is to be split?", field="task")
     if frame.shard is None:
         raise InvalidInput("how is the task to be split? Give over, and size or count", field="shard")
-    template = read_task(frame.task, most=most)
+    bodies, spec = split(_template(frame.task, most), frame.shard)
+    return bodies, Wanted(wanted.project, wanted.name, True, spec)
+
+
+def _crawl(frame: GroupFrame, crawl: CrawlBody, wanted: Wanted, most: int) -> tuple[Bodies, Wanted]:
+    if frame.tasks is not _UNSET or frame.shard is not None:
+        raise InvalidInput("give either tasks, or a task with shard, or a task with crawl", field="crawl")
+    if isinstance(frame.task, msgspec.UnsetType):
+        raise InvalidInput("which crawl is to run over many nodes?", field="task")
+    members, new = spread(_template(frame.task, most), crawl)
+    return list(members), Wanted(wanted.project, wanted.name, True, crawl=new)
+
+
+def _template(raw: msgspec.Raw, most: int) -> TaskBody:
+    template = read_task(raw, most=most)
     if isinstance(template, Refusal):
         raise InvalidInput(template.detail, field=f"task.{template.field}" if template.field else "task")
-    bodies, spec = split(template, frame.shard)
-    return bodies, Wanted(wanted.project, wanted.name, True, spec)
+    return template
 
 
 def _refused(answer: SubmissionAnswer, *, is_split: bool) -> Response:
@@ -123,7 +139,7 @@ def _refused(answer: SubmissionAnswer, *, is_split: bool) -> Response:
     if not is_split:
         return batch_refused(answer.items, [item_view(item) for item in answer.items])
     field = f"task.{first.field}" if first.field else "task"
-    return problem(422, str(first.code), f"nothing was stored: shard {at}: {first.detail}", field=field)
+    return problem(422, str(first.code), f"nothing was stored: member {at}: {first.detail}", field=field)
 
 
 @router.get("/groups", responses={200: shows(GroupPageView, "Newest first.")})
@@ -228,8 +244,8 @@ structs: Sequence[type[msgspec.Struct]] = (GroupBody, GroupView, GroupPageView, 
 operations: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{PREFIX}/groups"): operation(
         "create", "Make a group", tag="groups", body={JSON: ref(GroupBody)}, parameters=[key_parameter],
-        description="With its first tasks (up to 10,000), or by splitting the list of one task into shards; all of it "
-        "or nothing. Answered once it is on disk.",
+        description="With its first tasks (up to 10,000), by splitting the list of one task into shards, or as one "
+        "crawl over many nodes; all of it or nothing. Answered once it is on disk.",
         responses={201: shows(GroupView, "Stored.", Location="Where the group is.",
                               Idempotency_Replayed="`true` when it was made before, under the same key.")},
     ),

@@ -92,7 +92,7 @@ async def group_quality(
 ) -> Response:  # fmt: skip
     """The same over the items of all members."""
     progress = await checked_progress(services, group, partial)
-    source = Source(services.chunks, await Parts.of(parts_of(services, group)))
+    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group)))
     return reply(await _view(request, source, progress.is_complete))
 
 

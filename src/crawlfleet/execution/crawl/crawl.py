@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, Protocol
 
 from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher, Reads, is_json, is_page, is_text
-from crawlfleet.execution.crawl.frontier import Frontier, Link
+from crawlfleet.execution.crawl.frontier import Ending, Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
 from crawlfleet.execution.crawl.links import site, target_of
@@ -54,7 +55,7 @@ class Crawl:
         self._reader = reader
         self._gathered = gathered
         self._report = report
-        self._frontier = frontier or Frontier()
+        self._frontier = Frontier() if frontier is None else frontier
         self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
         self._gate: Gate = gate or OpenGate()
         self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log)
@@ -85,7 +86,7 @@ class Crawl:
                 raise
             self.stopped_by = "max_seconds"
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            raise first_of(group) from None
         finally:
             self._gate.leave(self)
 
@@ -98,6 +99,10 @@ class Crawl:
 
     def wake(self) -> None:
         self._wake.set()
+
+    def expect(self, urls: Iterable[str]) -> None:
+        """URLs that others found worth visiting."""
+        self._outlook.expect(urls)
 
     @property
     def starts_reached(self) -> int:
@@ -125,7 +130,7 @@ class Crawl:
                     self._pace.begin(site(link.url))
                     self._in_flight += 1
                     group.create_task(self._visit(link))
-                elif self._in_flight or self._may_start():
+                elif self._in_flight or self._may_start() or self._frontier.is_open:
                     await self._pause()
                 else:
                     break
@@ -133,7 +138,7 @@ class Crawl:
     async def _pause(self) -> None:
         """Until a page is done, or a host is ready that was not."""
         self._wake.clear()
-        if self._in_flight:
+        if self._in_flight or not self._frontier:
             await self._wake.wait()
             return
         # A crawl that has nothing yet is tried again later instead; one that has something waits.
@@ -167,28 +172,36 @@ class Crawl:
         return True
 
     async def _visit(self, link: Link) -> None:
+        how: Ending | None = "read"
+        size = 0
         try:
-            await (self._read_sitemap(link) if link.is_sitemap else self._crawl_page(link))
+            size = await (self._read_sitemap(link) if link.is_sitemap else self._crawl_page(link))
         except HostAway:
             self._frontier.put_back(link)
+            how = None
         except PageMoved:
             self.moved += 1
+            how = "moved"
         except PageKnown as exc:
             self._starts_known += link.is_start
             self._leave(link, str(exc))
+            how = "skipped"
         except PageSkipped as exc:
             self._leave(link, str(exc))
+            how = "skipped"
         except PageFailed as exc:
-            self._fail(link, exc)
+            how = None if self._comes_again(link, exc) else "failed"
         finally:
             self._pace.end(site(link.url))
             self._in_flight -= 1
             self._wake.set()
+        if how is not None:
+            self._frontier.ended(link, how, size)
         self._report.progress(
             pages=self.pages, items=self._gathered.items, queued=len(self._frontier), failed=self.errors.total()
         )
 
-    async def _crawl_page(self, link: Link) -> None:
+    async def _crawl_page(self, link: Link) -> int:
         if link.tries:
             await asyncio.sleep(RETRY_S)
 
@@ -202,7 +215,8 @@ class Crawl:
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
         self._outlook.links(link, fetched, facts)
-        await self._gathered.add(fetched.url, fetched.status, facts)
+        await self._gathered.add(fetched.url, fetched.status, facts, link.chunk)
+        return len(fetched.body)
 
     def _reads(self, link: Link) -> Reads:
         """JSON is a page where something is to be taken from it; a feed or a table, where its URL was named."""
@@ -211,10 +225,10 @@ class Crawl:
             return of_text
         return lambda content_type: is_json(content_type) or of_text(content_type)
 
-    async def _read_sitemap(self, link: Link) -> None:
+    async def _read_sitemap(self, link: Link) -> int:
         if link.depth == 0:
             self._outlook.named(link, await self._robots.sitemaps(link.url))
-            return
+            return 0
         if self._plan.respect_robots and not self._outlook.is_named(link):
             await self._robots.check(link.url)
         await self._pace.turn(site(link.url))
@@ -226,6 +240,7 @@ class Crawl:
         if sitemap.problem is not None:
             self._outlook.sitemap_failed(link, sitemap.problem)
         self._report.log(f"sitemap {link.url}: {sitemap.entries:,} entries")
+        return 0
 
     async def _admit(self, link: Link, url: str, hop: int) -> None:
         """Before each request, redirects included: is it ours to fetch, does the site allow it, is it our turn?"""
@@ -242,7 +257,8 @@ class Crawl:
             self.start_failures.append(PageFailed("parse", why, permanent=True))
         self._report.log(why, "debug")
 
-    def _fail(self, link: Link, failure: PageFailed) -> None:
+    def _comes_again(self, link: Link, failure: PageFailed) -> bool:
+        """Whether a page that failed is put back; if not, it is counted."""
         link.tries += 1
         if failure.retry_after_s and failure.status in {429, 503}:
             self._pace.hold(site(link.url), failure.retry_after_s)
@@ -250,11 +266,11 @@ class Crawl:
         is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(target_of(link.url)) > 0
         if not failure.permanent and link.tries < PAGE_TRIES and is_soon:
             self._frontier.put_back(link)
-            return
+            return True
         if link.is_sitemap:
             # No page: what it lists may be found by links all the same.
             self._outlook.sitemap_failed(link, str(failure))
-            return
+            return False
         self.errors[failure.error] += 1
         if link.is_start:
             self.start_failures.append(failure)
@@ -263,8 +279,9 @@ class Crawl:
             self._report.log(f"{failure.error}: {failure}", "warning")
         if failed == LOGGED_FAILURES:
             self._report.log("further failures are counted, not logged", "warning")
+        return False
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
+from typing import Literal
 
 from crawlfleet.execution.crawl.links import site
 
@@ -33,8 +34,11 @@ class Link:
     """The URLs that redirected here, the first one first."""
     is_sitemap: bool = False
     """A list of URLs, not a page."""
+    chunk: int = 0
+    """Of a crawl over many nodes: what it was leased with."""
 
 
+Ending = Literal["read", "failed", "skipped", "moved"]
 Refusal = Callable[[str], str | None]
 """Why a URL is not to be visited; asked about those that are new."""
 Waiting = dict[int, "deque[str | Link]"]
@@ -57,6 +61,8 @@ class Frontier:
         self._refused: set[bytes] = set()
         self.left_out: Counter[str] = Counter()
         """URLs that were found and are not to be visited, by reason."""
+        self.is_open = False
+        """More may come from elsewhere."""
 
     def __len__(self) -> int:
         return self._count
@@ -144,6 +150,9 @@ class Frontier:
             if is_free(host):
                 return self._next(host)
         return None
+
+    def ended(self, link: Link, how: Ending, size: int) -> None:
+        """A link that was taken will not come back; `size` is what was read of it."""
 
     def _leave_out(self, key: bytes, reason: str) -> None:
         """Each is counted once, as long as there are not very many."""

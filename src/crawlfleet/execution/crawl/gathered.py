@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,16 @@ PAGES = "pages"
 _NOTHING: Mapping[str, Any] = {}
 
 Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class Found(NamedTuple):
+    """A record that is no larger than an item may be."""
+
+    key: str
+    """Under which it stands in the result."""
+    record: dict[str, Any]
+    size: int
+    item: Mapping[str, Any]
 
 
 class Gathered:
@@ -44,18 +54,16 @@ class Gathered:
         self.data: dict[str, list[Any]] = {}
         self.counts: Columns = {}
 
-    async def add(self, url: str, status: int, facts: PageFacts) -> None:
+    async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
+        """`chunk`: what its page was leased with."""
         counts.add(self.counts, facts.counts)
-        if self._plan.is_only_page or self._plan.page:
-            await self._record(PAGES, {"url": url, "title": facts.title, "status": status, **facts.page}, url)
-        for name, records in facts.data.items():
-            for record in records:
-                await self._record(name, record, url, {"_name": name})
         if facts.container is not None:
             self._settle(facts.container)
-            for record in facts.records:
-                await self._record(f"{facts.container}s", record, url)
-        elif self.container is None and any(facts.lists.values()):
+        for found in self._found(url, status, facts):
+            await self._emit(found.item)
+            self.items += 1
+            self._keep(found.key, found.record, found.size)
+        if self.container is None and any(facts.lists.values()):
             self._held.append((url, facts.lists))
             self._held_bytes += len(msgspec.json.encode(facts.lists))
             if self._held_bytes > HELD_BYTES:
@@ -63,6 +71,14 @@ class Gathered:
 
     async def finish(self) -> None:
         await self._release()
+
+    @staticmethod
+    def listed(url: str, lists: dict[str, list[str]]) -> dict[str, Any]:
+        """A page on which no container shows, as one item."""
+        item: dict[str, Any] = {"_url": url} | lists
+        if len(msgspec.json.encode(item)) > ITEM_BYTES:
+            item = {"_url": url, "_truncated": True} | {name: values[:20] for name, values in lists.items()}
+        return item
 
     def _settle(self, container: str) -> None:
         if self.container is None:
@@ -73,24 +89,23 @@ class Gathered:
     async def _release(self) -> None:
         while self._held:
             url, lists = self._held.popleft()
-            item: dict[str, Any] = {"_url": url} | lists
-            if len(msgspec.json.encode(item)) > ITEM_BYTES:
-                item = {"_url": url, "_truncated": True} | {name: values[:20] for name, values in lists.items()}
-            await self._emit(item)
+            await self._emit(self.listed(url, lists))
             self.items += 1
             for name, values in lists.items():
                 for value in values:
                     self._keep(name, value)
         self._held_bytes = 0
 
-    async def _record(self, key: str, record: dict[str, Any], url: str, more: Mapping[str, Any] = _NOTHING) -> None:
-        size = len(msgspec.json.encode(record))
-        if size > ITEM_BYTES:
-            record = _cut(record)
-            size = len(msgspec.json.encode(record))
-        await self._emit({**record, **more, "_url": url})
-        self.items += 1
-        self._keep(key, record, size)
+    def _found(self, url: str, status: int, facts: PageFacts) -> Iterator[Found]:
+        """The records of a page, but for what it lists while no container shows."""
+        if self._plan.is_only_page or self._plan.page:
+            yield _fitted(PAGES, {"url": url, "title": facts.title, "status": status, **facts.page}, url)
+        for name, records in facts.data.items():
+            for record in records:
+                yield _fitted(name, record, url, {"_name": name})
+        if facts.container is not None:
+            for record in facts.records:
+                yield _fitted(f"{facts.container}s", record, url)
 
     def _keep(self, key: str, value: Any, size: int | None = None) -> None:
         size = (len(msgspec.json.encode(value)) if size is None else size) + 1
@@ -100,6 +115,14 @@ class Gathered:
         self._kept += 1
         self._room -= size
         self.data.setdefault(key, []).append(value)
+
+
+def _fitted(key: str, record: dict[str, Any], url: str, more: Mapping[str, Any] = _NOTHING) -> Found:
+    size = len(msgspec.json.encode(record))
+    if size > ITEM_BYTES:
+        record = _cut(record)
+        size = len(msgspec.json.encode(record))
+    return Found(key, record, size, {**record, **more, "_url": url})
 
 
 def _cut(record: dict[str, Any]) -> dict[str, Any]:

@@ -106,9 +106,7 @@ class Outlook:
             if not link.is_start:
                 return PageSkipped(f"{link.url}: redirects to another host, {site(target)}")
             # A start URL that moved (to www., to https) names the site that was meant.
-            rules.scope.widen(target)
-            self._memory.forget()
-            self._frontier.reconsider()
+            self._widen(target)
         if self._frontier.knows(target):
             # It may wait further from the start than this link is.
             self._frontier.add(target, link.depth)
@@ -118,6 +116,12 @@ class Outlook:
         if not self._frontier.add_redirected(link, target):
             return PageSkipped(f"{link.url}: redirects to {target}, for which there is no room")
         return PageMoved(target)
+
+    def expect(self, urls: Iterable[str]) -> None:
+        """URLs that other members of the crawl took in: where a start URL led them to, this one follows as well."""
+        for url in urls:
+            if not self._following.rules.scope.holds(url):
+                self._widen(url)
 
     def listed(self, link: Link, entries: Iterable[Entry]) -> None:
         """Takes in what a sitemap lists: pages as near as start URLs, and further sitemaps."""
@@ -158,6 +162,11 @@ class Outlook:
         more = self._problem_count - len(self._problems)
         others = [f"and {more} more problems with sitemaps"] if more else []
         return [*(self._traps.notes() if self._traps is not None else ()), *self._problems, *others]
+
+    def _widen(self, url: str) -> None:
+        self._following.rules.scope.widen(url)
+        self._memory.forget()
+        self._frontier.reconsider()
 
     def _name(self, url: str, depth: int) -> None:
         self._frontier.add(url, depth, is_named=True, refusal=self._refusal(depth, is_named=True))

@@ -28,6 +28,7 @@ from crawlfleet.execution.executors.flight import Died, Flight
 from crawlfleet.execution.executors.protocol import (
     Cancel,
     Done,
+    Exchange,
     Extend,
     Figures,
     Frames,
@@ -209,7 +210,7 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Records | Figures | Want | Done):
+            if isinstance(message, Items | Lines | Records | Figures | Want | Exchange | Done):
                 if message.execution != self._flight.execution:
                     continue
                 if isinstance(message, Done):

@@ -13,7 +13,19 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.http_calls import StaleExecution
 from crawlfleet.execution.crawl import meter
-from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Records, Slice, Start, Want
+from crawlfleet.execution.executors.protocol import (
+    Credit,
+    Done,
+    Exchange,
+    Exchanged,
+    Figures,
+    Items,
+    Lines,
+    Records,
+    Slice,
+    Start,
+    Want,
+)
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -67,8 +79,9 @@ class Flight:
         self.figures = b""
         """What it told last, also when nobody waits for its end any more."""
         self._on_gone: asyncio.Event | None = None
-        self.send: Callable[[Credit | Slice], None] = _unsent
+        self.send: Callable[[Credit | Slice | Exchanged], None] = _unsent
         """To its process."""
+        self._exchanging: asyncio.Task[None] | None = None
 
     @property
     def start(self) -> Start:
@@ -93,7 +106,7 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Records | Figures | Want | Done) -> None:
+    def take(self, message: Items | Lines | Records | Figures | Want | Exchange | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
@@ -105,6 +118,10 @@ class Flight:
                 self._note_figures(message.figures)
             case Want():
                 self._want(message)
+            case Exchange():
+                # One at a time: a process that asks again has given up on the answer.
+                self._stop_exchanging()
+                self._exchanging = asyncio.create_task(self._exchange(message.body))
             case Done():
                 self.end(message)
 
@@ -117,6 +134,7 @@ class Flight:
             self._slices.forget(self.execution)
         if not self.ended.done():
             self.ended.set_result(how)
+        self._stop_exchanging()
         self.gone = True
         if self._on_gone is not None:
             self._on_gone.set()
@@ -182,6 +200,19 @@ class Flight:
             self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS], metrics=metrics
         )
 
+    async def _exchange(self, body: bytes) -> None:
+        try:
+            answer = await self.upload.exchange(body)
+        except CrawlfleetError as exc:
+            self._refuse(exc)
+        else:
+            if not self.gone:
+                self.send(Exchanged(self.execution, answer))
+
+    def _stop_exchanging(self) -> None:
+        if self._exchanging is not None:
+            self._exchanging.cancel()
+
     def _note_figures(self, figures: bytes) -> None:
         if len(figures) <= limits.PROGRESS_BYTES and _object(figures) is not None:
             self.figures = figures
@@ -236,5 +267,5 @@ def _object(said: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _unsent(_message: Credit | Slice) -> None:
+def _unsent(_message: Credit | Slice | Exchanged) -> None:
     pass

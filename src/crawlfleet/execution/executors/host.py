@@ -23,6 +23,8 @@ from crawlfleet.execution.executors.protocol import (
     Cancel,
     Credit,
     Done,
+    Exchange,
+    Exchanged,
     Extend,
     Figures,
     Frames,
@@ -93,15 +95,13 @@ class Host:
                 case Credit():
                     if (stream := self._streams.get(message.execution)) is not None:
                         stream.credit(message.size)
+                case Exchanged():
+                    if (stream := self._streams.get(message.execution)) is not None:
+                        stream.exchanged(message.body)
                 case Ping():
                     self._frames.send(Pong(message.number))
                 case Serve():
-                    self._serve = message
-                    self._allow_hosts = frozenset(message.allow_hosts)
-                    if message.search_path:
-                        sys.path[:] = message.search_path
-                    if message.is_granted and self._gate is None:
-                        self._gate = GrantedGate(_Link(self._frames))
+                    self._begin(message)
                 case Grants():
                     if self._gate is not None:
                         self._gate.take(message.version, message.until, message.shares)
@@ -111,6 +111,14 @@ class Host:
                 case Slice():
                     if (meter := self._meters.get(message.execution)) is not None:
                         meter.take(message.number, message.pages, message.bytes, message.refused)
+
+    def _begin(self, serve: Serve) -> None:
+        self._serve = serve
+        self._allow_hosts = frozenset(serve.allow_hosts)
+        if serve.search_path:
+            sys.path[:] = serve.search_path
+        if serve.is_granted and self._gate is None:
+            self._gate = GrantedGate(_Link(self._frames))
 
     def _cancel(self, execution: int) -> None:
         task = self._tasks.get(execution)
@@ -173,6 +181,7 @@ class Host:
             allow_hosts=self._allow_hosts,
             gate=self._gate,
             meter=self._meters.get(start.execution),
+            master=stream,
         )
 
     def _thing(self, task_type: str) -> tuple[object, Check]:
@@ -184,7 +193,7 @@ class Host:
             known = self._things[task_type] = (thing, check_of(thing))
         return known
 
-    def _send(self, message: Items | Lines | Records | Figures, size: int) -> None:
+    def _send(self, message: Items | Lines | Records | Figures | Exchange, size: int) -> None:
         self._frames.send(message, size)
 
     def _say_goodbye(self) -> None:

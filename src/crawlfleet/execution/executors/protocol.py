@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
-    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice
-    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want
+    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice, Exchanged
+    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want, Exchange
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -88,6 +88,13 @@ class Slice(msgspec.Struct, array_like=True, tag=7, frozen=True):
     refused: list[Refused] = []
 
 
+class Exchanged(msgspec.Struct, array_like=True, tag=8, frozen=True):
+    """What a master answered to an Exchange."""
+
+    execution: int
+    body: bytes
+
+
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
     pass
 
@@ -171,8 +178,15 @@ class Want(msgspec.Struct, array_like=True, tag=19, frozen=True):
     bytes: int
 
 
-ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice
-ToAgent = Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want
+class Exchange(msgspec.Struct, array_like=True, tag=21, frozen=True):
+    """A member of a crawl over many nodes has a word with a master. The items it sent before belong to it."""
+
+    execution: int
+    body: bytes
+
+
+ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice | Exchanged
+ToAgent = Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want | Exchange
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

@@ -65,13 +65,19 @@ class TaskStream(Protocol):
     def progress(self, figures: Mapping[str, Any]) -> None: ...
 
 
+class MasterLink(Protocol):
+    async def exchange(self, body: bytes) -> bytes:
+        """For members of a crawl over many nodes (`wire.crawl`): a report up, the next chunk of URLs down."""
+        ...
+
+
 class TaskContext:
     """One execution, as the code that runs it sees it."""
 
     def __init__(
         self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
         attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
-        gate: Gate | None = None, meter: Meter | None = None,
+        gate: Gate | None = None, meter: Meter | None = None, master: MasterLink | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,6 +94,8 @@ class TaskContext:
         """Where requests to target hosts pass; None where nobody keeps their budgets."""
         self.meter = meter
         """Where pages and bytes are counted; None for a project without daily quotas."""
+        self.master = master
+        """The way to a master; None where there is none."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

@@ -21,6 +21,7 @@ from crawlfleet.execution.executors.protocol import (
     Cancel,
     Credit,
     Done,
+    Exchange,
     Extend,
     Figures,
     Frames,
@@ -163,7 +164,7 @@ class SharedHost:
                 case Done():
                     if (flight := self._flights.pop(message.execution, None)) is not None:
                         flight.take(message)
-                case Figures() | Want():
+                case Figures() | Want() | Exchange():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                 case Items() | Lines() | Records():

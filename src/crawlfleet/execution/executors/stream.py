@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Figures, Items, Lines, Records
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Exchange, Figures, Items, Lines, Records
 from crawlfleet.execution.executors.sdk import TaskError
 from crawlfleet.model import limits
 
@@ -44,8 +44,9 @@ class Stream:
     """Implements `sdk.TaskStream`."""
 
     def __init__(
-        self, execution: int, send: Callable[[Items | Lines | Records | Figures, int], None], window_bytes: int
-    ) -> None:
+        self, execution: int, send: Callable[[Items | Lines | Records | Figures | Exchange, int], None],
+        window_bytes: int,
+    ) -> None:  # fmt: skip
         self._execution = execution
         self._send = send
         self._window_bytes = window_bytes
@@ -63,6 +64,7 @@ class Stream:
         self._told_figures = b""
         self._is_telling = False
         self._telling: asyncio.TimerHandle | None = None
+        self._answer: asyncio.Future[bytes] | None = None
 
     async def item(self, item: Mapping[str, Any]) -> None:
         if not isinstance(item, Mapping):
@@ -81,6 +83,18 @@ class Stream:
         await self._has_room(len(record))
         self._records.append(record)
         self._note(len(record))
+
+    async def exchange(self, body: bytes) -> bytes:
+        """Implements `sdk.MasterLink`."""
+        # What was streamed so far is part of what is said now.
+        self.flush()
+        self._answer = self._loop.create_future()
+        self._send(Exchange(self._execution, body), len(body))
+        return await self._answer
+
+    def exchanged(self, body: bytes) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(body)
 
     def log(self, message: str, level: str) -> None:
         if threading.get_ident() != self._thread:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 
@@ -32,6 +33,7 @@ PUT_S = 30.0
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.1, 3.0
 AT_ONCE = 16
 TELL_EVERY_S = 5.0
+_JSON_HEADERS = {"Content-Encoding": "zstd"}
 _HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "zstd"}
 
 OnCredit = Callable[[int], None]
@@ -44,6 +46,7 @@ class _Kind:
     pending_bytes: int = 0
     chunks: int = 0
     total_bytes: int = 0
+    is_sending: bool = False
 
     def take(self) -> list[tuple[bytes, OnCredit]]:
         """As much as one chunk holds, but at least one part."""
@@ -75,17 +78,26 @@ class Uploads:
 
     async def put(self, path: str, lines: bytes) -> None:
         """Until a master has it. Raises what a master objects to it."""
-        body = self._compressor.compress(lines)
+        await self._send("PUT", path, lines, _HEADERS, self._turn)
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        """A master's answer. It may be long in coming, and so it takes no chunk's turn."""
+        return await self._send("POST", path, body, _JSON_HEADERS, nullcontext())
+
+    async def _send(
+        self, method: str, path: str, said: bytes, headers: Mapping[str, str],
+        turn: AbstractAsyncContextManager[object],
+    ) -> bytes:  # fmt: skip
+        body = self._compressor.compress(said)
         failures = 0
         while True:
             place = self._current
             try:
-                async with self._turn:
-                    await call(
-                        self._session, "PUT", f"{self._masters[place]}{path}", bearer=self._secret, body=body,
-                        within_s=PUT_S, headers=_HEADERS,
+                async with turn:
+                    return await call(
+                        self._session, method, f"{self._masters[place]}{path}", bearer=self._secret, body=body,
+                        within_s=PUT_S, headers=headers,
                     )  # fmt: skip
-                return
             except Unavailable as exc:
                 failures += 1
                 self._tell(path, exc)
@@ -115,6 +127,8 @@ class Upload:
         self._items, self._log, self._records = _Kind("items"), _Kind("log"), _Kind("warc")
         self._item_count = 0
         self._is_cut = False
+        self._counted = 0
+        """Chunks of items that belong to what was exchanged so far."""
         self._begun, self._due = asyncio.Event(), asyncio.Event()
         """There is something to send, and it must not wait any longer."""
         self._taken = asyncio.Event()
@@ -150,6 +164,24 @@ class Upload:
         while self._log.pending_bytes > CHUNK_BYTES and self._refusal is None:
             self._taken.clear()
             await self._taken.wait()
+
+    async def exchange(self, body: bytes) -> bytes:
+        """A master's answer to a report. The items that were added since the last one belong to it, and go up first."""
+        first, last = self._counted, await self._flushed()
+        answer = await self._uploads.post(f"{self._path}/crawl{self._query}&items={first}-{last}", body)
+        self._counted = last
+        return answer
+
+    async def _flushed(self) -> int:
+        """All items are up: how many chunks they are."""
+        while (self._items.pending or self._items.is_sending) and self._refusal is None:
+            self._begun.set()
+            self._due.set()
+            self._taken.clear()
+            await self._taken.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        return self._items.chunks
 
     async def finish(self) -> bytes:
         """Everything is up: the manifest, as JSON. Raises what a master objected to."""
@@ -227,7 +259,9 @@ class Upload:
     async def _send(self, kind: _Kind) -> None:
         taken = kind.take()
         lines = b"".join(part for part, _ in taken)
+        kind.is_sending = True
         await self._uploads.put(f"{self._path}/{kind.name}/{kind.chunks}{self._query}", lines)
+        kind.is_sending = False
         kind.chunks += 1
         self._taken.set()
         for part, credit in taken:

@@ -54,7 +54,8 @@ class Table(Protocol):
 class Parts:
     """What is read, as it was when the export began: what comes later is another export's.
 
-    Both passes over a group that is still running must find the same items. 24 bytes for each task that left some.
+    Both passes over a group that is still running must find the same items. 32 bytes for each task that left some, or
+    for each chunk of a crawl over many nodes.
     """
 
     def __init__(self, *parts: Part) -> None:
@@ -74,13 +75,13 @@ class Parts:
         return found
 
     def add(self, part: Part) -> None:
-        if part.chunks:
-            self._numbers.extend(part)
+        if part.chunks > part.first:
+            self._numbers.extend((part.task, part.execution, part.chunks, part.first))
 
     def __iter__(self) -> Iterator[Part]:
         numbers = self._numbers
-        for at in range(0, len(numbers), 3):
-            yield Part(*numbers[at : at + 3])
+        for at in range(0, len(numbers), 4):
+            yield Part(*numbers[at : at + 4])
 
 
 class Source(NamedTuple):
@@ -90,7 +91,8 @@ class Source(NamedTuple):
 
     async def stream(self) -> AsyncIterator[bytes]:
         for part in self.parts:
-            async for data in Chunks(self.store, part.task, part.execution, self.kind, part.chunks).stream():
+            chunks = Chunks(self.store, part.task, part.execution, self.kind, part.chunks)
+            async for data in chunks.stream(part.first):
                 yield data
 
 

@@ -23,6 +23,14 @@ class Part(NamedTuple):
     task: TaskId
     execution: ExecutionId
     chunks: int
+    """Up to this chunk, which is not included."""
+    first: int = 0
+    at: int = 0
+    """Its place in the whole, where that is not the task's: a task may have many parts."""
+
+    @property
+    def place(self) -> int:
+        return self.at or self.task
 
 
 class Window(NamedTuple):
@@ -74,21 +82,22 @@ class Merged:
         size = looked = 0
         # The window that begins with the task it goes on in.
         at: TaskId | None = start.task if start.execution is None else start.task - 1
-        place = start.place
+        place = None if start.execution is None else start.place
         while at is not None:
             window = await self._read_parts(at)
             for part in window.parts:
                 if start.execution is not None:
                     _check_same(start, part)
-                lines = await self._items(part).page(place, limit - len(found), most_bytes=most_bytes - size)
-                start, place = MergedPlace(), Place()
+                start_at = place if place is not None else Place(part.first)
+                lines = await self._items(part).page(start_at, limit - len(found), most_bytes=most_bytes - size)
+                start, place = MergedPlace(), None
                 found += lines.lines
                 size += sum(len(memoryview(line)) for line in lines.lines)
                 if not lines.is_end:
-                    return MergedLines(found, MergedPlace(part.task, part.execution, lines.next))
+                    return MergedLines(found, MergedPlace(part.place, part.execution, lines.next))
                 looked += 1
                 if len(found) == limit or size >= most_bytes or looked == PAGE_PARTS:
-                    return MergedLines(found, MergedPlace(part.task))
+                    return MergedLines(found, MergedPlace(part.place))
             if start.execution is not None:
                 _check_same(start, None)
             at = window.after
@@ -100,7 +109,7 @@ class Merged:
         while at is not None:
             window = await self._read_parts(at)
             for part in window.parts:
-                async for data in self._items(part).stream():
+                async for data in self._items(part).stream(part.first):
                     yield data
             at = window.after
 
@@ -110,6 +119,6 @@ class Merged:
 
 def _check_same(start: MergedPlace, part: Part | None) -> None:
     """Half of what an execution gave must not be followed by half of what its successor did."""
-    if part is None or (part.task, part.execution) != (start.task, start.execution):
+    if part is None or (part.place, part.execution) != (start.task, start.execution):
         detail = f"{task_text(start.task)} was tried again meanwhile: begin again without it"
         raise InvalidInput(detail, field="cursor")

@@ -115,9 +115,9 @@ class Chunks:
             place = Place(place.chunk)
         return Lines(found[::-1], place, is_end=place == Place())
 
-    async def stream(self) -> AsyncIterator[bytes]:
-        """All of it, a chunk at a time, as JSON lines."""
-        number = 0
+    async def stream(self, first: int = 0) -> AsyncIterator[bytes]:
+        """All of it from a chunk on, a chunk at a time, as JSON lines."""
+        number = first
         while (data := await self._chunk_or_end(number)) is not None:
             yield data
             number += 1

@@ -64,6 +64,7 @@ ADD_PENDING = _PENDING.format(group="NULL", sent="$1::bigint[], $2::bigint[], $3
 ADD_PENDING_MEMBERS = _PENDING.format(
     group="a.group_id", sent="$1::bigint[], $2::bigint[], $3::int[], $4::bigint[]) AS a(id, lane, timeout_s, group_id"
 )
+SEE = "INSERT INTO crawl_seen (crawl, hash) SELECT $1, unnest($2::bytea[]) ON CONFLICT DO NOTHING RETURNING hash"
 NOTE = (
     "WITH moved AS (INSERT INTO counter_delta (project, status, n) "
     "SELECT * FROM unnest($1::text[], $2::smallint[], $3::bigint[])) "
@@ -135,6 +136,10 @@ class PostgresTx:
         if rows:
             await self.flush()
             await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
+
+    async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
+        await self.flush()
+        return {record[0] for record in await self._connection.fetch(SEE, crawl, list(hashes))}
 
     # These lock many live rows each. They do so in order of id, as all others do: two that meet on the same tasks in
     # another order would wait for each other until the server noticed, a whole second later.

@@ -38,6 +38,7 @@ KEEP_FINAL = (
     "FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
 )
 DELETE = "DELETE FROM live WHERE id IN (SELECT value FROM json_each(?))"
+SEE = "INSERT OR IGNORE INTO crawl_seen (crawl, hash) VALUES (?, ?)"
 MOVED = "INSERT INTO counter_delta (project, status, n) VALUES (?, ?, ?)"
 TOLD = "INSERT INTO outbox (at, count, body) VALUES (?, ?, ?)"
 
@@ -82,6 +83,10 @@ class SqliteTx:
 
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         self._connection.executemany(update_sql(table.name, tuple(columns)), rows)
+
+    async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
+        run = self._connection.execute
+        return {key for key in hashes if run(SEE, (crawl, key)).rowcount}
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
         changed = self._connection.executemany(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from crawlfleet.execution.crawl.extract.schema import DEFS, EXTRACT, PAGE, SELECTORS
 from crawlfleet.execution.crawl.follow_schema import follow_properties
-from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
+from crawlfleet.execution.executors.sdk import Executor, MasterLink, TaskContext, TaskError
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
@@ -24,6 +25,7 @@ URL = {
     "pattern": r"^\s*[hH][tT][tT][pP][sS]?://([^/?#\s@]*@)?[^/?#\s@:]",
 }
 URLS_MAX = 10_000
+NO_LIMIT = 1 << 62
 
 
 class WebCrawl(Executor):
@@ -51,6 +53,7 @@ class WebCrawl(Executor):
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
             "archive": {"enum": ["warc"]},
+            "spread": {"type": "boolean", "description": "set for the members of one crawl over many nodes"},
         },
         "anyOf": [{"required": ["url"]}, {"required": ["urls"]}],
         "additionalProperties": False,
@@ -72,8 +75,11 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gathered import Gathered
+        from crawlfleet.execution.crawl.member import Member
         from crawlfleet.execution.crawl.page import NO_MARKS
         from crawlfleet.execution.crawl.reader import PageReader
+        from crawlfleet.execution.crawl.seeding import MEMBER
+        from crawlfleet.execution.crawl.shared_frontier import ChunkItems, SharedFrontier
 
         began = time.monotonic()
         plan = _plan(context)
@@ -81,9 +87,13 @@ class WebCrawl(Executor):
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        gathered = Gathered(context.item, plan.extraction)
         archive = Archive(context.record) if "archive" in context.parameters else None
         pagination = plan.following.pagination
+        frontier = None
+        gathered = Gathered(context.item, plan.extraction)
+        if context.parameters.get(MEMBER, False):
+            frontier = SharedFrontier()
+            gathered = ChunkItems(frontier, plan.extraction)
         reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with Fetcher(
@@ -91,13 +101,17 @@ class WebCrawl(Executor):
                 meter=context.meter, keep=None if archive is None else archive.keep,
             ) as fetcher:  # fmt: skip
                 crawl = Crawl(
-                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
-                )
-                await crawl.run()
+                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
+                    frontier=frontier,
+                )  # fmt: skip
+                if frontier is None:
+                    await crawl.run()
+                else:
+                    await Member(crawl, frontier, _master(context), context.item).run()
         finally:
             await reader.close()
         await gathered.finish()
-        if not crawl.starts_reached:
+        if frontier is None and not crawl.starts_reached:
             raise _failure(plan, crawl)
         result = _result(plan, crawl, gathered, time.monotonic() - began)
         if archive is not None:
@@ -118,9 +132,20 @@ def _plan(context: TaskContext) -> CrawlPlan:
         context.log(f"input: {url!r} is no URL of a page", "warning")
     if not plan.urls:
         raise TaskError(f"url: {plan.bad_urls[0]!r} is no URL of a page", error="input", permanent=True)
+    if context.parameters.get("spread", False):
+        # Limits are kept by the crawl, and so are the URLs it begins with.
+        return replace(
+            plan, urls=(), max_pages=NO_LIMIT, is_default_limit=False, max_seconds=None, max_bytes=None
+        )  # fmt: skip
     if plan.is_default_limit:
         context.log(f"no max_pages was given: {plan.max_pages} apply")
     return plan
+
+
+def _master(context: TaskContext) -> MasterLink:
+    if context.master is None:
+        raise TaskError("a member of a crawl needs a master", error="internal", permanent=True)
+    return context.master
 
 
 def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
@@ -164,7 +189,7 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
             "items": gathered.items,
             "errors": errors,
             "links_left_out": dict(crawl.left_out),
-            "max_pages": plan.max_pages,
+            "max_pages": None if plan.max_pages == NO_LIMIT else plan.max_pages,
             "stopped_by": crawl.stopped_by,
             **({"fields": fields(gathered.counts)} if gathered.counts else {}),
         },

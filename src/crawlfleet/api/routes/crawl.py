@@ -1,0 +1,80 @@
+"""The call of members of a crawl over many nodes: report a chunk of URLs, get the next."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.auth import principal_of
+from crawlfleet.api.fields import only_query
+from crawlfleet.api.openapi import operation, parameter
+from crawlfleet.api.plain import PlainRequest
+from crawlfleet.api.reply import reply
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
+from crawlfleet.api.routes.reading import decoded, read_unpacked
+from crawlfleet.api.services import services_of
+from crawlfleet.control.exchange import Exchange
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import ids
+from crawlfleet.model.principal import Role
+from crawlfleet.wire.crawl import BODY_BYTES, CrawlUp
+
+_UP = msgspec.json.Decoder(CrawlUp)
+_ITEMS = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
+
+
+async def exchange(request: PlainRequest) -> Response:
+    only_query(request, "task", "items")
+    principal = await principal_of(request, Role.NODE)
+    assert principal.node is not None
+    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    items = _items(request.query_params.get("items", "0-0"))
+    up = cast(CrawlUp, decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
+    if is_stopping(request):
+        up = msgspec.structs.replace(up, wait_ms=0)
+    service = kept(request, Exchange, lambda: _service(request))
+    return reply(await service.exchange(principal.node, task, execution, up, items))
+
+
+def _service(request: PlainRequest) -> Exchange:
+    services = services_of(request)
+    service = Exchange(store=services.store, clock=services.clock)
+    when_stopping(request.app, service.wake)
+    return service
+
+
+def _items(text: str) -> tuple[int, int]:
+    if (found := _ITEMS.fullmatch(text)) is None:
+        raise InvalidInput("from-to, of chunks of items", field="items")
+    return int(found[1]), int(found[2])
+
+
+_PATH = f"{PREFIX}/executions/{{execution_id}}/crawl"
+routes = [Route(_PATH, exchange, methods=["POST"])]
+body_limits = {_PATH: BODY_BYTES}
+_MESSAGE = {"type": "array", "items": {}}
+
+operations = {
+    ("POST", _PATH): operation(
+        "exchange_crawl", "Report a chunk of a crawl and get the next", tag="executions",
+        parameters=[
+            parameter("execution_id", "path", "Of a live execution of the node, of a member of a crawl."),
+            parameter("task", "query", "The task it executes.") | {"required": True},
+            parameter("items", "query", "Which chunks of the execution's items belong to the report: `3-5` are 3 "
+                      "and 4.", {"type": "string"}),
+            parameter("Content-Encoding", "header", "How it is packed.",
+                      {"type": "string", "enum": ["identity", "zstd"]}),
+        ],
+        body={"application/json": _MESSAGE},
+        description="One transaction: the report counts with everything it found, or not at all. The same report again "
+        "changes nothing. Fields travel by position (see `wire/crawl.py`): `CrawlUp` up, `CrawlDown` down. A long poll "
+        "of at most two seconds. 409 `stale_execution` when the execution is over, or the chunk is not its own.",
+        responses={200: {"description": "CrawlDown.", "content": {"application/json": {"schema": _MESSAGE}}}},
+    ),
+}  # fmt: skip

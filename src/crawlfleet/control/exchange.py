@@ -1,0 +1,95 @@
+"""Members of a crawl over many nodes report chunks of URLs and get the next; who finds none waits for the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from crawlfleet.control.collect import StaleExecution
+from crawlfleet.control.finish import is_storable
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model.crawl import CrawlCounts, CrawlUrl
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId, execution_text, task_text
+from crawlfleet.ports.artifacts import CHUNKS
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.crawl_store import Asking, ChunkReport, CrawlStore, Exchanged
+from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp, ReportBody
+
+LOOK_S = 0.5
+"""How often one that waits looks by itself: others may report to other masters, or be lost."""
+URL_CHARS = 8_192
+DEPTH_MAX = 100_000
+VIA_MAX = 50
+
+
+class Exchange:
+    def __init__(self, *, store: CrawlStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._news: dict[GroupId, asyncio.Event] = {}
+        """Of crawls for which somebody waits here."""
+
+    async def exchange(
+        self, node: NodeId, task: TaskId, execution: ExecutionId, up: CrawlUp, items: tuple[int, int] = (0, 0)
+    ) -> CrawlDown:
+        """`items`: the chunks of the execution's items that belong to the report; the last one not included."""
+        report = None if up.report is None else _report(up.report, items)
+        asking = Asking(node, task, execution, report, up.held)
+        answer = await self._ask(asking)
+        until = self._clock.monotonic() + min(up.wait_ms, WAIT_MS) / 1_000
+        while answer.state == "wait" and (left_s := until - self._clock.monotonic()) > 0:
+            await self._until_news(answer.crawl, min(left_s, LOOK_S))
+            answer = await self._ask(asking._replace(report=None))
+        return CrawlDown(answer.state, answer.number, list(answer.urls))
+
+    async def wake(self) -> None:
+        """Whoever waits looks once more, at once."""
+        for event in self._news.values():
+            event.set()
+
+    async def _ask(self, asking: Asking) -> Exchanged:
+        is_known = is_storable(asking.task, asking.execution)
+        answer = await self._store.exchange(asking, self._clock.now()) if is_known else Exchanged(0, "stale")
+        what = f"{execution_text(asking.execution)} of {task_text(asking.task)}"
+        if answer.state == "stale":
+            raise StaleExecution(f"{what} is not a live execution of this node, or the chunk is not its own")
+        if answer.state == "no_crawl":
+            raise NotFound(f"{what} takes part in no crawl over many nodes")
+        if answer.is_news and (event := self._news.pop(answer.crawl, None)) is not None:
+            event.set()
+        return answer
+
+    async def _until_news(self, crawl: GroupId, within_s: float) -> None:
+        event = self._news.setdefault(crawl, asyncio.Event())
+        try:
+            async with asyncio.timeout(within_s):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            # The next one to wait makes a new one: none stays for a crawl that nobody waits for.
+            if self._news.get(crawl) is event:
+                del self._news[crawl]
+
+
+def _report(said: ReportBody, items: tuple[int, int]) -> ChunkReport:
+    first, last = items
+    if not 0 <= first <= last <= CHUNKS:
+        raise InvalidInput("from-to, of chunks of items", field="items")
+    _check(said.found, "report.found")
+    _check(said.again, "report.again")
+    counts = CrawlCounts(said.pages, said.failed, said.skipped, said.moved, said.items, said.bytes)
+    return ChunkReport(said.number, counts, said.found, said.again, first, last)
+
+
+def _check(urls: Iterable[CrawlUrl], field: str) -> None:
+    for at, one in enumerate(urls):
+        is_good = (
+            0 < len(one.url) <= URL_CHARS
+            and 0 <= one.depth <= DEPTH_MAX
+            and 0 <= one.tries <= DEPTH_MAX
+            and 0 <= one.flags <= 3
+            and len(one.via) <= VIA_MAX
+        )
+        if not is_good:
+            raise InvalidInput("no URL that could be visited", field=f"{field}[{at}]")

@@ -1,0 +1,81 @@
+"""What a crawl over many nodes begins with: its first URLs, its limits, and the parameters of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crawlfleet.execution.crawl.extract.compiling import BadPlan
+from crawlfleet.execution.crawl.frontier import Frontier, Link
+from crawlfleet.execution.crawl.links import canonical, site
+from crawlfleet.execution.crawl.outlook import Outlook
+from crawlfleet.execution.crawl.patterns import BadRule
+from crawlfleet.execution.crawl.plan import plan_of
+from crawlfleet.model.crawl import CrawlLimits, CrawlUrl, UrlFlag
+
+MEMBER = "spread"
+"""The parameter that makes a task a member: its URLs come from the crawl, not from its own start URLs."""
+
+
+class BadCrawl(Exception):
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(f"{field}: {detail}")
+        self.field = field
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    limits: CrawlLimits
+    urls: list[CrawlUrl]
+    parameters: dict[str, Any]
+    """Of each member."""
+
+
+def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
+    """Of parameters that fit the schema of a crawl; raises BadCrawl for what cannot be crawled all the same."""
+    if MEMBER in parameters:
+        raise BadCrawl(MEMBER, "is set for the members of a crawl, not by hand")
+    if "archive" in parameters:
+        # Chunks are reported with their items only: what a lost member archived could not be told from what counts.
+        raise BadCrawl("archive", "is kept of a crawl on one node only")
+    try:
+        plan = plan_of(parameters)
+    except BadRule as exc:
+        raise BadCrawl(exc.field, exc.detail) from exc
+    except BadPlan as exc:
+        raise BadCrawl(exc.problems[0].path, exc.problems[0].detail) from exc
+    if plan.bad_urls:
+        raise BadCrawl("urls" if "urls" in parameters else "url", f"{plan.bad_urls[0]!r} is no URL of a page")
+    frontier = Frontier()
+    Outlook(plan.following, frontier, depth=plan.depth).begin(plan.urls)
+    urls = []
+    while (link := frontier.take(lambda _host: True)) is not None:
+        urls.append(url_of(link))
+    max_ms = None if plan.max_seconds is None else round(plan.max_seconds * 1_000)
+    limits = CrawlLimits(members, plan.depth, plan.max_pages, max_ms, plan.max_bytes)
+    return Seeds(limits, urls, _member(parameters))
+
+
+def _member(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the start URLs one for each site: they say whose pages are followed, and hold the passwords."""
+    said = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
+    sites: dict[str, str] = {}
+    for text in said:
+        if (url := canonical(text)) is not None and ("@" in text or site(url) not in sites):
+            sites[site(url)] = text
+    others = {name: value for name, value in parameters.items() if name not in {"url", "urls"}}
+    return {**others, "urls": list(sites.values()), MEMBER: True}
+
+
+def url_of(link: Link) -> CrawlUrl:
+    flags = (UrlFlag.START if link.is_start else 0) | (UrlFlag.SITEMAP if link.is_sitemap else 0)
+    return CrawlUrl(link.url, link.depth, link.tries, int(flags), link.via)
+
+
+def link_of(one: CrawlUrl) -> Link:
+    flags = UrlFlag(one.flags)
+    return Link(
+        one.url, one.depth, UrlFlag.START in flags, one.tries, tuple(one.via), is_sitemap=UrlFlag.SITEMAP in flags
+    )

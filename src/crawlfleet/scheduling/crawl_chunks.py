@@ -1,0 +1,87 @@
+"""How the URLs of a crawl are cut into chunks, and which of them a member gets next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from math import ceil
+from typing import NamedTuple
+
+from crawlfleet.model.crawl import CHUNK_URLS, CrawlLimits, CrawlUrl, UrlFlag
+
+DEEP = 100
+"""From this depth on nobody means a certain number of links: members need not wait for each other between levels."""
+
+
+SITEMAPS = -1
+"""The level of sitemaps: before all pages, as what they list is as near as a start URL."""
+
+
+def level_of(one: CrawlUrl) -> int:
+    return SITEMAPS if one.flags & UrlFlag.SITEMAP else one.depth
+
+
+class OpenChunk(NamedTuple):
+    number: int
+    depth: int
+    urls: int
+
+
+class Take(NamedTuple):
+    """Chunks that are leased together as one, and how many URLs of them at most."""
+
+    numbers: Sequence[int]
+    most: int
+
+
+def pack(urls: Iterable[CrawlUrl], *, waiting: int, members: int) -> list[list[CrawlUrl]]:
+    """Chunks of URLs of one depth each. Small while few wait, so that a young crawl spreads at once."""
+    chunks: list[list[CrawlUrl]] = []
+    for level, same in groupby(sorted(urls, key=level_of), key=level_of):
+        pages = list(same)
+        if level == SITEMAPS:
+            # What a sitemap lists is reported in one piece: one is enough for a chunk.
+            size = 1
+        else:
+            size = CHUNK_URLS if waiting + len(chunks) >= 2 * members else _share(len(pages), members)
+        chunks += [pages[at : at + size] for at in range(0, len(pages), size)]
+    return chunks
+
+
+def next_take(
+    limits: CrawlLimits, pages: int, waiting: Sequence[OpenChunk], leased: Sequence[OpenChunk], *, is_busy: bool
+) -> Take | None:
+    """What a member gets; None when it has to wait. `waiting` is in order, the nearest first.
+
+    One that is busy asks for more in advance: it gets some only while there is enough for everybody.
+    """
+    room = limits.max_pages - pages - sum(chunk.urls for chunk in leased)
+    if not waiting or room <= 0 or (is_busy and len(waiting) < limits.members):
+        return None
+    depth = waiting[0].depth
+    # A page that is found early at a greater depth would lead less far than it should.
+    if limits.depth < DEEP and any(chunk.depth < depth for chunk in leased):
+        return None
+    level = [chunk for chunk in waiting if chunk.depth == depth]
+    share = _share(sum(chunk.urls for chunk in level), limits.members)
+    numbers, total = [level[0].number], level[0].urls
+    for chunk in level[1:]:
+        if total + chunk.urls > min(share, room):
+            break
+        numbers.append(chunk.number)
+        total += chunk.urls
+    return Take(numbers, min(room, total if total <= 2 * share else share))
+
+
+def limit_reached(limits: CrawlLimits, pages: int, size_bytes: int, spent_ms: int) -> str | None:
+    if pages >= limits.max_pages:
+        return "max_pages"
+    if limits.max_bytes is not None and size_bytes >= limits.max_bytes:
+        return "max_bytes"
+    if limits.max_ms is not None and spent_ms >= limits.max_ms:
+        return "max_seconds"
+    return None
+
+
+def _share(count: int, members: int) -> int:
+    return min(CHUNK_URLS, max(1, ceil(count / members)))

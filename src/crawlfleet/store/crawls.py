@@ -1,0 +1,256 @@
+"""Crawls over many nodes: URLs leased in chunks, reported with a fence, each known once.
+
+Whoever exchanges holds the crawl's row until the commit, so that exchanges of one crawl follow one another, and after
+it the row of its own task: a member that is being lost is lost before its report or after it, never during it. Only
+executions that are not live any more lose their chunks, and those never come to life again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import zstandard
+
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.crawl import FOUND_MAX, CrawlCounts, CrawlLimits, CrawlPart, CrawlState, CrawlUrl, UrlFlag
+from crawlfleet.model.ids import GroupId
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
+from crawlfleet.scheduling.crawl_chunks import OpenChunk, level_of, limit_reached, next_take, pack
+from crawlfleet.store import tables
+from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.tx import Row, Tx
+
+MARK_MS = 10_000
+"""How far apart the two marks of the rate are."""
+SHED = 20_000
+_WAITING, _LEASED, _DONE = 0, 1, 2
+_COLUMNS = tuple(column.name for column in tables.crawl.columns)
+_CHUNK_COLUMNS = tuple(column.name for column in tables.crawl_chunk.columns)
+MEMBER_OF = "SELECT group_id FROM live WHERE id = $1 AND execution = $2 AND node = $3"
+HOLD_MEMBER = f"{MEMBER_OF} SHARE_ROWS(live)"
+HOLD_CRAWL = f"SELECT {', '.join(_COLUMNS)} FROM crawl WHERE id = $1 LOCK_ROWS(crawl)"
+CRAWLS = f"SELECT {', '.join(_COLUMNS)} FROM crawl WHERE id AMONG($1)"
+LEASED_URLS = "SELECT crawl, SUM(count) FROM crawl_chunk WHERE crawl AMONG($1) AND state = 1 GROUP BY crawl"
+TAKE_BACK = (
+    "UPDATE crawl_chunk SET state = 0, task = 0, execution = 0 WHERE crawl = $1 AND state = 1 AND NOT EXISTS ("
+    "SELECT 1 FROM live l WHERE l.id = crawl_chunk.task AND l.execution = crawl_chunk.execution)"
+)
+CHUNK = "SELECT state, execution, count FROM crawl_chunk WHERE crawl = $1 AND number = $2"
+END_CHUNK = (
+    "UPDATE crawl_chunk SET state = 2, urls = NULL, first_item = $3, last_item = $4 WHERE crawl = $1 AND number = $2"
+)
+LEASED = (
+    "SELECT number, depth, count, execution, urls FROM crawl_chunk WHERE crawl = $1 AND state = 1 "
+    "ORDER BY depth, number"
+)
+WAITING = "SELECT number, depth, count FROM crawl_chunk WHERE crawl = $1 AND state = 0 ORDER BY depth, number LIMIT $2"
+URLS = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2) ORDER BY number"
+LEASE = (
+    "UPDATE crawl_chunk SET state = 1, task = $3, execution = $4, count = $5, urls = $6 "
+    "WHERE crawl = $1 AND number = $2"
+)
+JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
+KEEP = (
+    "UPDATE crawl SET chunks = $2, found = $3, pages = $4, failed = $5, skipped = $6, moved = $7, items = $8, "
+    "bytes = $9, started_at = $10, finished_at = $11, stopped_by = $12, older_at = $13, older_pages = $14, "
+    "newer_at = $15, newer_pages = $16 WHERE id = $1"
+)
+PARTS = (
+    "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
+    "AND state = 2 AND last_item > first_item ORDER BY number LIMIT $3"
+)
+SHED_SOME = (
+    "DELETE FROM crawl_seen WHERE crawl = $1 AND hash IN (SELECT hash FROM crawl_seen WHERE crawl = $1 LIMIT $2)"
+)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[CrawlUrl]).decode
+
+
+class CrawlTables:
+    _engine: QueryEngine
+
+    async def exchange(self, asking: Asking, now: Instant) -> Exchanged:
+        return await self._engine.write(lambda tx: _exchange(tx, asking, now))
+
+    async def crawls(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]:
+        async def work(tx: Tx) -> tuple[Sequence[Row], dict[GroupId, int]]:
+            rows = await tx.fetch(CRAWLS, list(ids))
+            leased = await tx.fetch(LEASED_URLS, [row[0] for row in rows]) if rows else ()
+            return rows, {crawl: int(count) for crawl, count in leased}
+
+        rows, leased = await self._engine.glance(work)
+        return {row[0]: _state(dict(zip(_COLUMNS, row, strict=True)), leased.get(row[0], 0)) for row in rows}
+
+    async def crawl_parts(self, crawl: GroupId, after: int, limit: int) -> list[CrawlPart]:
+        rows = await self._engine.read(lambda tx: tx.fetch(PARTS, crawl, after, limit))
+        return [CrawlPart(*row) for row in rows]
+
+
+async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None:
+    """With its seeds; in the transaction that makes its group."""
+    said: dict[str, Any] = dict.fromkeys(_COLUMNS, 0) | new.limits._asdict()
+    said |= {"id": crawl, "started_at": None, "finished_at": None, "stopped_by": None, "older_at": now, "newer_at": now}
+    work = _Work(tx, said, now)
+    await work.add(new.seeds)
+    await tx.insert(tables.crawl, _COLUMNS, [tuple(work.row[name] for name in _COLUMNS)])
+
+
+async def shed_urls(tx: Tx, groups: Sequence[GroupId], most: int = SHED) -> set[GroupId]:
+    """Forgets some of the URLs that crawls among these groups knew; the crawls that know more.
+
+    A large one is not forgotten in one transaction: all others would have to wait for it.
+    """
+    crawls = await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(groups)) if groups else ()
+    return {crawl for (crawl,) in crawls if await tx.execute(SHED_SOME, crawl, most) == most}
+
+
+async def forget_crawls(tx: Tx, ids: Sequence[GroupId]) -> None:
+    known = [row[0] for row in await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(ids))]
+    if known:
+        for sql in ("crawl_seen WHERE crawl", "crawl_chunk WHERE crawl", "crawl WHERE id"):
+            await tx.execute(f"DELETE FROM {sql} AMONG($1)", known)
+
+
+async def _exchange(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
+    member = (asking.task, asking.execution, asking.node)
+    found = await tx.fetch(MEMBER_OF, *member)
+    if not found:
+        return Exchanged(0, "stale")
+    crawl = found[0][0]
+    rows = await tx.fetch(HOLD_CRAWL, crawl) if crawl is not None else ()
+    if not rows:
+        return Exchanged(0, "no_crawl")
+    # Looked at again once the crawl is held: it may have ended while others had their turn.
+    if not await tx.fetch(HOLD_MEMBER, *member):
+        return Exchanged(crawl, "stale")
+    work = _Work(tx, dict(zip(_COLUMNS, rows[0], strict=True)), now)
+    if asking.report is not None and not await work.take(asking.report, asking):
+        return Exchanged(work.id, "stale")
+    work.is_news |= bool(await tx.execute(TAKE_BACK, work.id))
+    answer = await work.lease(asking)
+    await work.keep()
+    return answer._replace(is_news=work.is_news)
+
+
+class _Work:
+    """One crawl in one transaction; its row is held, and written back at the end."""
+
+    def __init__(self, tx: Tx, row: dict[str, Any], now: Instant) -> None:
+        self._tx = tx
+        self._now = now
+        self._before = dict(row)
+        self.row = row
+        self.id: GroupId = row["id"]
+        self.limits = CrawlLimits(*(row[name] for name in CrawlLimits._fields))
+        self.is_news = False
+
+    async def take(self, report: ChunkReport, asking: Asking) -> bool:
+        """False for a chunk that is not its own."""
+        rows = await self._tx.fetch(CHUNK, self.id, report.number)
+        state, execution, count = rows[0] if rows else (_WAITING, 0, 0)
+        if execution != asking.execution or state == _WAITING:
+            return False
+        if state == _DONE:
+            return True  # said before; the answer was lost
+        if report.counts.pages + len(report.again) > count:
+            raise InvalidInput(f"a chunk of {count} URLs", field="report.counts")
+        await self._tx.execute(END_CHUNK, self.id, report.number, report.first_item, report.last_item)
+        for name, n in report.counts._asdict().items():
+            self.row[name] += n
+        await self._add_chunks(report.again)
+        await self.add(report.found)
+        self.is_news = True
+        return True
+
+    async def add(self, found: Iterable[CrawlUrl]) -> None:
+        """Takes in the URLs that are new."""
+        by_key: dict[bytes, CrawlUrl] = {}
+        for one in found:
+            known = by_key.setdefault(one.key, one)
+            if one.depth < known.depth:
+                by_key[one.key] = one
+        if not by_key or self.row["found"] >= FOUND_MAX:
+            return
+        new = await self._tx.add_seen(self.id, list(by_key))
+        fresh = [one for key, one in by_key.items() if key in new]
+        self.row["found"] += sum(1 for one in fresh if not one.flags & UrlFlag.SITEMAP)
+        await self._add_chunks(fresh)
+
+    async def lease(self, asking: Asking) -> Exchanged:
+        rows = await self._tx.fetch(LEASED, self.id)
+        for number, _, _, execution, urls in rows:
+            if execution == asking.execution and number not in asking.held:
+                return Exchanged(self.id, "chunk", number, unpacked(urls))
+        leased = [OpenChunk(*row[:3]) for row in rows]
+        waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, 2 * self.limits.members)]
+        stopped_by = self._limit()
+        if not leased and (stopped_by is not None or not waiting):
+            self._finish(stopped_by if waiting else None)
+            return Exchanged(self.id, "done")
+        take = next_take(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
+        if take is None or stopped_by is not None:
+            return Exchanged(self.id, "wait")
+        return await self._leased(take.numbers, take.most, asking)
+
+    async def _leased(self, numbers: Sequence[int], most: int, asking: Asking) -> Exchanged:
+        first, *others = numbers
+        blobs = await self._tx.fetch(URLS, self.id, list(numbers))
+        urls = [one for (blob,) in blobs for one in unpacked(blob)]
+        if others:
+            await self._tx.execute(JOINED, self.id, others)
+        given, rest = urls[:most], urls[most:]
+        await self._tx.execute(LEASE, self.id, first, asking.task, asking.execution, len(given), _packed(given))
+        await self._add_chunks(rest)
+        if self.row["started_at"] is None:
+            self.row |= {"started_at": self._now, "older_at": self._now, "newer_at": self._now}
+        # Somebody tries again what was taken for finished.
+        self.row |= {"finished_at": None, "stopped_by": None}
+        return Exchanged(self.id, "chunk", first, given)
+
+    async def keep(self) -> None:
+        if self._now - self.row["newer_at"] >= MARK_MS:
+            self.row |= {"older_at": self.row["newer_at"], "older_pages": self.row["newer_pages"]}
+            self.row |= {"newer_at": self._now, "newer_pages": self.row["pages"]}
+        if self.row != self._before:
+            changed = (name for name in _COLUMNS[1:] if name not in CrawlLimits._fields)
+            await self._tx.execute(KEEP, self.id, *(self.row[name] for name in changed))
+
+    async def _add_chunks(self, urls: Sequence[CrawlUrl]) -> None:
+        if not urls:
+            return
+        waiting = len(await self._tx.fetch(WAITING, self.id, 2 * self.limits.members))
+        rows = []
+        for chunk in pack(urls, waiting=waiting, members=self.limits.members):
+            self.row["chunks"] += 1
+            number = self.row["chunks"]
+            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), 0, 0, 0, 0))
+        await self._tx.insert(tables.crawl_chunk, _CHUNK_COLUMNS, rows)
+
+    def _limit(self) -> str | None:
+        started_at = self.row["started_at"]
+        spent_ms = 0 if started_at is None else self._now - started_at
+        return limit_reached(self.limits, self.row["pages"], self.row["bytes"], spent_ms)
+
+    def _finish(self, stopped_by: str | None) -> None:
+        if self.row["finished_at"] is None:
+            self.row |= {"finished_at": self._now, "stopped_by": stopped_by}
+            self.is_news = True
+
+
+def _packed(urls: Sequence[CrawlUrl]) -> bytes:
+    return zstandard.ZstdCompressor(level=3).compress(_encode(urls))
+
+
+def unpacked(blob: bytes) -> list[CrawlUrl]:
+    return _decode(zstandard.ZstdDecompressor().decompress(bytes(blob)))
+
+
+def _state(row: dict[str, Any], leased: int) -> CrawlState:
+    return CrawlState(
+        row["id"], CrawlLimits(*(row[name] for name in CrawlLimits._fields)),
+        CrawlCounts(*(row[name] for name in CrawlCounts._fields)), row["found"], leased, row["started_at"],
+        row["finished_at"], row["stopped_by"], (row["older_at"], row["older_pages"]),
+    )  # fmt: skip

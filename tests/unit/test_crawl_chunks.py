@@ -1,0 +1,72 @@
+"""How URLs are cut into chunks, and who gets which."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.model.crawl import CHUNK_URLS, CrawlLimits, CrawlUrl, UrlFlag
+from crawlfleet.scheduling.crawl_chunks import DEEP, SITEMAPS, OpenChunk, level_of, limit_reached, next_take, pack
+
+COUNTS = st.lists(st.tuples(st.integers(-1, 5), st.integers(1, CHUNK_URLS)), max_size=20)
+
+
+def chunks(sizes: list[tuple[int, int]], first: int = 1) -> list[OpenChunk]:
+    ordered = sorted(sizes, key=lambda one: one[0])
+    return [OpenChunk(number, *one) for number, one in enumerate(ordered, first)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=500), st.integers(0, 50), st.integers(1, 20)
+)  # fmt: skip
+def test_every_url_is_in_one_chunk_of_its_level(said: list[tuple[int, bool]], waiting: int, members: int) -> None:
+    urls = [
+        CrawlUrl(f"http://a.test/{n}", depth, flags=int(UrlFlag.SITEMAP) if is_sitemap else 0)
+        for n, (depth, is_sitemap) in enumerate(said)
+    ]
+    found = pack(urls, waiting=waiting, members=members)
+    assert sorted(one for chunk in found for one in chunk) == sorted(urls)
+    for chunk in found:
+        levels = {level_of(one) for one in chunk}
+        assert len(levels) == 1
+        assert 0 < len(chunk) <= (1 if levels == {SITEMAPS} else CHUNK_URLS)
+
+
+@given(COUNTS, COUNTS, st.integers(0, 300), st.integers(1, 300), st.integers(1, 20), st.booleans())
+def test_nobody_gets_more_than_may_be_read_or_skips_a_level(
+    waiting: list[tuple[int, int]], leased: list[tuple[int, int]], pages: int, most: int, members: int, is_busy: bool
+) -> None:
+    limits = CrawlLimits(members, 5, most)
+    open_chunks, held = chunks(waiting), chunks(leased, 100)
+    take = next_take(limits, pages, open_chunks, held, is_busy=is_busy)
+    if take is None:
+        return
+    assert 0 < take.most <= most - pages - sum(chunk.urls for chunk in held)
+    taken = [chunk for chunk in open_chunks if chunk.number in take.numbers]
+    assert {chunk.depth for chunk in taken} == {open_chunks[0].depth}
+    assert all(chunk.depth >= open_chunks[0].depth for chunk in held)
+    assert take.most <= 2 * CHUNK_URLS
+
+
+def test_a_young_crawl_spreads_at_once() -> None:
+    urls = [CrawlUrl(f"http://a.test/{n}", 1) for n in range(40)]
+    assert [len(chunk) for chunk in pack(urls, waiting=0, members=4)] == [10] * 4
+    assert [len(chunk) for chunk in pack(urls, waiting=8, members=4)] == [40]
+
+
+def test_small_chunks_are_taken_together_but_not_all_by_one() -> None:
+    limits = CrawlLimits(2, 5, 1_000)
+    take = next_take(limits, 0, chunks([(0, 1)] * 8), [], is_busy=False)
+    assert take == ([1, 2, 3, 4], 4)
+
+
+def test_deep_crawls_do_not_wait_between_levels() -> None:
+    waiting, leased = [OpenChunk(2, 3, 5)], [OpenChunk(1, 2, 5)]
+    assert next_take(CrawlLimits(1, DEEP - 1, 1_000), 0, waiting, leased, is_busy=False) is None
+    assert next_take(CrawlLimits(1, DEEP, 1_000), 0, waiting, leased, is_busy=False) == ([2], 5)
+
+
+def test_limits_are_named() -> None:
+    limits = CrawlLimits(1, 5, 10, max_ms=1_000, max_bytes=50)
+    assert limit_reached(limits, 9, 49, 999) is None
+    assert limit_reached(limits, 10, 0, 0) == "max_pages"
+    assert limit_reached(limits, 0, 50, 0) == "max_bytes"
+    assert limit_reached(limits, 0, 0, 1_000) == "max_seconds"
