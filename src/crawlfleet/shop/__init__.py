@@ -1,7 +1,21 @@
-"""The demo shop: a small web site of our own, to crawl in the demo and in tests."""
+"""The demo shop and the nasty site: a server of our own, to crawl in the demo and in tests."""
 
 from __future__ import annotations
 
-from crawlfleet.shop.server import RunningShop, start_shop
+from crawlfleet.shop.nasty.table import BEHAVIOURS, is_trap
+from crawlfleet.shop.server import RunningShop, running_site, site_in_thread, start_shop, start_site
+from crawlfleet.shop.site import Site, SiteOptions
+from crawlfleet.shop.site_page import Rules
 
-__all__ = ["RunningShop", "start_shop"]
+__all__ = [
+    "BEHAVIOURS",
+    "Rules",
+    "RunningShop",
+    "Site",
+    "SiteOptions",
+    "is_trap",
+    "running_site",
+    "site_in_thread",
+    "start_shop",
+    "start_site",
+]

@@ -8,7 +8,7 @@ from html import escape
 
 from crawlfleet.shop.catalogue import CATEGORIES, PAGE_PRODUCTS, Catalogue, Product, listing_paths, pages
 
-AWKWARD = ("/slow", "/missing", "/moved", "/broken-charset", "/chinese", "/private/cellar")
+AWKWARD = ("/nasty/stall/slow", "/missing", "/moved", "/broken-charset", "/chinese", "/private/cellar")
 
 
 def front(catalogue: Catalogue) -> str:
@@ -30,7 +30,7 @@ def listing(title: str, path: str, products: Sequence[Product], number: int) -> 
     links = [f'<a href="{it}">{at}</a>' for at, it in enumerate(listing_paths(path, len(products)), 1)]
     if number < pages(len(products)):
         links.append(f'<a rel="next" href="{path}?page={number + 1}">Next</a>')
-    return page(title, "".join(map(_card, shown)) + f'<nav class="pages">{" ".join(links)}</nav>')
+    return page(title, "".join(map(card, shown)) + f'<nav class="pages">{" ".join(links)}</nav>')
 
 
 def detail(product: Product, related: Sequence[Product]) -> str:
@@ -40,7 +40,7 @@ def detail(product: Product, related: Sequence[Product]) -> str:
         "sku": str(product.number),
         "name": product.title,
         "description": product.description,
-        "offers": {"@type": "Offer", "price": f"{product.cents / 100:.2f}", "priceCurrency": "USD"},
+        "offers": {"@type": "Offer", "price": product.amount, "priceCurrency": "USD"},
     }
     # "<" must not end the script early.
     data = json.dumps(facts).replace("<", "\\u003c")
@@ -54,22 +54,18 @@ def detail(product: Product, related: Sequence[Product]) -> str:
     return page(product.title, body + "".join(f'<p><a href="{it.path}">{escape(it.title)}</a></p>' for it in related))
 
 
-def _card(product: Product) -> str:
+def card(product: Product) -> str:
     return (
         f'<div class="product" data-id="{product.number}"><h2 class="title">'
         f'<a href="{product.path}">{escape(product.title)}</a></h2> <span class="price">{product.price}</span></div>\n'
     )
 
 
-def page(title: str, body: str, *, charset: str = "utf-8") -> str:
+def page(title: str, body: str, *, charset: str = "utf-8", head: str = "") -> str:
     categories = " ".join(f'<a href="/category/{slug}">{escape(name)}</a>' for slug, name in CATEGORIES.items())
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="{charset}"><title>{escape(title)}</title></head><body>'
-        f'<nav><a href="/">Home</a> <a href="/products">Products</a> {categories} <a href="/about#us">About</a></nav>'
+        f'<!doctype html><html lang="en"><head><meta charset="{charset}"><title>{escape(title)}</title>{head}</head>'
+        f'<body><nav><a href="/">Home</a> <a href="/products">Products</a> {categories} '
+        f'<a href="/about#us">About</a></nav>'
         f"<main><h1>{escape(title)}</h1>{body}</main></body></html>"
     )
-
-
-def sitemap(origin: str, paths: Sequence[str]) -> str:
-    urls = "".join(f"<url><loc>{escape(origin + path)}</loc></url>" for path in paths)
-    return f'<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'

@@ -1,163 +1,117 @@
-"""The shop's server, and its log of what it was asked."""
+"""The running shop: as a part of a program, in a thread of a test, or as the process of `python -m crawlfleet.shop`."""
 
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections import deque
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
-from aiohttp import web
-from aiohttp.typedefs import Handler
-
-from crawlfleet.shop import pages
-from crawlfleet.shop.catalogue import CATEGORIES, Catalogue
-
-REQUESTS_KEPT = 50_000
-SLOW_S = 2.0
-ROBOTS = "User-agent: *\nDisallow: /private/\nDisallow: /cart\n\nSitemap: {origin}/sitemap.xml\n"
-
-
-class Asked(NamedTuple):
-    at: float
-    """By the monotonic clock."""
-    method: str
-    path: str
-    """With the query."""
-    agent: str
+from crawlfleet.shop.catalogue import Catalogue
+from crawlfleet.shop.connection import Connection
+from crawlfleet.shop.log import Asked, RequestLog
+from crawlfleet.shop.site import Site, SiteOptions
 
 
 class RunningShop:
-    def __init__(self, runner: web.AppRunner, url: str, catalogue: Catalogue, requests: deque[Asked]) -> None:
-        self._runner = runner
+    def __init__(self, server: asyncio.Server, url: str, site: Site, opened: set[Connection]) -> None:
+        self._server = server
+        self._opened = opened
         self.url = url
         """Without a slash at the end."""
-        self.catalogue = catalogue
-        self.requests = requests
+        self.site = site
+
+    @property
+    def host(self) -> str:
+        return self.url.removeprefix("http://")
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.site.shop.catalogue
+
+    @property
+    def log(self) -> RequestLog:
+        return self.site.log
+
+    @property
+    def requests(self) -> deque[Asked]:
         """The last ones, oldest first."""
+        return self.site.log.asked
+
+    @property
+    def open_connections(self) -> frozenset[Connection]:
+        return frozenset(self._opened)
 
     def asked_paths(self) -> list[str]:
-        return [asked.path for asked in self.requests]
+        return self.site.log.paths()
 
     async def close(self) -> None:
-        await self._runner.cleanup()
+        """Nobody is waited for: some answers here never end."""
+        self._server.close()
+        for connection in list(self._opened):
+            connection.transport.abort()
+        await asyncio.gather(*(connection.ended.wait() for connection in list(self._opened)))
+        await self._server.wait_closed()
 
 
 async def start_shop(
     host: str = "127.0.0.1", port: int = 0, products: int = 200, *, seed: int = 1, delay_s: float = 0.0
 ) -> RunningShop:
-    """Serves until it is closed. `delay_s` is what every answer takes at least, as over a network."""
-    catalogue = Catalogue(products, seed)
-    requests: deque[Asked] = deque(maxlen=REQUESTS_KEPT)
-    runner = web.AppRunner(_app(catalogue, requests, delay_s), access_log=None, shutdown_timeout=0.5)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except BaseException:
-        await runner.cleanup()
-        raise
+    """The demo shop. Serves until it is closed. `delay_s` is what every answer takes at least, as over a network."""
+    return await start_site(SiteOptions(products, seed, is_plain=True), host, port, delay_s=delay_s)
+
+
+async def start_site(
+    options: SiteOptions | None = None, host: str = "127.0.0.1", port: int = 0, *, delay_s: float = 0.0
+) -> RunningShop:
+    """The nasty site, for any host name that leads here."""
+    site = Site(options or SiteOptions())
+    opened: set[Connection] = set()
+    loop = asyncio.get_running_loop()
+
+    def connect() -> Connection:
+        return Connection(site.answer, site.memory, opened, delay_s)
+
+    server = await loop.create_server(connect, host, port, backlog=1_024)
     shown = f"[{host}]" if ":" in host else host
-    return RunningShop(runner, f"http://{shown}:{runner.addresses[0][1]}", catalogue, requests)
+    return RunningShop(server, f"http://{shown}:{server.sockets[0].getsockname()[1]}", site, opened)
 
 
-def _app(catalogue: Catalogue, requests: deque[Asked], delay_s: float) -> web.Application:
-    @web.middleware
-    async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
-        agent = request.headers.get("User-Agent", "")
-        requests.append(Asked(time.monotonic(), request.method, request.path_qs, agent))
-        if delay_s:
-            await asyncio.sleep(delay_s)
-        return await handler(request)
-
-    app = web.Application(middlewares=[note])
-    shop = _Shop(catalogue)
-    app.add_routes(
-        [
-            web.get("/", shop.front),
-            web.get("/about", shop.about),
-            web.get("/awkward", shop.awkward),
-            web.get("/products", shop.products),
-            web.get(r"/products/{number:\d{1,9}}", shop.product),
-            web.get("/category/{slug}", shop.category),
-            web.get("/robots.txt", shop.robots),
-            web.get("/sitemap.xml", shop.sitemap),
-            web.get("/slow", shop.slow),
-            web.get("/moved", shop.moved),
-            web.get("/broken-charset", shop.broken_charset),
-            web.get("/chinese", shop.chinese),
-            web.get("/private/cellar", shop.cellar),
-        ]
-    )
-    return app
+@asynccontextmanager
+async def running_site(options: SiteOptions | None = None, *, delay_s: float = 0.0) -> AsyncIterator[RunningShop]:
+    running = await start_site(options, delay_s=delay_s)
+    try:
+        yield running
+    finally:
+        await running.close()
 
 
-class _Shop:
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+@contextmanager
+def site_in_thread(options: SiteOptions | None = None) -> Iterator[RunningShop]:
+    """With a loop of its own, for tests that block. The log may be read from here; `site.set_version` may be called."""
+    ready: list[RunningShop] = []
+    is_up, stop = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
 
-    async def front(self, request: web.Request) -> web.Response:
-        return _html(pages.front(self._catalogue))
+    async def serve() -> None:
+        try:
+            async with running_site(options) as running:
+                ready.append(running)
+                is_up.set()
+                await stop.wait()
+        finally:
+            is_up.set()
 
-    async def about(self, request: web.Request) -> web.Response:
-        return _html(pages.about())
-
-    async def awkward(self, request: web.Request) -> web.Response:
-        return _html(pages.awkward())
-
-    async def products(self, request: web.Request) -> web.Response:
-        return _html(pages.listing("All products", "/products", self._catalogue.products, _page(request)))
-
-    async def category(self, request: web.Request) -> web.Response:
-        slug = request.match_info["slug"]
-        if slug not in CATEGORIES:
-            raise web.HTTPNotFound
-        products = self._catalogue.by_category[slug]
-        return _html(pages.listing(CATEGORIES[slug], f"/category/{slug}", products, _page(request)))
-
-    async def product(self, request: web.Request) -> web.Response:
-        product = self._catalogue.product(int(request.match_info["number"]))
-        if product is None:
-            raise web.HTTPNotFound
-        return _html(pages.detail(product, self._catalogue.related(product)))
-
-    async def robots(self, request: web.Request) -> web.Response:
-        return web.Response(text=ROBOTS.format(origin=_origin(request)))
-
-    async def sitemap(self, request: web.Request) -> web.Response:
-        text = pages.sitemap(_origin(request), self._catalogue.paths())
-        return web.Response(text=text, content_type="application/xml")
-
-    async def slow(self, request: web.Request) -> web.Response:
-        await asyncio.sleep(SLOW_S)
-        return _html(pages.page("Slow", "<p>Thank you for waiting.</p>"))
-
-    async def moved(self, request: web.Request) -> web.Response:
-        raise web.HTTPMovedPermanently("/products")
-
-    async def broken_charset(self, request: web.Request) -> web.Response:
-        """Says UTF-8 twice and is neither."""
-        text = pages.page("Café", '<div class="product"><h2 class="title">Crème brûlée</h2></div>')
-        return web.Response(body=text.encode("cp1252"), headers={"Content-Type": "text/html; charset=utf-8"})
-
-    async def chinese(self, request: web.Request) -> web.Response:
-        """Its charset stands in the page only."""
-        text = pages.page("商店", '<div class="product"><h2 class="title">茶壶</h2></div>', charset="gbk")
-        return web.Response(body=text.encode("gbk"), headers={"Content-Type": "text/html"})
-
-    async def cellar(self, request: web.Request) -> web.Response:
-        return _html(pages.page("The cellar", "<p>robots.txt asks robots not to come here.</p>"))
-
-
-def _html(text: str) -> web.Response:
-    return web.Response(text=text, content_type="text/html")
-
-
-def _page(request: web.Request) -> int:
-    number = request.query.get("page", "1")
-    if not (number.isascii() and number.isdigit() and len(number) < 7 and int(number)):
-        raise web.HTTPNotFound
-    return int(number)
-
-
-def _origin(request: web.Request) -> str:
-    return f"{request.scheme}://{request.host}"
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), name="site", daemon=True)
+    thread.start()
+    try:
+        is_up.wait()
+        if not ready:
+            raise RuntimeError("the site did not start")
+        yield ready[0]
+    finally:
+        if thread.is_alive():
+            loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()

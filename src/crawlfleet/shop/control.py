@@ -1,0 +1,86 @@
+"""The site's own doors, under `/-/`, for tests that run it in another process. What happens here is not in its log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from crawlfleet.shop.http import Request, reply
+from crawlfleet.shop.nasty.robots import VARIANTS
+from crawlfleet.shop.nasty.table import BEHAVIOURS
+from crawlfleet.shop.site_page import Rules
+
+if TYPE_CHECKING:
+    from crawlfleet.shop.site import Site
+
+PREFIX = "/-/"
+Given = dict[str, str]
+
+
+def control(site: Site, request: Request) -> bytes:
+    door = _DOORS.get(request.path.removeprefix(PREFIX))
+    if door is None:
+        return _json(404, {"doors": sorted(_DOORS)})
+    try:
+        return _json(200, door(site, request.parameters))
+    except (KeyError, ValueError) as exc:
+        return _json(422, {"detail": str(exc)})
+
+
+def rules_of(given: Given) -> Rules:
+    names = {field.name for field in fields(Rules)}
+    if strange := given.keys() - names:
+        raise ValueError(f"no such rule: {', '.join(sorted(strange))}")
+    return Rules(**{name: value == "1" for name, value in given.items()})
+
+
+def _log(site: Site, given: Given) -> Any:
+    """`under`, `host` and `since` choose; the figures are of those chosen."""
+    which: dict[str, Any] = {"under": given.get("under", ""), "since": float(given.get("since", 0))}
+    which["host"] = given.get("host")
+    log = site.log
+    return {
+        "total": log.total,
+        "asked": [asked._asdict() for asked in log.select(**which)],
+        "most_in_a_second": log.most_in(1.0, **which),
+        "duplicates": log.duplicates(**which),
+        "visitors": [[*who, count] for who, count in log.visitors(**which).items()],
+        "connections": len(log.connections(**which)),
+    }
+
+
+def _set(site: Site, given: Given) -> Any:
+    """`version`, `robots` and `most_per_second` (0 for no limit): all of them checked before any is set."""
+    robots = given.get("robots", site.robots)
+    if robots not in VARIANTS:
+        raise ValueError(f"robots: one of {', '.join(VARIANTS)}")
+    most = int(given["most_per_second"]) or None if "most_per_second" in given else site.most_per_second
+    site.set_version(int(given.get("version", site.version)))
+    site.robots, site.most_per_second = robots, most
+    return {"version": site.version, "robots": site.robots, "most_per_second": site.most_per_second}
+
+
+def _clear(site: Site, _: Given) -> Any:
+    site.log.clear()
+    return {}
+
+
+def _changes(site: Site, given: Given) -> Any:
+    return site.changes(int(given["before"]), int(given["after"]))._asdict()
+
+
+_DOORS: dict[str, Callable[[Site, Given], Any]] = {
+    "pages": lambda site, given: site.reachable(rules_of(given)),
+    "items": lambda site, _: site.items(),
+    "log": _log,
+    "clear": _clear,
+    "set": _set,
+    "changes": _changes,
+    "behaviours": lambda _, __: [{"path": it.path, "does": it.does, "good": it.good} for it in BEHAVIOURS],
+}
+
+
+def _json(status: int, value: Any) -> bytes:
+    return reply(status, json.dumps(value), content_type="application/json")
