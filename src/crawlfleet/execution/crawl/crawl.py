@@ -1,7 +1,7 @@
 """One crawl, on one node: takes links from the frontier, visits them, puts what they link to back.
 
-The parts meet here and nowhere else: frontier (which), pace (when), robots (whether), fetcher (how), reader (what is
-in it), gathered (where it goes).
+The parts meet here and nowhere else: frontier (which), outlook (what is followed), pace (when), robots (whether),
+fetcher (how), reader (what is in it), gathered (where it goes).
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from collections import Counter
 from operator import itemgetter
 from typing import Any, Protocol
 
-from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
-from crawlfleet.execution.crawl.fetch import Fetcher
+from crawlfleet.execution.crawl.charset import text_of
+from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
+from crawlfleet.execution.crawl.fetch import Fetched, Fetcher
 from crawlfleet.execution.crawl.frontier import Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
 from crawlfleet.execution.crawl.links import site, target_of
-from crawlfleet.execution.crawl.pace import HOLD_MAX_S, Pace
+from crawlfleet.execution.crawl.outlook import Outlook
+from crawlfleet.execution.crawl.pace import HOLD_MAX_S, TOTAL, Pace
 from crawlfleet.execution.crawl.plan import CrawlPlan
-from crawlfleet.execution.crawl.reader import PageReader
+from crawlfleet.execution.crawl.reader import HERE_BYTES, PageReader
 from crawlfleet.execution.crawl.robots import Robots
+from crawlfleet.execution.crawl.second_look import Look, SecondLook
+from crawlfleet.execution.crawl.sitemaps import FILE_BYTES, Sitemap
 
 PAGE_TRIES = 2
 RETRY_S = 0.5
@@ -56,21 +60,25 @@ class Crawl:
         self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
         self._gate: Gate = gate or OpenGate()
         self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log)
-        self._sites = {site(url) for url in plan.urls}
+        following = plan.following
+        self._outlook = Outlook(following, self._frontier, depth=plan.depth)
+        self._second = SecondLook(following.pagination, following.normalise, obeys_nofollow=following.obeys_nofollow)
         self._in_flight = 0
         self._wake = asyncio.Event()
         self.pages = 0
         self.skipped = 0
+        self.moved = 0
+        """Pages that redirected to others, which were visited instead."""
         self.data_bytes = 0
-        self.starts_reached = 0
+        self._starts_read = 0
+        self._starts_known = 0
         self.start_failures: list[PageFailed] = []
         self.errors: Counter[str] = Counter()
         self.stopped_by: str | None = None
 
     async def run(self) -> None:
         """Returns when nothing is left to visit or a limit is reached; what was found is in `gathered` and here."""
-        for url in self._plan.urls:
-            self._frontier.add(url, 0, is_start=True)
+        self._outlook.begin(self._plan.urls)
         limit = asyncio.timeout(self._plan.max_seconds)
         self._gate.enter(self)
         try:
@@ -96,9 +104,22 @@ class Crawl:
         self._wake.set()
 
     @property
+    def starts_reached(self) -> int:
+        """Start URLs that were read, or that lead to where others have been."""
+        return self._starts_read + (self._starts_known if self.pages else 0)
+
+    @property
     def dropped(self) -> int:
         """URLs that were found and not taken in: there were too many."""
         return self._frontier.dropped
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """URLs that were found and are not followed, by reason."""
+        return self._frontier.left_out
+
+    def notes(self) -> list[str]:
+        return self._outlook.notes()
 
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -137,7 +158,7 @@ class Crawl:
         self._gate.asks_for(target_of(f"//{host}/"), delay_s)
 
     def _may_start(self) -> bool:
-        if not self._frontier:
+        if not self._frontier or self._in_flight >= TOTAL:
             return False
         if self._plan.max_bytes is not None and self.data_bytes >= self._plan.max_bytes:
             self.stopped_by = "max_bytes"
@@ -151,9 +172,14 @@ class Crawl:
 
     async def _visit(self, link: Link) -> None:
         try:
-            await self._crawl_page(link)
+            await (self._read_sitemap(link) if link.is_sitemap else self._crawl_page(link))
         except HostAway:
             self._frontier.put_back(link)
+        except PageMoved:
+            self.moved += 1
+        except PageKnown as exc:
+            self._starts_known += link.is_start
+            self._leave(link, str(exc))
         except PageSkipped as exc:
             self._leave(link, str(exc))
         except PageFailed as exc:
@@ -178,23 +204,37 @@ class Crawl:
         facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
         self.pages += 1
         self.data_bytes += len(fetched.body)
-        self.starts_reached += link.is_start
-        for url in facts.links:
-            if not self._plan.same_host or site(url) in self._sites:
-                self._frontier.add(url, link.depth + 1)
+        self._starts_read += link.is_start
+        look = await self._look(link, fetched) if self._second.is_due(fetched.body) else Look()
+        self._outlook.links(link, fetched.url, facts.links, look)
         await self._gathered.add(fetched.url, fetched.status, facts)
+
+    async def _look(self, link: Link, fetched: Fetched) -> Look:
+        html = text_of(fetched.body, fetched.charset)
+        if len(fetched.body) <= HERE_BYTES:
+            return self._second.look(link.url, html)
+        return await asyncio.to_thread(self._second.look, link.url, html)
+
+    async def _read_sitemap(self, link: Link) -> None:
+        if link.depth == 0:
+            self._outlook.named(link, await self._robots.sitemaps(link.url))
+            return
+        if self._plan.respect_robots and not self._outlook.is_named(link):
+            await self._robots.check(link.url)
+        await self._pace.turn(site(link.url))
+        fetched = await self._fetcher.fetch_head(link.url, FILE_BYTES)
+        sitemap = Sitemap(fetched.body, fetched.url)
+        for entries in sitemap.batches():
+            self._outlook.listed(link, entries)
+            await asyncio.sleep(0)
+        if sitemap.problem is not None:
+            self._outlook.sitemap_failed(link, sitemap.problem)
+        self._report.log(f"sitemap {link.url}: {sitemap.entries:,} entries")
 
     async def _admit(self, link: Link, url: str, hop: int) -> None:
         """Before each request, redirects included: is it ours to fetch, does the site allow it, is it our turn?"""
-        if hop and url != link.url and url not in link.via:
-            if self._plan.same_host and site(url) not in self._sites:
-                if not link.is_start:
-                    raise PageSkipped(f"{link.url}: redirects to another host, {site(url)}")
-                # A start URL that moved (to www., to https) names the site that was meant.
-                self._sites.add(site(url))
-            if not self._frontier.claim(url):
-                raise PageSkipped(f"{link.url}: redirects to {url}, which is known")
-            link.via.add(url)
+        if hop:
+            self._outlook.redirect(link, url)
         if self._plan.respect_robots:
             await self._robots.check(url)
         await self._pace.turn(site(url))
@@ -214,6 +254,10 @@ class Crawl:
         is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(target_of(link.url)) > 0
         if not failure.permanent and link.tries < PAGE_TRIES and is_soon:
             self._frontier.put_back(link)
+            return
+        if link.is_sitemap:
+            # No page: what it lists may be found by links all the same.
+            self._outlook.sitemap_failed(link, str(failure))
             return
         self.errors[failure.error] += 1
         if link.is_start:

@@ -23,6 +23,14 @@ class PageSkipped(Exception):
     """Nothing went wrong: the page is known already, belongs to another site, or is not of a kind that is read."""
 
 
+class PageKnown(PageSkipped):
+    """It redirects to a page that is visited as itself."""
+
+
+class PageMoved(Exception):
+    """It redirects to a page that was not known: that is visited in its place."""
+
+
 def refused_by_site(url: str, status: int, retry_after_s: float) -> PageFailed:
     """What an answer of 4xx or 5xx means."""
     error = "blocked" if status in BLOCKED else "http"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawlfleet import __version__
+from crawlfleet.execution.crawl.following import Following, following_of, normaliser_of
 from crawlfleet.execution.crawl.links import canonical, credentials, place
 from crawlfleet.execution.crawl.selectors import SelectorSet, compiled
 
@@ -23,12 +24,12 @@ class CrawlPlan:
     credentials: Mapping[str, tuple[str, str]]
     """By origin."""
     selectors: SelectorSet
+    following: Following
     depth: int = 0
     max_pages: int = DEFAULT_PAGES
     is_default_limit: bool = False
     max_seconds: float | None = None
     max_bytes: int | None = None
-    same_host: bool = True
     respect_robots: bool = True
     user_agent: str = USER_AGENT
     delay_s: float = 0.0
@@ -36,21 +37,25 @@ class CrawlPlan:
 
 
 def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
-    """Raises BadSelector. A start URL that is none is kept aside: the others are crawled all the same."""
+    """Raises BadSelector and BadRule. A start URL that is none is kept aside: the others are crawled all the same."""
     asked = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
-    urls = {text: canonical(text) for text in asked}
+    normalise = normaliser_of(parameters)
+    urls = {text: url and normalise(url) for text, url in ((text, canonical(text)) for text in asked)}
     depth = int(parameters.get("depth", 0))
     good = dict.fromkeys(url for url in urls.values() if url is not None)
     most = parameters.get("max_pages")
-    names = ("max_seconds", "max_bytes", "same_host", "respect_robots", "user_agent", "delay_s", "concurrency")
+    following = following_of(parameters, good, depth)
+    is_open = depth > 0 or following.finds_more
+    names = ("max_seconds", "max_bytes", "respect_robots", "user_agent", "delay_s", "concurrency")
     return CrawlPlan(
         urls=tuple(good),
         bad_urls=tuple(text for text, url in urls.items() if url is None),
         credentials={place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))},
         selectors=compiled(parameters.get("selectors", {})),
+        following=following,
         depth=depth,
-        # Without links to follow, the URLs given are the limit.
-        max_pages=int(most) if most is not None else (DEFAULT_PAGES if depth else max(1, len(good))),
-        is_default_limit=most is None and depth > 0,
+        # With nothing to follow, the URLs given are the limit.
+        max_pages=int(most) if most is not None else (DEFAULT_PAGES if is_open else max(1, len(good))),
+        is_default_limit=most is None and is_open,
         **{name: parameters[name] for name in names if name in parameters},
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from protego import Protego
 
@@ -16,11 +17,12 @@ from crawlfleet.execution.crawl.addresses import AddressRefused
 from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher
-from crawlfleet.execution.crawl.links import place, site
+from crawlfleet.execution.crawl.links import canonical, place, site
 
 ROBOTS_BYTES = 500 << 10
 DELAY_MAX_S = 60.0
 HOSTS = 1_000
+SITEMAPS = 1_000
 _IN_THREAD_BYTES = 32 << 10
 
 
@@ -62,6 +64,15 @@ class Robots:
             raise PageFailed(cause.error, message, permanent=cause.permanent)
         if known.rules is not None and not known.rules.can_fetch(url, self._agent):
             raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True)
+
+    async def sitemaps(self, url: str) -> list[str]:
+        """Those that the robots.txt of a URL's host names; none where it cannot be read."""
+        known = self._known(place(url).origin)
+        async with known.lock:
+            if not known.is_read:
+                await self._read(url, known)
+        found = (canonical(named, url) for named in islice(known.rules.sitemaps, SITEMAPS)) if known.rules else ()
+        return [named for named in found if named is not None]
 
     def _known(self, origin: str) -> _Rules:
         known = self._hosts.pop(origin, None) or _Rules()

@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from crawlfleet.execution.crawl.follow_schema import follow_properties
 from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class WebCrawl(Executor):
             "max_seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 30 * 86_400},
             "max_bytes": {"type": "integer", "minimum": 1},
             "same_host": {"type": "boolean"},
+            **follow_properties(URL),
             "selectors": {
                 "type": "object",
                 "minProperties": 1,
@@ -92,12 +94,13 @@ class WebCrawl(Executor):
 
 
 def _plan(context: TaskContext) -> CrawlPlan:
+    from crawlfleet.execution.crawl.patterns import BadRule
     from crawlfleet.execution.crawl.plan import plan_of
     from crawlfleet.execution.crawl.selectors import BadSelector
 
     try:
         plan = plan_of(context.parameters)
-    except BadSelector as exc:
+    except (BadSelector, BadRule) as exc:
         raise TaskError(str(exc), error="input", permanent=True) from exc
     for url in plan.bad_urls[:20]:
         context.log(f"input: {url!r} is no URL of a page", "warning")
@@ -126,6 +129,7 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
         notes.append(f"no max_pages was given: the default of {plan.max_pages} applied")
     if crawl.dropped:
         notes.append(f"{crawl.dropped} links were left out: too many URLs for one crawl")
+    notes += crawl.notes()
     if gathered.is_truncated:
         notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")
     result = {
@@ -139,8 +143,10 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
             "data_size": crawl.data_bytes,
             "pages_failed": sum(errors.values()),
             "pages_skipped": crawl.skipped,
+            "pages_moved": crawl.moved,
             "items": gathered.items,
             "errors": errors,
+            "links_left_out": dict(crawl.left_out),
             "max_pages": plan.max_pages,
             "stopped_by": crawl.stopped_by,
         },

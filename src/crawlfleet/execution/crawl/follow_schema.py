@@ -1,0 +1,86 @@
+"""The parameters of a crawl that say what is followed, as JSON schema.
+
+Apart from the code that they are for: every process lists the task types, only one that crawls needs the engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PATTERN = {"type": "string", "minLength": 1, "maxLength": 1_000}
+CAP = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
+SELECTOR = {"type": "string", "minLength": 1, "maxLength": 500}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
+    """`url` is what a URL looks like in this schema."""
+    deeper = {
+        **_object(pattern=PATTERN, depth={"type": "integer", "minimum": 0, "maximum": 1_000}),
+        "required": ["pattern"],
+    }
+    return {
+        "follow": _object(
+            scope={"enum": ["host", "subdomains", "domain", "any"]},
+            hosts={
+                "type": "array",
+                "maxItems": 1_000,
+                "items": {"type": "string", "maxLength": 260, "pattern": r"^(\*\.)?[^\s/?#@*]+$"},
+            },
+            allow={"type": "array", "maxItems": 200, "items": {"anyOf": [PATTERN, deeper]}},
+            deny={"type": "array", "maxItems": 200, "items": PATTERN},
+            obey_nofollow={"type": "boolean"},
+            skip_files={
+                "anyOf": [
+                    {"type": "boolean"},
+                    {
+                        "type": "array",
+                        "maxItems": 200,
+                        "items": {"type": "string", "pattern": r"^\.?[A-Za-z0-9]{1,10}$"},
+                    },
+                ]
+            },
+        ),
+        "normalise": _object(
+            strip_tracking={"type": "boolean"},
+            strip_sessions={"type": "boolean"},
+            sort_query={"type": "boolean"},
+            strip={
+                "type": "array",
+                "maxItems": 100,
+                "items": {"type": "string", "maxLength": 100, "pattern": r"^[^\s=&?#*]+\*?$"},
+            },
+        ),
+        "traps": {
+            "anyOf": [
+                {"type": "boolean"},
+                _object(
+                    length={"type": "integer", "minimum": 20, "maximum": 4_096},
+                    segments={"type": "integer", "minimum": 1, "maximum": 1_000},
+                    repeats={"type": "integer", "minimum": 2, "maximum": 1_000},
+                    session=CAP,
+                    calendar=CAP,
+                    query=CAP,
+                    id=CAP,
+                    pattern=CAP,
+                    hosts=CAP,
+                ),
+            ]
+        },
+        "sitemaps": {"anyOf": [{"type": "boolean"}, {"type": "array", "minItems": 1, "maxItems": 1_000, "items": url}]},
+        "pagination": {
+            **_object(
+                rel_next={"type": "boolean"},
+                selector=SELECTOR,
+                template={**url, "description": "a URL with {page} where the number of the page stands"},
+                first={"type": "integer", "minimum": 0, "maximum": 1_000_000},
+                last={"type": "integer", "minimum": 0, "maximum": 1_000_000},
+                most={"type": "integer", "minimum": 1, "maximum": 100_000},
+                **{"while": SELECTOR},
+            ),
+            "minProperties": 1,
+        },
+    }

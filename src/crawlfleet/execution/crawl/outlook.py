@@ -1,0 +1,152 @@
+"""Where a crawl may go from a page: what it links to, redirects to, lists as its sitemap, and which of that is refused.
+
+Between the pages and the frontier, and free of I/O: rules (whose and which), traps (how many of a kind) and the memory
+of links (whether it was met before) are asked here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
+from crawlfleet.execution.crawl.following import Following
+from crawlfleet.execution.crawl.frontier import Frontier, Link
+from crawlfleet.execution.crawl.link_memory import LinkMemory
+from crawlfleet.execution.crawl.links import site
+from crawlfleet.execution.crawl.second_look import Look
+from crawlfleet.execution.crawl.sitemaps import FILES, LEVELS, Entry
+from crawlfleet.execution.crawl.traps import Traps
+
+MAX_MOVES = 10
+"""Redirects from page to page, one after the other."""
+NOTED_SITEMAPS = 5
+
+
+class Outlook:
+    def __init__(self, following: Following, frontier: Frontier, *, depth: int) -> None:
+        self._following = following
+        self._frontier = frontier
+        self._depth = depth
+        self._memory = LinkMemory(following.normalise)
+        self._traps = Traps(following.caps) if following.caps is not None else None
+        self._sitemaps = 0
+        self._guessed: set[str] = set()
+        self._problems: list[str] = []
+        self._problem_count = 0
+
+    def begin(self, starts: Iterable[str]) -> None:
+        hosts = {}
+        for url in starts:
+            self._frontier.add(url, 0, is_start=True)
+            hosts[site(url)] = url
+        following = self._following
+        first = following.pagination.first() if following.pagination is not None else None
+        if first is not None:
+            self._name(first, 0)
+        for url in following.sitemaps:
+            self._list_sitemap(url, 1)
+        if following.finds_sitemaps:
+            # What a robots.txt names are the sitemaps of the first level.
+            for host, url in hosts.items():
+                self._frontier.add_sitemap(f"{url.partition('://')[0]}://{host}/robots.txt", 0)
+
+    def links(self, link: Link, base: str, hrefs: Iterable[str], look: Look) -> None:
+        """Takes in what a page links to. `base` is what its hrefs are relative to."""
+        for url in look.next:
+            self._name(url, link.depth)
+        depth = link.depth + 1
+        if depth > self._depth or not look.follows:
+            return
+        if look.nofollow:
+            normalise = self._following.normalise
+            hrefs = [href for href in hrefs if normalise(href) not in look.nofollow]
+        refusal = self._refusal(depth)
+        for url in self._memory.fresh(hrefs, base, depth):
+            self._frontier.add(url, depth, refusal=refusal)
+
+    def redirect(self, link: Link, url: str) -> None:
+        """Returns where the redirect is to be followed on the spot; raises where it ends the visit.
+
+        A page is fetched as itself, so that it is there once however many redirects lead to it. Only what leads back
+        to where it came from, as walls do that set a cookie, is gone through.
+        """
+        target = self._following.normalise(url)
+        if target == link.url or target in link.via:
+            return
+        if len(link.via) >= MAX_MOVES:
+            raise PageFailed("http", f"{link.via[0]}: more than {MAX_MOVES} redirects", permanent=True)
+        rules = self._following.rules
+        if not rules.scope.holds(target):
+            if not link.is_start:
+                raise PageSkipped(f"{link.url}: redirects to another host, {site(target)}")
+            # A start URL that moved (to www., to https) names the site that was meant.
+            rules.scope.widen(target)
+            self._memory.forget()
+            self._frontier.reconsider()
+        if self._frontier.knows(target):
+            # It may wait further from the start than this link is.
+            self._frontier.add(target, link.depth)
+            raise PageKnown(f"{link.url}: redirects to {target}, which is known")
+        if not link.is_start and (reason := self._refusal(link.depth, is_named=True)(target)) is not None:
+            raise PageSkipped(f"{link.url}: redirects to {target}, which is not followed ({reason})")
+        if not self._frontier.add_redirected(link, target):
+            raise PageSkipped(f"{link.url}: redirects to {target}, for which there is no room")
+        raise PageMoved(target)
+
+    def listed(self, link: Link, entries: Iterable[Entry]) -> None:
+        """Takes in what a sitemap lists: pages as near as start URLs, and further sitemaps."""
+        refusal = self._refusal(0)
+        normalise = self._following.normalise
+        for entry in entries:
+            if not entry.is_sitemap:
+                self._frontier.add(normalise(entry.url), 0, refusal=refusal)
+                for _, url in entry.alternates:
+                    self._frontier.add(normalise(url), 0, refusal=refusal)
+            elif link.depth >= LEVELS:
+                self.sitemap_failed(link, f"{entry.url} is more than {LEVELS} levels deep")
+            elif site(entry.url) == site(link.url) or self._following.rules.scope.holds(entry.url):
+                self._list_sitemap(entry.url, link.depth + 1)
+
+    def named(self, link: Link, urls: list[str]) -> None:
+        """Takes in the sitemaps that a robots.txt names, or the usual one where it names none."""
+        if not urls:
+            usual = link.url.removesuffix("/robots.txt") + "/sitemap.xml"
+            self._guessed.add(usual)
+            urls = [usual]
+        for url in urls:
+            self._list_sitemap(url, 1)
+
+    def is_named(self, link: Link) -> bool:
+        """Whether the site's robots.txt, or the task, names this very sitemap."""
+        return link.depth == 1 and link.url not in self._guessed
+
+    def sitemap_failed(self, link: Link, why: str) -> None:
+        if link.url in self._guessed:
+            return
+        self._problem_count += 1
+        if len(self._problems) < NOTED_SITEMAPS:
+            self._problems.append(f"sitemap {link.url}: {why}")
+
+    def notes(self) -> list[str]:
+        """For people: what was left out, and why."""
+        more = self._problem_count - len(self._problems)
+        others = [f"and {more} more problems with sitemaps"] if more else []
+        return [*(self._traps.notes() if self._traps is not None else ()), *self._problems, *others]
+
+    def _name(self, url: str, depth: int) -> None:
+        self._frontier.add(url, depth, is_named=True, refusal=self._refusal(depth, is_named=True))
+
+    def _list_sitemap(self, url: str, level: int) -> None:
+        if self._sitemaps < FILES and self._frontier.add_sitemap(url, level):
+            self._sitemaps += 1
+
+    def _refusal(self, depth: int, *, is_named: bool = False) -> Callable[[str], str | None]:
+        rules, traps = self._following.rules, self._traps
+
+        def refusal(url: str) -> str | None:
+            reason = rules.refusal(url, depth, is_named=is_named)
+            if reason is None and traps is not None and (guard := traps.refusal(url)) is not None:
+                return f"trap: {guard}"
+            return reason
+
+        return refusal

@@ -1,0 +1,62 @@
+"""Patterns that users write, matched in linear time: whatever they wrote, no URL can hang the crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import re2  # type: ignore[import-untyped]
+
+PATTERN_BYTES = 8 << 20
+"""Of the compiled form of all patterns of one list together."""
+
+
+class BadRule(Exception):
+    """A parameter whose shape is right and whose meaning is not."""
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(f"{field}: {detail}")
+        self.field = field
+        self.detail = detail
+
+
+class Patterns:
+    """Several patterns looked for in one pass."""
+
+    def __init__(self, patterns: Sequence[str], fields: Sequence[str]) -> None:
+        """Raises BadRule with the field of the first pattern that cannot be used."""
+        options = re2.Options()
+        options.log_errors = False
+        options.never_capture = True
+        options.max_mem = PATTERN_BYTES
+        self._set = re2.Set.SearchSet(options)
+        for pattern, field in zip(patterns, fields, strict=True):
+            self._add(pattern, field, options)
+        self._count = len(patterns)
+        if patterns:
+            try:
+                # A set that did not compile must not be matched: the library would crash.
+                self._set.Compile()
+            except re2.error as exc:
+                raise BadRule(fields[0].partition("[")[0], "the patterns are too large together") from exc
+
+    def _add(self, pattern: str, field: str, options: re2.Options) -> None:
+        try:
+            re2.compile(pattern, options)
+            self._set.Add(pattern)
+        except (re2.error, UnicodeEncodeError) as exc:
+            raise BadRule(field, f"{pattern!r} cannot be used: {_reason(exc)}") from exc
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def matching(self, text: str) -> list[int]:
+        """The numbers of those that are found anywhere in the text."""
+        return (self._set.Match(text) or []) if self._count else []
+
+
+def _reason(exc: Exception) -> str:
+    said = exc.args[0] if exc.args else ""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    if "(?" in text:
+        return f"{text} (look-around and back-references need unbounded time)"
+    return text or "it is no regular expression"
