@@ -122,10 +122,10 @@ def test_bounds() -> None:
 
 
 def test_a_bomb_costs_neither_time_nor_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sitemaps, "FILE_ELEMENTS", 50_000)
+    monkeypatch.setattr(sitemaps, "FILE_ELEMENTS", 20_000)
     bombs = {
         "larger than": gzip.compress(HEAD.encode() + b" " * (60 << 20)),
-        "elements": HEAD.encode() + b"<x/>" * 500_000,
+        "elements": HEAD.encode() + b"<x/>" * 100_000,
     }
     tracemalloc.start()
     for problem, bomb in bombs.items():
@@ -138,16 +138,16 @@ def test_a_bomb_costs_neither_time_nor_memory(monkeypatch: pytest.MonkeyPatch) -
     tracemalloc.stop()
 
 
-def test_a_full_file_is_read_flat_and_fast() -> None:
-    body = listing(*(f"/product/{n}" for n in range(50_000))).encode()
+def test_a_long_file_is_read_in_flat_memory() -> None:
+    body = listing(*(f"/product/{n}" for n in range(10_000))).encode()
     tracemalloc.start()
     sitemap, count = Sitemap(body, HERE), 0
     for batch in sitemap.batches():
         count += len(batch)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (count, sitemap.problem) == (50_000, None)
-    assert peak < 3 << 20
+    assert (count, sitemap.problem) == (10_000, None)
+    assert peak < 1 << 20
 
 
 @given(st.lists(st.from_regex(r"/[a-z0-9&;#?=]{0,12}", fullmatch=True), max_size=20), st.integers(1, 40))
