@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.model.execution import End
+from crawlfleet.wire.sync import OutcomeBody, SliceWantBody, UsedBody
 from tests.api.kit import Site
 from tests.api.remote_node import RemoteNode
 
@@ -19,7 +21,8 @@ async def test_a_project_is_described_field_by_field(site: Site) -> None:
     changed = (await site.send("PUT", path, {"cpu": None, "on_full": "refuse", "max_waiting": 0})).json
     assert (changed["weight"], changed["version"], changed["on_full"]) == (2.5, 2, "refuse")
     limits = {name: quota["limit"] for name, quota in changed["quotas"].items()}
-    assert limits == {"waiting": 0, "running": 10, "cpu": None, "memory_mb": None}
+    nothing = dict.fromkeys(("cpu", "memory_mb", "pages_per_day", "bytes_per_day"))
+    assert limits == {"waiting": 0, "running": 10, **nothing}
     assert (await site.get(path, role="viewer")).json == changed
     assert (await site.send("PUT", path, {"weight": None})).json["weight"] == 1
     assert ("operator", "project.put", "shop") in await site.audited()
@@ -33,7 +36,7 @@ async def test_use_and_what_is_left_are_shown(site: Site) -> None:
     await node.take()
     await site.submit(project_id="shop", queue="later", run_at="2099-01-01T00:00:00Z")
     shown = (await site.get(f"{PROJECTS}/shop")).json["quotas"]
-    assert shown == {
+    assert {name: shown[name] for name in ("waiting", "running", "cpu", "memory_mb")} == {
         "waiting": {"limit": 5, "used": 1, "left": 4},
         "running": {"limit": 3, "used": 1, "left": 2},
         "cpu": {"limit": 2, "used": 1.5, "left": 0.5},
@@ -171,3 +174,55 @@ async def test_a_queue_gets_an_order(site: Site) -> None:
 )
 async def test_a_bad_order_is_told_what_is_wrong(site: Site, body: dict[str, Any], field: str) -> None:
     assert (await site.send("PUT", "/api/v1/queues/news", body)).told == (422, "invalid_input", field)
+
+
+# -- daily quotas
+
+
+async def test_a_daily_quota_is_shown_with_what_is_left_and_when_it_renews(site: Site) -> None:
+    made = await site.send("PUT", f"{PROJECTS}/shop", {"pages_per_day": 100, "bytes_per_day": 0})
+    quotas = made.json["quotas"]
+    renews_at = quotas["pages_per_day"].pop("renews_at")
+    assert quotas["pages_per_day"] == {"limit": 100, "used": 0, "left": 100}
+    assert quotas["bytes_per_day"] == {"limit": 0, "used": 0, "left": 0, "renews_at": renews_at}
+    assert renews_at.endswith("T00:00:00.000Z")
+    (listed,) = (await site.get(PROJECTS)).json["projects"]
+    assert listed["quotas"]["pages_per_day"]["renews_at"] == renews_at
+    dropped = (await site.send("PUT", f"{PROJECTS}/shop", {"bytes_per_day": None})).json["quotas"]
+    assert (dropped["bytes_per_day"]["limit"], dropped["pages_per_day"]["limit"]) == (None, 100)
+
+
+async def test_what_a_node_is_granted_is_used_and_what_it_gives_back_is_left(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    await site.send("PUT", f"{PROJECTS}/shop", {"pages_per_day": 80})
+    await site.submit(project_id="shop")
+    run = await node.take()
+    assert run.is_metered
+    want = SliceWantBody(run.task, run.execution, 1, 50, 1_000)
+    (given,) = (await node.sync(wait_ms=2_000, wants=[want])).slices
+    assert (given.pages, given.bytes, given.overs) == (10, 1_000, [])
+    shown = (await site.get(f"{PROJECTS}/shop")).json["quotas"]
+    assert (shown["pages_per_day"]["used"], shown["pages_per_day"]["left"]) == (10, 70)
+    node.held.remove(run.execution)
+    await node.sync(outcomes=[OutcomeBody(run.task, run.execution, int(End.COMPLETED), used=UsedBody(3, 900))])
+    shown = (await site.get(f"{PROJECTS}/shop")).json["quotas"]
+    assert [shown[name]["used"] for name in ("pages_per_day", "bytes_per_day")] == [3, 900]
+
+
+async def test_a_spent_day_refuses_until_it_ends(site: Site) -> None:
+    await site.send("PUT", f"{PROJECTS}/shop", {"pages_per_day": 0, "on_full": "refuse"})
+    refused = await site.post("/api/v1/tasks", {"task_type": "echo", "project_id": "shop"})
+    assert refused.told[:2] == (429, "over_limit")
+    assert "quota 'pages per day' of project shop: 0 of 0 left until 00:00 UTC" in refused.json["detail"]
+    assert 0 < int(refused.headers["Retry-After"]) <= 86_400
+    await site.send("PUT", f"{PROJECTS}/shop", {"on_full": "wait"})
+    task = await site.submit(project_id="shop")
+    why = (await site.get(f"/api/v1/tasks/{task}/why")).json
+    assert (why["cause"], why["quota"], why["left"]) == ("quota", "pages_per_day", 0)
+
+
+@pytest.mark.parametrize("field", ["pages_per_day", "bytes_per_day"])
+@pytest.mark.parametrize("amount", [-1, 1.5, 10**16, "5", True])
+async def test_a_bad_daily_quota_is_named(site: Site, field: str, amount: Any) -> None:
+    told = (await site.send("PUT", f"{PROJECTS}/shop", {field: amount})).told
+    assert told == (422, "invalid_input", field)

@@ -9,6 +9,7 @@ from typing import Any
 from crawlfleet.errors import NotFound
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import GroupId, NodeId, TaskId
+from crawlfleet.model.parking import Park
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.group_store import NewGroup
@@ -25,7 +26,8 @@ POLICY = RetryPolicy(2, 1.0, 5.0)
 SAYS_STATUS = {
     "task.assigned": {TaskStatus.ASSIGNED}, "task.started": {TaskStatus.PROCESSING},
     "task.recalled": {TaskStatus.ASSIGNED, TaskStatus.PROCESSING}, "task.reassign": {TaskStatus.PENDING},
-    "task.retrying": {TaskStatus.RETRYING}, "task.completed": {TaskStatus.COMPLETED},
+    "task.retrying": {TaskStatus.RETRYING}, "task.parked": {TaskStatus.WAITING},
+    "task.completed": {TaskStatus.COMPLETED},
     "task.failed": {TaskStatus.FAILED}, "task.timeout": {TaskStatus.TIMEOUT}, "task.cancelled": {TaskStatus.CANCELLED},
     "task.reopened": {TaskStatus.PENDING}, "task.ready": {TaskStatus.PENDING},
     "task.submitted": {TaskStatus.PENDING, TaskStatus.WAITING}, "task.dropped": set[TaskStatus](),
@@ -139,7 +141,8 @@ class _Walk:
         execution = row.execution if self._rng.random() < 0.9 else row.execution + 1
         node = row.node if self._rng.random() < 0.9 else self._rng.choice(self._nodes)
         failure = Failure(self._rng.choice(list(ErrorClass)), "it broke") if end is End.FAILED else None
-        return Outcome(node, row.id, execution, end, failure)
+        park = Park(self._rng.randint(1, 4_000)) if end is End.RETURNED and self._rng.random() < 0.5 else None
+        return Outcome(node, row.id, execution, end, failure, park=park)
 
     async def _start(self) -> None:
         told = {row.id: life.Start(row.node, row.execution, self._kit.now) for row in await self._held()}
@@ -234,6 +237,8 @@ def _check_live_rows(dump: Dump, live: dict[TaskId, Row]) -> None:
         assert status is not TaskStatus.WAITING or row["waits"] or row["due_at"] is not None, row
         assert row["retries"] <= POLICY.max_retries
         assert row["deaths"] < life.DEATHS_THAT_POISON
+    parked = {row["task"] for row in _rows(dump, "parking")}
+    assert parked <= {task for task, row in live.items() if row["status"] == TaskStatus.WAITING and not row["waits"]}
     waited_for = {row["parent"] for row in _rows(dump, "dependency")}
     assert waited_for <= live.keys()
 

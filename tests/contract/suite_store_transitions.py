@@ -107,10 +107,12 @@ async def a_task_named_twice_is_changed_once(store: Store, kit: Kit) -> None:
 
 
 async def an_illegal_transition_is_refused(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    await kit.start(run)
     illegal = {
         await kit.submit_one(): TaskStatus.COMPLETED,
-        await kit.submit_one(due_at=kit.now + 1): TaskStatus.ASSIGNED,
-        (await kit.run_one(await kit.node())).task: TaskStatus.WAITING,
+        await kit.submit_one(due_at=kit.now + 1): TaskStatus.RETRYING,
+        run.task: TaskStatus.ASSIGNED,
     }
     for task, want in illegal.items():
         async with kit.unchanged():

@@ -26,7 +26,7 @@ Plan = dict[str, Any]
 FINISHED = 50_000
 GROWING = {
     "task", "live", "done", "execution", "event_log", "dependency", "dead_letter", "idempotency", "heartbeat", "lane",
-    "audit", "tick", "preemption",
+    "audit", "tick", "preemption", "parking", "day_slice",
 }  # fmt: skip
 HISTORY = ("done", "execution", "event_log")
 # Only what nodes hold is in this index, however many tasks there are.

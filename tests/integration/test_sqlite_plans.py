@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 FINISHED = 50_000
 GROWING = {
     "task", "live", "done", "execution", "event_log", "dependency", "dead_letter", "idempotency", "heartbeat", "lane",
-    "audit", "evidence", "tick", "preemption",
+    "audit", "evidence", "tick", "preemption", "parking", "day_slice",
 }  # fmt: skip
 HISTORY = {"done", "execution", "event_log"}
 # One row is enough for these, and the table's own order or an index finds it.

@@ -226,3 +226,7 @@ def test_retry_after() -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     assert 80 < retry_after_s(soon) <= 90
     assert [retry_after_s(text) for text in ("5", "-3", "", "soon", "Wed, 01 Jan 2020 00:00:00 GMT")] == [5, 0, 0, 0, 0]
+    # What a site says must be a span that can be kept.
+    assert [retry_after_s(text) for text in ("1e300", "inf", "nan", "Wed, 01 Jan 2200 00:00:00 GMT")] == [
+        86_400, 86_400, 0, 86_400,
+    ]  # fmt: skip

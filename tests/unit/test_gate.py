@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from crawlfleet.execution.crawl.gate import GrantedGate, HostUse, NoGrant, ProcessShare
+from crawlfleet.execution.crawl.gate import GrantedGate, HostAway, HostUse, NoGrant, ProcessShare
 from crawlfleet.model.hosts import HostNews
 from tests.unit.agent_kit import monotonic, stand_still, virtual
 
@@ -167,19 +167,30 @@ async def test_a_refusal_is_told_at_once_and_nothing_leaves_meanwhile() -> None:
     kit = Kit()
     kit.grant(10)
     await kit.ask()
-    kit.gate.answered(HOST, 429, 30.0)
-    assert kit.link.told == [(HOST, 429, 30_000)]
+    kit.gate.answered(HOST, 429, 5.0)
+    assert kit.link.told == [(HOST, 429, 5_000)]
     assert not kit.gate.is_ready(HOST)
-    assert kit.gate.away_s(HOST) > 29
+    assert kit.gate.away_s(HOST) > 4
     asking = asyncio.create_task(kit.ask())
-    await asyncio.sleep(29.0)
+    await asyncio.sleep(4.0)
     assert len(kit.sent) == 1
     await asking
-    assert kit.sent[1] - kit.sent[0] >= 30
+    assert kit.sent[1] - kit.sent[0] >= 5
     kit.gate.answered(HOST, 503, 600.0)
     kit.grant(0, version=2)
     kit.grant(5, version=3)
     await asyncio.wait_for(kit.ask(), 10.0)
+
+
+@virtual
+async def test_nobody_stands_in_line_for_a_host_that_is_away_for_long() -> None:
+    kit = Kit()
+    kit.grant(10)
+    await kit.ask()
+    kit.gate.answered(HOST, 429, 30.0)
+    with pytest.raises(HostAway) as caught:
+        await kit.ask()
+    assert (caught.value.host, round(caught.value.away_s)) == (HOST, 30)
 
 
 @virtual

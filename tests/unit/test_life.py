@@ -49,20 +49,6 @@ def finish(end: End, failure: Failure | None = None, *, node: int = NODE, execut
     return life.finish({TASK: outcome}, NOW, Random(1))
 
 
-def test_what_is_handed_back_until_later_waits_at_no_cost() -> None:
-    outcome = Outcome(
-        NODE, TASK, EXECUTION, End.RETURNED, Failure(ErrorClass.BLOCKED, "host a is away"), again_ms=5_000
-    )
-    for row in HELD:
-        returned = step(life.finish({TASK: outcome}, NOW, Random(1)), row)
-        if row.recall is Recall.NONE:
-            assert (returned.after.status, returned.after.due_at, returned.after.retries) == (
-                S.RETRYING, NOW + 5_000, row.retries,
-            )  # fmt: skip
-            assert (returned.ended, returned.reason) == (X.RETURNED, "host a is away")
-            assert_off_its_node(returned.after)
-
-
 def assert_off_its_node(row: LiveTask) -> None:
     assert (row.node, row.session, row.execution, row.recall) == (0, 0, 0, Recall.NONE)
     assert (row.assigned_at, row.started_at, row.deadline_at) == (None, None, None)

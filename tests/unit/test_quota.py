@@ -4,7 +4,7 @@ import pytest
 
 from crawlfleet.model.project import OnFull, Project, Quotas, Use
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.quota import UNLIMITED, Allowance, Door
+from crawlfleet.scheduling.quota import UNLIMITED, Allowance, Door, QuotaFull
 
 PLAIN = Requirement("echo")
 HALF = Requirement("echo", resources=(("cpu", 0.5), ("memory_mb", 256.0)))
@@ -58,7 +58,7 @@ def test_a_full_quota_says_what_is_in_use() -> None:
 
 def test_a_task_that_asks_for_more_than_the_whole_says_so_first() -> None:
     full = allowance(Use(10), running=10, cpu=4.0).full(LARGE)
-    assert full is not None
+    assert isinstance(full, QuotaFull)
     assert full.is_hopeless
     assert full.sentence == "asks for 8 cpu, more than the whole quota 'cpu' of project p: 4"
 

@@ -20,8 +20,8 @@ S = TaskStatus
 EXPECTED = {
     "pending": "assigned cancelled",
     "waiting": "pending cancelled",
-    "assigned": "pending processing retrying completed failed timeout cancelled",
-    "processing": "pending retrying completed failed timeout cancelled",
+    "assigned": "pending waiting processing retrying completed failed timeout cancelled",
+    "processing": "pending waiting retrying completed failed timeout cancelled",
     "retrying": "pending cancelled",
     "completed": "",
     "failed": "",
@@ -75,6 +75,7 @@ def test_the_stored_numbers_never_change() -> None:
     }  # fmt: skip
     assert {status.word: int(status) for status in ExecutionStatus} == {
         "completed": 1, "failed": 2, "timeout": 3, "cancelled": 4, "lost": 5, "preempted": 6, "returned": 7,
+        "parked": 8,
     }  # fmt: skip
     assert {status.word: int(status) for status in NodeStatus} == {
         "pending": 0, "online": 1, "maintenance": 2, "offline": 3, "unresponsive": 4,

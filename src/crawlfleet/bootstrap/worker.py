@@ -18,6 +18,7 @@ import structlog
 from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.agent import DRAIN_S, Agent, AgentSettings, Departure
+from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.events import AgentEvent
 from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.http_calls import checked_address, open_session
@@ -131,11 +132,11 @@ class _Worker:
     ) -> Departure:
         options = self._options
         uploads = Uploads(session, self._masters, identity.secret, self._rng)
-        grants = HostGrants(self._clock)
+        grants, slices = HostGrants(self._clock), DaySlices()
         executor = ProcessExecutor(
             entries, uploads, options.data_dir / "work", search_path=path, allow_hosts=options.allow_hosts,
             memory_mb=options.memory_limit_mb or MEMORY_MB, slots=options.slots, on_start=self._measure.note_start,
-            grants=grants,
+            grants=grants, slices=slices,
         )  # fmt: skip
         settings = AgentSettings(
             node=identity.node, secret=identity.secret, outbox_directory=options.data_dir / "outbox",
@@ -145,7 +146,7 @@ class _Worker:
         self._agent = Agent(
             settings, transports, executor, clock=self._clock, rng=self._rng, measure=self._measure,
             on_event=self._tell, allow_hosts=executor.allow_hosts, progress=executor.progress,
-            grants=grants,
+            grants=grants, slices=slices,
         )  # fmt: skip
         if self._is_leaving:
             self._agent.request_leave(0.0)

@@ -8,13 +8,14 @@ import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import usage_error
+from crawlfleet.cli.output import shown
 
 if TYPE_CHECKING:
-    from crawlfleet.client.models import ProjectView
+    from crawlfleet.client.models import DayQuotaView, ProjectView, QuotaView
 
 app = typer.Typer(no_args_is_help=True)
 
-QUOTAS = ("waiting", "running", "cpu", "memory_mb")
+QUOTAS = ("waiting", "running", "cpu", "memory_mb", "pages_per_day", "bytes_per_day")
 ProjectName = Annotated[str, typer.Argument(help="The project's name: what tasks say as project_id.")]
 
 
@@ -27,7 +28,7 @@ def list_projects(call: Call) -> None:
     """List the projects that are described or have open tasks."""
     call.out.listing(
         "projects", call.client.projects(),
-        ("PROJECT", "WEIGHT", "WAITING", "RUNNING", "CPU", "MEMORY MB", "ON FULL"),
+        ("PROJECT", "WEIGHT", "WAITING", "RUNNING", "CPU", "MEMORY MB", "PAGES TODAY", "BYTES TODAY", "ON FULL"),
         lambda project: (
             project.name, project.weight, *(_used(project, quota) for quota in QUOTAS), project.on_full,
         ),
@@ -52,6 +53,7 @@ def show(call: Call, name: ProjectName) -> None:
     "set",
     "crawlfleet project set shop --weight 3 --max-running 50",
     "crawlfleet project set shop --cpu none --on-full refuse",
+    "crawlfleet project set shop --pages-per-day 10000 --bytes-per-day 5000000000",
 )
 def set_project(
     call: Call,
@@ -61,12 +63,17 @@ def set_project(
     max_running: Annotated[str | None, _limit("--max-running", "Tasks that may run at one time")] = None,
     cpu: Annotated[str | None, _limit("--cpu", "Cores that its tasks may reserve")] = None,
     memory_mb: Annotated[str | None, _limit("--memory-mb", "Memory that its tasks may reserve")] = None,
+    pages_per_day: Annotated[str | None, _limit("--pages-per-day", "Requests that its tasks may send a day")] = None,
+    bytes_per_day: Annotated[str | None, _limit("--bytes-per-day", "Bytes that its tasks may read a day")] = None,
     on_full: Annotated[
-        str | None, typer.Option("--on-full", help="wait or refuse: new tasks that the quotas have no room for.")
+        str | None, typer.Option("--on-full", help="wait or refuse: tasks that the quotas have no room for.")
     ] = None,
 ) -> None:
     """Set a project's weight and quotas. What is not named stays as it is; what runs goes on."""
-    limits = {"max_waiting": max_waiting, "max_running": max_running, "cpu": cpu, "memory_mb": memory_mb}
+    limits = {
+        "max_waiting": max_waiting, "max_running": max_running, "cpu": cpu, "memory_mb": memory_mb,
+        "pages_per_day": pages_per_day, "bytes_per_day": bytes_per_day,
+    }  # fmt: skip
     changes: dict[str, Any] = {field: _number(field, text) for field, text in limits.items() if text is not None}
     changes |= {field: value for field, value in (("weight", weight), ("on_full", on_full)) if value is not None}
     if not changes:
@@ -99,17 +106,22 @@ def quota(
 
 def _table(call: Call, projects: Any) -> None:
     rows = [
-        (project.name, name, quota.used, "none" if quota.limit is None else quota.limit, quota.left)
+        (project.name, name, quota.used, "none" if quota.limit is None else quota.limit, quota.left, _renews(quota))
         for project in projects
         for name in QUOTAS
         for quota in (getattr(project.quotas, name),)
     ]
-    call.out.table(("PROJECT", "QUOTA", "USED", "LIMIT", "LEFT"), rows, empty="no project has open tasks or quotas")
+    columns = ("PROJECT", "QUOTA", "USED", "LIMIT", "LEFT", "RENEWS")
+    call.out.table(columns, rows, empty="no project has open tasks or quotas")
+
+
+def _renews(quota: QuotaView | DayQuotaView) -> object:
+    return None if quota.limit is None else getattr(quota, "renews_at", None)
 
 
 def _used(project: ProjectView, name: str) -> str:
     quota = getattr(project.quotas, name)
-    return f"{quota.used:g}" if quota.limit is None else f"{quota.used:g} of {quota.limit:g}"
+    return shown(quota.used) if quota.limit is None else f"{shown(quota.used)} of {shown(quota.limit)}"
 
 
 def _number(field: str, text: str) -> float | int | None:

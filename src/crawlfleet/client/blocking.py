@@ -502,7 +502,8 @@ class Client(Background):
         return self._done(self._client.project(name))
 
     def put_project(self, name: str, **fields: Any) -> ProjectView:
-        """Set its weight, max_waiting, max_running, cpu, memory_mb or on_full; None takes a limit away."""
+        """Set its weight, max_waiting, max_running, cpu, memory_mb, pages_per_day, bytes_per_day or on_full; None takes
+        a limit away."""
         return self._done(self._client.put_project(name, **fields))
 
     def reset_project(self, name: str) -> None:

@@ -73,6 +73,13 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None
 
 
+class DayQuotaView(Struct, frozen=True, kw_only=True):
+    limit: int | None
+    used: int
+    left: int | None
+    renews_at: datetime
+
+
 class ErrorView(Struct, frozen=True, kw_only=True):
     """
     What went wrong in an execution.
@@ -370,6 +377,8 @@ class QuotasView(Struct, frozen=True, kw_only=True):
     running: QuotaView
     cpu: QuotaView
     memory_mb: QuotaView
+    pages_per_day: DayQuotaView
+    bytes_per_day: DayQuotaView
 
 
 class RefusalView(Struct, frozen=True, kw_only=True):

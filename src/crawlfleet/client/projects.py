@@ -27,7 +27,8 @@ class ProjectCalls(Calls):
         return await self._transport.get(ProjectView, f"/projects/{part(name)}")
 
     async def put_project(self, name: str, **fields: Any) -> ProjectView:
-        """Set its weight, max_waiting, max_running, cpu, memory_mb or on_full; None takes a limit away."""
+        """Set its weight, max_waiting, max_running, cpu, memory_mb, pages_per_day, bytes_per_day or on_full; None takes
+        a limit away."""
         return await self._transport.change(ProjectView, "PUT", f"/projects/{part(name)}", fields, is_repeatable=True)
 
     async def reset_project(self, name: str) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.hints import tell
 from crawlfleet.control.node_states import node_states
+from crawlfleet.control.spent import spent_today
 from crawlfleet.errors import NotFound
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
@@ -17,16 +18,18 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Assignment, TaskStore
+from crawlfleet.scheduling.daily import DayFull
 from crawlfleet.scheduling.explain import phrase
 from crawlfleet.scheduling.filters import Ask, first_refusal
 from crawlfleet.scheduling.quota import Allowance
 
 
-class _Tasks(TaskStore, ReadyTasks, NodeStore, ProjectStore, Protocol):
+class _Tasks(TaskStore, ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
     pass
 
 
@@ -53,14 +56,16 @@ class AssignByHand:
         if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
             return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
         item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
-        refuses = partial(_over_quota, lane.requirement)
-        applied = await self._store.assign_by_hand(item, lane.project, refuses, self._clock.now())
+        now = self._clock.now()
+        spent = (await spent_today(self._store, [await self._store.project(lane.project)], now)).get(lane.project)
+        refuses = partial(_over_quota, lane.requirement, spent)
+        applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:
             await self._broker.ready.discard([(row.lane, task)])
         await tell(self._broker, applied)
         return applied.refused.get(task)
 
 
-def _over_quota(requirement: Requirement, project: Project, use: Use) -> Refusal | None:
-    full = Allowance(project, use).full(requirement)
+def _over_quota(requirement: Requirement, spent: DayFull | None, project: Project, use: Use) -> Refusal | None:
+    full = Allowance(project, use, spent).full(requirement)
     return Refusal(Code.OVER_QUOTA, full.sentence) if full else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Protocol
 
 import msgspec
 
@@ -15,12 +16,15 @@ from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.daily import Amounts
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
+from crawlfleet.model.parking import Park, ParkCause
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
 from crawlfleet.wire.sync import OutcomeBody
@@ -31,13 +35,18 @@ _LONGEST_MS = ms(limits.TIMEOUT_S_MAX)
 _TOO_LARGE = b'{"truncated":true}'
 _ENDS = {int(end): end for end in End}
 _ERRORS = {int(error): error for error in ErrorClass}
+_CAUSES = {int(cause): cause for cause in ParkCause}
 
 Answer = TaskStatus | Refusal
 """What became of the task, or why the outcome was not taken."""
 
 
+class _Store(TaskStore, ParkingStore, Protocol):
+    pass
+
+
 class Finish:
-    def __init__(self, *, store: TaskStore, broker: Broker, clock: Clock, rng: Random) -> None:
+    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, rng: Random) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -82,7 +91,8 @@ class Finish:
             await tell(self._broker, applied)
         if len(plain) < len(outcomes):
             told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
-            applied = await self._store.change(list(told), life.finish(told, now, self._rng), now)
+            parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
+            applied = await self._store.change(list(told), life.finish(told, now, self._rng, parked), now)
             # A task that has ended has no live execution: whoever still speaks for one is stale, as on the short way.
             answers.update(
                 (task, _STALE if refusal.code is Code.ALREADY_FINAL else refusal)
@@ -111,8 +121,17 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     result = _capped(body.result, limits.RESULT_BYTES)
     return Outcome(
         node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at,
-        min(max(0, body.again_ms), _LONGEST_MS),
+        _park(body) if end is End.RETURNED and body.again_ms > 0 else None,
+        None if body.used is None else Amounts(body.used.pages, body.used.bytes),
     )  # fmt: skip
+
+
+def _park(body: OutcomeBody) -> Park:
+    """Within bounds: a confused node must not park a task for ever, or under a name that no host has."""
+    cause, subject = _CAUSES.get(body.cause, ParkCause.LATER), body.subject[: limits.HOST_CHARS]
+    if cause is ParkCause.LATER or not subject or unstorable(subject):
+        cause, subject = ParkCause.LATER, ""
+    return Park(min(body.again_ms, limits.PARK_MS_MAX), cause, subject)
 
 
 def is_storable(*numbers: int) -> bool:

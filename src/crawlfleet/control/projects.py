@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crawlfleet.control.shared import Shared
 from crawlfleet.errors import NotFound
+from crawlfleet.model.daily import Amounts, day_of, end_of
 from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Use
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.project_store import ProjectStore, ProjectUse
 from crawlfleet.wire.tasks import unstorable
 
@@ -27,11 +30,18 @@ _NOTHING = ProjectUse(0, Use())
 class ProjectReport(NamedTuple):
     project: Project
     use: ProjectUse
+    today: Amounts
+    """What is granted of the day and has not come back."""
+    renews_at: Instant
+
+
+class _Store(ProjectStore, DailyStore, Protocol):
+    pass
 
 
 class Projects:
     def __init__(
-        self, *, store: ProjectStore, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
+        self, *, store: _Store, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
     ) -> None:
         """`placing` is held by the dispatcher of this master from its look to its commit."""
         self._store = store
@@ -67,15 +77,22 @@ class Projects:
         use = uses[name]
         if not project.version and not use.waiting and not use.held.running:
             raise NotFound(f"nobody described project {name!r}, and it has no open tasks")
-        return ProjectReport(project, use)
+        day = day_of(self._clock.now())
+        today = await self._store.day_uses([name], day)
+        return ProjectReport(project, use, today[name], end_of(day))
 
     async def reports(self) -> list[ProjectReport]:
         """Those that somebody described and those that have open tasks, by name. Tasks without a project are not of
         one."""
         described = {project.name: project for project in await self._store.projects()}
         uses = await self._store.project_uses()
+        day = day_of(self._clock.now())
+        metered = [name for name, project in described.items() if project.quotas.limits_days]
+        today = await self._store.day_uses(metered, day)
         return [
-            ProjectReport(described.get(name) or Project(name), uses.get(name, _NOTHING))
+            ProjectReport(
+                described.get(name) or Project(name), uses.get(name, _NOTHING), today.get(name, Amounts()), end_of(day)
+            )
             for name in sorted({*described, *uses} - {""})
         ]
 

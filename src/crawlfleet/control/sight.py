@@ -17,6 +17,7 @@ from crawlfleet.control.configure import Configure
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.node_states import node_state
 from crawlfleet.control.ready_order import QueueOrders
+from crawlfleet.control.spent import spent_today
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
@@ -25,14 +26,17 @@ from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import Lane, LaneId, Requirement
 from crawlfleet.ports.broker import Broker, Window
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.scheduling.choosing import Choice, Chooser, Pace, Terms
+from crawlfleet.scheduling.daily import DayFull
 from crawlfleet.scheduling.machines import reserved_together, share_machines
 from crawlfleet.scheduling.order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement import Cursors, Placer
 from crawlfleet.scheduling.shares import SharesByRank
+from crawlfleet.scheduling.stuck import Reason, reason
 
 SHOWN = 200_000
 """So many ids are about as many as all windows together hold: with many lanes each is shown less of."""
@@ -41,7 +45,7 @@ LANES_AT_ONCE = 200
 """So many lanes without a window get one before the next choice: a new leader does not wait for all of them."""
 
 
-class _Store(ReadyTasks, NodeStore, ProjectStore, Protocol):
+class _Store(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
     pass
 
 
@@ -69,6 +73,7 @@ class Sight:
         """Of windows behind which the store has more: how much they show."""
         self._clusters: Mapping[str, Cluster] = {}
         self._projects: dict[str, Project] = {}
+        self._spent: Mapping[str, DayFull] = {}
         self._lifo: frozenset[str] = frozenset()
         """The queues whose windows are newest first."""
         self._shares = SharesByRank()
@@ -108,6 +113,7 @@ class Sight:
         await self._configure.refresh()
         view = await self._store.placement_view()
         await self._see_projects(view.projects)
+        self._spent = await spent_today(self._store, view.projects, self._clock.now())
         await self._see_queues(view.queues)
         self._see_nodes(view.nodes, view.clusters)
         self._oldest = view.ready_heads
@@ -208,8 +214,14 @@ class Sight:
 
     def choose(self, pace: Pace, now: Instant) -> Choice:
         self.placer.begin_pass()
-        terms = Terms(self._projects, self._ledger.use, self.paused)
+        terms = Terms(self._projects, self._ledger.use, self.paused, self._spent)
         return Chooser(self.placer, self._shares, terms, pace, self.asked).choose(self.order, now)
+
+    def why_stuck(self, lane: Lane) -> Reason | None:
+        """Why nothing of the lane is placed, after a pass; None when it waits for its turn."""
+        return reason(
+            lane, self._projects.get(lane.project), self._ledger.use, self.placer, self._spent.get(lane.project)
+        )
 
     def asked(self, requirement: Requirement) -> Requirement:
         """With the strategy of the cluster it names; the default's is the placer's own."""

@@ -135,7 +135,8 @@ class Submit:
         finally:
             self._waiting.settle(room, is_stored=is_stored)
         if answer.over_quota is not None:
-            raise OverLimit(answer.over_quota, retry_after_s=RETRY_AFTER_S)
+            again_s = RETRY_AFTER_S if answer.renews_at is None else (answer.renews_at - now) / 1000
+            raise OverLimit(answer.over_quota, retry_after_s=again_s)
         return answer
 
     async def limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:

@@ -23,6 +23,7 @@ from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.grant_sync import GrantSync, check_hosts
 from crawlfleet.control.hints import tell
+from crawlfleet.control.slices import Slices, check_wants
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Refusal
@@ -34,6 +35,7 @@ from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
 from crawlfleet.ports.task_store import TaskStore
@@ -56,7 +58,7 @@ _CLUSTERS_KEPT = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
-class _Leases(TaskStore, NodeStore, HostStore, Protocol):
+class _Leases(TaskStore, NodeStore, HostStore, DailyStore, Protocol):
     pass
 
 
@@ -73,6 +75,7 @@ class Sync:
         self._configure = configure
         self._allocate = allocate
         self._grants = GrantSync(store=store, broker=broker, clock=clock)
+        self._slices = Slices(store=store, clock=clock)
         self._clusters: dict[NodeId, tuple[int, str]] = {}
         """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
@@ -105,7 +108,10 @@ class Sync:
             await self._broker.signals.wake([LOOK, LEADER])
         if up.is_leaving:
             return await self._leave(up, acknowledged)
+        slices = await self._slices.answers(up) if up.wants else []
         down = await self._compare(up, renewed, acknowledged)
+        if slices:
+            return msgspec.structs.replace(down, slices=slices)
         if not _says_something(down, up) and up.wait_ms > 0:
             down = await self._park(up, down)
         return down
@@ -201,7 +207,7 @@ class Sync:
             AssignmentBody(
                 row.id, row.execution, bodies[row.id].task_type, msgspec.Raw(bodies[row.id].parameters),
                 row.timeout_s, row.retries, row.round, life.is_alone(row),
-                int(given[row.id].get("memory_mb", 0)) if row.id in given else 0,
+                int(given[row.id].get("memory_mb", 0)) if row.id in given else 0, bodies[row.id].is_metered,
             )
             for row in rows if row.id in bodies
         ]  # fmt: skip
@@ -256,6 +262,7 @@ def _check(up: SyncUp) -> None:
     if len(up.held) > 2 * limits.SLOTS_MAX:
         raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="held")
     check_hosts(up)
+    check_wants(up)
 
 
 def _verdict(renewed: Renewed) -> SyncVerdict | None:

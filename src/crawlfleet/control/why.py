@@ -9,31 +9,42 @@ from typing import Protocol
 
 from crawlfleet.control.advice import Advice
 from crawlfleet.control.allocate import Allocate
+from crawlfleet.control.awaited_hosts import AwaitedHosts
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
+from crawlfleet.control.spent import spent_today
 from crawlfleet.errors import NotFound
+from crawlfleet.model.daily import day_of
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.flow_store import FlowStore
+from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import explain, explain_flow
+from crawlfleet.scheduling import explain, explain_flow, explain_parked
 from crawlfleet.scheduling.choice import Choice, choice
+from crawlfleet.scheduling.daily import DayFull, day_short
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.quota import Allowance, QuotaFull
 from crawlfleet.scheduling.strategies import Candidates
 
 
-class _All(TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, Protocol):
+class _All(
+    TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, HostStore, DailyStore,
+    Protocol,
+):  # fmt: skip
     pass
 
 
@@ -48,6 +59,7 @@ class Why:
         self._advice = advice
         self._rng = rng
         self._allocate = allocate
+        self._hosts = AwaitedHosts(store=store, configure=configure)
 
     async def why(self, task: TaskId) -> explain.Why:
         record = (await self._store.tasks([task])).get(task)
@@ -55,6 +67,11 @@ class Why:
             raise NotFound(f"no task {task_text(task)}")
         if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
             found = explain_flow.why(record, place)
+            if found is not None:
+                return found
+        if record.status is TaskStatus.WAITING and (parking := (await self._store.parkings([task])).get(task)):
+            short = await self._short(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
+            found = explain_parked.why(record, parking, self._clock.now(), short)
             if found is not None:
                 return found
         if record.status is TaskStatus.RETRYING:
@@ -74,15 +91,22 @@ class Why:
             quota=await self._full_quota(lane) if is_pending else None,
             choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
             stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
+            hosts=await self._hosts.of(record, now),
             preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
 
-    async def _full_quota(self, lane: Lane) -> QuotaFull | None:
+    async def _short(self, project: str) -> DayFull | None:
+        day = day_of(self._clock.now())
+        described, used = await self._store.project(project), await self._store.day_uses([project], day)
+        return day_short(described, used[project], day)
+
+    async def _full_quota(self, lane: Lane) -> QuotaFull | DayFull | None:
         project = await self._store.project(lane.project)
-        if not project.quotas.limits_running:
+        spent = (await spent_today(self._store, [project], self._clock.now())).get(project.name)
+        if not project.quotas.limits_running and spent is None:
             return None
         uses = await self._store.project_uses([lane.project])
-        return Allowance(project, uses[lane.project].held).full(lane.requirement)
+        return Allowance(project, uses[lane.project].held, spent).full(lane.requirement)
 
     async def _choice(
         self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant

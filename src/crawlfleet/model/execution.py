@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from crawlfleet.model.daily import Amounts
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.parking import Park
 from crawlfleet.model.status import ErrorClass, ExecutionStatus
 
 
@@ -46,8 +48,10 @@ class Outcome(NamedTuple):
     result: bytes | None = None
     metrics: bytes | None = None
     started_at: Instant | None = None
-    again_ms: int = 0
-    """Of one that was handed back: not to be tried before that."""
+    park: Park | None = None
+    """Of one that was handed back: what it waits for."""
+    used: Amounts | None = None
+    """Of its project's day, where it was metered and lived to tell."""
 
 
 @dataclass(frozen=True, slots=True)

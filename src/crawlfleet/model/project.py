@@ -13,7 +13,8 @@ WEIGHT_DEFAULT = 1.0
 
 
 class OnFull(IntEnum):
-    """What becomes of a new task that its project's running quotas have no room for."""
+    """What becomes of a new task that its project's running or daily quotas have no room for, and of an execution that
+    the day has nothing left for."""
 
     WAIT = 0
     REFUSE = 1
@@ -31,10 +32,17 @@ class Quotas:
     running: int | None = None
     cpu: float | None = None
     memory_mb: float | None = None
+    pages_per_day: int | None = None
+    bytes_per_day: int | None = None
 
     @property
     def limits_running(self) -> bool:
         return self.running is not None or self.cpu is not None or self.memory_mb is not None
+
+    @property
+    def limits_days(self) -> bool:
+        """What its executions fetch is metered."""
+        return self.pages_per_day is not None or self.bytes_per_day is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,9 @@ class Project:
     @property
     def limits_submits(self) -> bool:
         """A submit may be refused for its quotas."""
-        return self.quotas.waiting is not None or (self.on_full is OnFull.REFUSE and self.quotas.limits_running)
+        quotas = self.quotas
+        is_strict = self.on_full is OnFull.REFUSE
+        return quotas.waiting is not None or (is_strict and (quotas.limits_running or quotas.limits_days))
 
 
 @dataclass(slots=True)

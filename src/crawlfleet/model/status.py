@@ -56,6 +56,7 @@ class ExecutionStatus(Word):
     LOST = 5
     PREEMPTED = 6
     RETURNED = 7
+    PARKED = 8
 
 
 class NodeStatus(Word):
@@ -102,7 +103,9 @@ class ErrorClass(Word):
 
 
 _S = TaskStatus
-_FROM_A_NODE = frozenset({_S.PENDING, _S.RETRYING, _S.COMPLETED, _S.FAILED, _S.TIMEOUT, _S.CANCELLED})
+_FROM_A_NODE = frozenset({
+    _S.PENDING, _S.WAITING, _S.RETRYING, _S.COMPLETED, _S.FAILED, _S.TIMEOUT, _S.CANCELLED,
+})  # fmt: skip
 
 TRANSITIONS: dict[TaskStatus, frozenset[TaskStatus]] = {
     _S.PENDING: frozenset({_S.ASSIGNED, _S.CANCELLED}),

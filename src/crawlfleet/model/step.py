@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from crawlfleet.model.answers import Refusal
+from crawlfleet.model.daily import Amounts
 from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.parking import Parking
 from crawlfleet.model.status import ExecutionStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
 
@@ -26,6 +28,10 @@ class Step(NamedTuple):
     is_dead_letter: bool = False
     started_at: Instant | None = None
     """When the execution started, by the word of its node, where nobody had said so before."""
+    parking: Parking | None = None
+    """What it waits for from now on."""
+    used: Amounts | None = None
+    """What the execution used of its project's day, where it says so."""
 
 
 Decide = Callable[[LiveTask, RetryPolicy], Step | Refusal]

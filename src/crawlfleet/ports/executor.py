@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
+from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, UsedBody
 
 STOP_WITHIN_S = 1.5
 """Less than the lease guard's margin: work that outlives its lease could meet its successor."""
@@ -16,9 +16,10 @@ STOP_WITHIN_S = 1.5
 class Stopped(asyncio.CancelledError):
     """A cancellation that came through, and how far the work was by then."""
 
-    def __init__(self, metrics: msgspec.Raw) -> None:
+    def __init__(self, metrics: msgspec.Raw, used: UsedBody | None = None) -> None:
         super().__init__()
         self.metrics = metrics
+        self.used = used
 
 
 class Executor(Protocol):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.flow_store import FlowStore
@@ -19,6 +20,7 @@ from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
@@ -32,7 +34,7 @@ from crawlfleet.ports.upkeep import Upkeep
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
     ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    Protocol,
+    ParkingStore, DailyStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -61,6 +61,8 @@ class SubmissionAnswer:
     """The one that was made."""
     over_quota: str | None = None
     """Which quota has no room for them: none was taken."""
+    renews_at: Instant | None = None
+    """When that quota begins anew, where it is a daily one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class Delivery(NamedTuple):
     task: TaskId
     task_type: str
     parameters: bytes
+    is_metered: bool = False
+    """Its project has daily quotas."""
 
 
 class TaskStore(Protocol):

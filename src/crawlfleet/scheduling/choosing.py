@@ -40,6 +40,8 @@ class Terms:
     """What a project holds when the pass begins."""
     paused: Container[str] = frozenset()
     """Queues that stand still."""
+    spent: Container[str] = frozenset()
+    """Projects that have nothing left of their day."""
 
 
 class Choice(NamedTuple):
@@ -124,6 +126,8 @@ class Chooser:
     def _turn(self, turns: _Turns) -> int | None:
         """How many tasks of its next lane were placed; None when the project has no more turns."""
         project, terms = turns.project, self._terms
+        if project in terms.spent:
+            return None
         allowance = self._allowance(project)
         if allowance is not None and allowance.is_spent:
             return None

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, assert_never
 
 from crawlfleet.model.ids import NodeId, TaskId, execution_text, node_text, task_text
-from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.scheduling.choice import Choice
+from crawlfleet.scheduling.daily import DayFull
+from crawlfleet.scheduling.explain_hosts import HostWait
 from crawlfleet.scheduling.filters import (
     Ask,
     NodeState,
@@ -24,6 +26,7 @@ from crawlfleet.scheduling.filters import (
     is_too_small,
     lacks_capability,
 )
+from crawlfleet.scheduling.phrases import span, text, times, when
 from crawlfleet.scheduling.quota import QuotaFull
 
 _NAMED_PARENTS = 3
@@ -156,45 +159,46 @@ def why(
     nodes: Sequence[NodeState],
     now: Instant,
     overcommit: float = 1.0,
-    quota: QuotaFull | None = None,
+    quota: QuotaFull | DayFull | None = None,
     choice: Choice | None = None,
     stopping: Sequence[NodeId] = (),
     preempted: Preempted | None = None,
+    hosts: Sequence[HostWait] = (),
 ) -> Why:
     """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is the
     one of its project that has no room for it; `choice` is why its node has it; `stopping` has the node of each task
-    that was told to make room for this one."""
+    that was told to make room for this one; `hosts` are those that hold up a task that runs."""
     match task.status:
         case TaskStatus.WAITING:
             return _why_waiting(task, parents, now)
         case TaskStatus.RETRYING:
             failures = task.retries + task.deaths
-            sentence = f"failed {_times(failures)}{_colon(task.reason)}; is tried again {_when(task.due_at, now)}"
-            return _why(task, "retry", sentence, retry_at=_text(task.due_at), failures=failures, reason=task.reason)
+            sentence = f"failed {times(failures)}{_colon(task.reason)}; is tried again {when(task.due_at, now)}"
+            return _why(task, "retry", sentence, retry_at=text(task.due_at), failures=failures, reason=task.reason)
         case TaskStatus.PENDING if is_queue_paused:
             return _why(task, "queue_paused", f"the queue {lane.queue} is paused", queue=lane.queue)
         case TaskStatus.PENDING if quota is not None:
-            return _why(task, "quota", quota.sentence, **quota._asdict())
+            return _why(task, "quota", quota.sentence, **quota.as_data())
         case TaskStatus.PENDING:
             found = explain_placement(lane.requirement, task.project, nodes, overcommit)
             if stopping and not found.able:
                 return _why_making_room(task, found, stopping, nodes)
             sentence, data = found.sentence, {"placement": found.as_data()} | _told_preempted(preempted)
             if preempted is not None:
-                sentence += f"; it made room for {task_text(preempted.waiter)} (stopped {_times(preempted.times)})"
+                sentence += f"; it made room for {task_text(preempted.waiter)} (stopped {times(preempted.times)})"
             return _why(task, "turn" if found.able else "no_node", sentence, **data)
         case TaskStatus.ASSIGNED | TaskStatus.PROCESSING:
-            return _why_held(task, nodes, now, choice, preempted)
+            return _why_held(task, nodes, now, choice, preempted, hosts)
         case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.TIMEOUT | TaskStatus.CANCELLED:
             sentence = f"{_FINAL[task.status]}{_colon(task.reason)}"
-            return _why(task, "final", sentence, ended_at=_text(task.ended_at), reason=task.reason)
+            return _why(task, "final", sentence, ended_at=text(task.ended_at), reason=task.reason)
         case _:
             assert_never(task.status)
 
 
 def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], now: Instant) -> Why:
     if not task.waits and not parents:
-        return _why(task, "time", f"starts {_when(task.due_at, now)}", due_at=_text(task.due_at))
+        return _why(task, "time", f"starts {when(task.due_at, now)}", due_at=text(task.due_at))
     count = max(task.waits, len(parents))
     named = [f"{task_text(parent)} ({_status(status)})" for parent, status in sorted(parents.items())[:_NAMED_PARENTS]]
     if named and count > len(named):
@@ -203,9 +207,9 @@ def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], 
     if named:
         sentence += ": " + ", ".join(named)
     if task.due_at is not None and task.due_at > now:
-        sentence += f"; starts {_when(task.due_at, now)} at the earliest"
+        sentence += f"; starts {when(task.due_at, now)} at the earliest"
     shown = {task_text(parent): _status(status) for parent, status in sorted(parents.items())}
-    return _why(task, "parents", sentence, waits=count, parents=shown, due_at=_text(task.due_at))
+    return _why(task, "parents", sentence, waits=count, parents=shown, due_at=text(task.due_at))
 
 
 def _why_making_room(
@@ -225,15 +229,16 @@ def _told_preempted(preempted: Preempted | None) -> dict[str, Any]:
 
 
 def _why_held(
-    task: TaskRecord, nodes: Sequence[NodeState], now: Instant, choice: Choice | None, preempted: Preempted | None
-) -> Why:
+    task: TaskRecord, nodes: Sequence[NodeState], now: Instant, choice: Choice | None, preempted: Preempted | None,
+    hosts: Sequence[HostWait],
+) -> Why:  # fmt: skip
     name = _node_name(task.node, nodes)
     is_started = task.status is TaskStatus.PROCESSING
     since = task.started_at if is_started else task.assigned_at
     data: dict[str, Any] = {
         "node": None if task.node is None else node_text(task.node),
         "execution": None if task.execution is None else execution_text(task.execution),
-        "since": _text(since),
+        "since": text(since),
     }
     if task.recall is not Recall.NONE:
         because = _RECALLS[task.recall]
@@ -241,11 +246,13 @@ def _why_held(
             because = f"its place is needed for {task_text(preempted.waiter)}"
         sentence = f"{name} was told to stop it because {because}; waits until it has, or its lease ends"
         return _why(task, "recalled", sentence, recall=task.recall.word, **data, **_told_preempted(preempted))
-    lasted = "" if since is None else f" for {_span(now - since)}"
+    lasted = "" if since is None else f" for {span(now - since)}"
     data |= {} if choice is None else {"choice": choice.as_data()}
     chosen = "" if choice is None else f"; {choice.sentence}"
     if is_started:
-        return _why(task, "processing", f"runs on {name}{lasted}{chosen}", **data)
+        data |= {"waits_for": [host.as_data() for host in hosts]} if hosts else {}
+        held_up = "".join(f", {host.sentence}" for host in hosts)
+        return _why(task, "processing", f"runs on {name}{lasted}{held_up}{chosen}", **data)
     return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet{chosen}", **data)
 
 
@@ -265,28 +272,3 @@ def _status(status: TaskStatus | None) -> str:
 
 def _colon(reason: str | None) -> str:
     return f": {reason}" if reason else ""
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)
-
-
-def _when(at: Instant | None, now: Instant) -> str:
-    if at is None or at <= now:
-        return "as soon as it is staged"
-    return f"at {to_text(at)}, in {_span(at - now)}"
-
-
-def _span(span_ms: int) -> str:
-    """Two figures are enough to know how long."""
-    seconds = max(0, span_ms) // 1000
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min {seconds % 60} s" if minutes else f"{seconds} s"

@@ -15,6 +15,7 @@ from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text
 from crawlfleet.model.instants import Instant, ms
+from crawlfleet.model.parking import Parking
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.step import Decide, Step
@@ -26,6 +27,9 @@ LOSSES_BEFORE_ALONE = 2
 DEADLINE_GRACE_S = 10.0
 """The node stops an execution at its timeout; the master only steps in when the node did not."""
 START_GRACE_S = 60.0
+PARKED_MOST = 100
+"""In a round: then what it waits for is not away, it is not to be had, and that is a failure."""
+PARK_SPREAD_MS = (1_000, 60_000)
 
 
 class Start(NamedTuple):
@@ -92,6 +96,13 @@ def release(now: Instant) -> Decide:
     return decide
 
 
+def unpark(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    """waiting -> pending before its time: what it was parked for is over already."""
+    if row.status is not TaskStatus.WAITING or row.waits or row.due_at is None:
+        return Refusal(Code.NOT_READY, "is not parked")
+    return Step(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
+
+
 def parent_completed(now: Instant, parents: int) -> Decide:
     """Some parents of a waiting task completed."""
 
@@ -145,17 +156,20 @@ def start(starts: Mapping[TaskId, Start]) -> Decide:
     return decide
 
 
-def finish(outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random) -> Decide:
-    """What the outcomes told by nodes make of their tasks."""
+def finish(
+    outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random, parked: Mapping[TaskId, int] | None = None
+) -> Decide:
+    """What the outcomes told by nodes make of their tasks. `parked` has how often each was parked in its round."""
+    before = parked or {}
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         outcome = outcomes[row.id]
         if refusal := _fenced(row, outcome.node, outcome.execution):
             return refusal
-        step = _ended(row, policy, outcome, now, rng)
+        step = _ended(row, policy, outcome, before.get(row.id, 0), now, rng)
         started_at = row.started_at if row.started_at is not None else outcome.started_at
         after = step.after._replace(started_at=started_at) if step.after.status.is_final else step.after
-        return step._replace(after=after, started_at=started_at, metrics=outcome.metrics)
+        return step._replace(after=after, started_at=started_at, metrics=outcome.metrics, used=outcome.used)
 
     return decide
 
@@ -194,7 +208,7 @@ def _not_held(row: LiveTask) -> Refusal:
     return Refusal(Code.ILLEGAL_TRANSITION, f"is {row.status.word}, on no node")
 
 
-def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, rng: Random) -> Step:
+def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, parked: int, now: Instant, rng: Random) -> Step:
     match outcome.end:
         case End.COMPLETED:
             after = row._replace(status=TaskStatus.COMPLETED)
@@ -209,7 +223,7 @@ def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, r
             stopped = _recalled(row, policy, now, rng)
             return stopped or _again(row, ExecutionStatus.LOST, "stopped by the node's lease guard")
         case End.RETURNED:
-            return _recalled(row, policy, now, rng) or _returned(row, outcome, now)
+            return _recalled(row, policy, now, rng) or _returned(row, policy, outcome, parked + 1, now, rng)
         case End.PROCESS_LOST:
             lost = _recalled(row, policy, now, rng)
             return lost or _again(row, ExecutionStatus.LOST, "its executor process died", losses=row.losses + 1)
@@ -238,13 +252,24 @@ def _again(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | 
     return Step(after, Kind.TASK_REASSIGN, ended, reason=reason)
 
 
-def _returned(row: LiveTask, outcome: Outcome, now: Instant) -> Step:
-    if outcome.again_ms <= 0:
+def _returned(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, now: Instant, rng: Random) -> Step:
+    park = outcome.park
+    if park is None:
         return _again(row, ExecutionStatus.RETURNED, "handed back by its node")
     # What it needs is away for a known time, which is no failure of its own: no retry is spent.
-    after = row.unheld(TaskStatus.RETRYING, due_at=now + outcome.again_ms)
-    reason = outcome.failure.message if outcome.failure else "handed back by its node until later"
-    return Step(after, Kind.TASK_RETRYING, ExecutionStatus.RETURNED, outcome.failure, reason=reason)
+    message = outcome.failure.message if outcome.failure else "handed back by its node until later"
+    if times > PARKED_MOST:
+        failure = Failure(ErrorClass.BLOCKED, f"parked {PARKED_MOST} times in vain, the last time because {message}")
+        return _failed(row, policy, failure, ExecutionStatus.FAILED, now, rng)
+    until = now + park.span_ms
+    after = row.unheld(TaskStatus.WAITING, due_at=until + rng.randint(0, park_spread_ms(park.span_ms)))
+    parking = Parking(park.cause, park.subject, until, times, message)
+    return Step(after, Kind.TASK_PARKED, ExecutionStatus.PARKED, reason=message, parking=parking)
+
+
+def park_spread_ms(span_ms: int) -> int:
+    """Over how long the tasks come back that waited for the same: longer where they waited longer, and may be more."""
+    return min(max(span_ms // 10, PARK_SPREAD_MS[0]), PARK_SPREAD_MS[1])
 
 
 def _timed_out(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step:

@@ -6,11 +6,13 @@ kept to the last quarter of a core.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import OnFull, Project, Use
 from crawlfleet.model.requirement import Requirement
+from crawlfleet.scheduling.daily import DayFull
 
 UNLIMITED = 1 << 62
 LIMITED = ("cpu", "memory_mb")
@@ -39,14 +41,19 @@ class QuotaFull(NamedTuple):
         asks = "" if self.quota == "running" else f", and it asks for {self.asked:g}"
         return f"{whose}: {self.used:g} of {self.limit:g} in use{asks}"
 
+    def as_data(self) -> dict[str, Any]:
+        return self._asdict()
+
 
 class Allowance:
     """What a project may still start. Counts down as its tasks are placed."""
 
-    __slots__ = ("_limits", "_project", "_use")
+    __slots__ = ("_limits", "_project", "_spent", "_use")
 
-    def __init__(self, project: Project, use: Use) -> None:
+    def __init__(self, project: Project, use: Use, spent: DayFull | None = None) -> None:
+        """`spent` is the daily quota of which nothing is left: then nothing starts."""
         self._project = project.name
+        self._spent = spent
         self._use = Use(use.running, dict(use.reserved))
         quotas = project.quotas
         self._limits = [(name, limit) for name in LIMITED if (limit := getattr(quotas, name)) is not None]
@@ -55,7 +62,7 @@ class Allowance:
 
     def fit(self, requirement: Requirement) -> int:
         """How many more tasks of the class."""
-        fit = UNLIMITED
+        fit = UNLIMITED if self._spent is None else 0
         for name, limit in self._limits:
             asked = _asked(requirement, name)
             if asked:
@@ -65,36 +72,47 @@ class Allowance:
     def take(self, requirement: Requirement, count: int) -> None:
         self._use.add(requirement, count)
 
-    def full(self, requirement: Requirement) -> QuotaFull | None:
+    def full(self, requirement: Requirement) -> QuotaFull | DayFull | None:
         """The quota that has no room for one more; the one that never will have goes first."""
         found = [
             QuotaFull(self._project, name, limit, self._used(name), asked)
             for name, limit in self._limits
             if (asked := _asked(requirement, name)) and self._used(name) + asked > limit
         ]
-        return min(found, key=lambda full: not full.is_hopeless) if found else None
+        first = min(found, key=lambda full: not full.is_hopeless) if found else None
+        return first if first is not None and first.is_hopeless else self._spent or first
 
     @property
     def is_spent(self) -> bool:
         """Not even a task that asks for nothing."""
+        if self._spent is not None:
+            return True
         return bool(self._limits) and self._limits[0][0] == "running" and self._use.running >= self._limits[0][1]
 
     def _used(self, name: str) -> float:
         return self._use.running if name == "running" else self._use.reserved.get(name, 0.0)
 
 
-def allowances(projects: Iterable[Project], use: Callable[[str], Use]) -> dict[str, Allowance]:
-    """Of those whose quotas limit what runs."""
-    return {one.name: Allowance(one, use(one.name)) for one in projects if one.quotas.limits_running}
+def allowances(
+    projects: Iterable[Project], use: Callable[[str], Use], spent: Mapping[str, DayFull]
+) -> dict[str, Allowance]:
+    """Of those whose quotas limit what runs; `spent` has those of which no day is left."""
+    return {
+        one.name: Allowance(one, use(one.name), spent.get(one.name))
+        for one in projects
+        if one.quotas.limits_running or one.name in spent
+    }
 
 
 class Door:
     """What decides whether new tasks of a project are taken: the quota on what waits; and where a project would
-    rather refuse than wait, its running quotas too."""
+    rather refuse than wait, its daily and running quotas too."""
 
-    __slots__ = ("_held", "_project", "_waiting")
+    __slots__ = ("_held", "_project", "_spent", "_waiting")
 
-    def __init__(self, project: Project, waiting: int, held: Use) -> None:
+    def __init__(self, project: Project, waiting: int, held: Use, spent: DayFull | None = None) -> None:
+        """`spent` is the daily quota of which nothing is left."""
+        self._spent = spent if project.on_full is OnFull.REFUSE else None
         self._project = project
         self._waiting = waiting
         self._held = Use(held.running, dict(held.reserved))
@@ -102,6 +120,8 @@ class Door:
     def full(self, asked: Sequence[Requirement]) -> str | None:
         """Which quota has no room for all of these, said to a person."""
         name, quotas, count = self._project.name, self._project.quotas, len(asked)
+        if self._spent is not None and count:
+            return self._spent.sentence
         if quotas.waiting is not None and self._waiting + count > quotas.waiting:
             return f"quota 'waiting' of project {name}: {self._waiting} of {quotas.waiting} wait, {_more(count)}"
         if self._project.on_full is not OnFull.REFUSE:
@@ -115,6 +135,11 @@ class Door:
             if limit is not None and wanted and used + wanted > limit:
                 return f"quota '{resource}' of project {name}: {used:g} of {limit:g} in use, and {wanted:g} asked for"
         return None
+
+    @property
+    def renews_at(self) -> Instant | None:
+        """Of the daily quota that keeps it shut."""
+        return None if self._spent is None else self._spent.renews_at
 
     def enter(self, asked: Sequence[Requirement]) -> None:
         self._waiting += len(asked)

@@ -85,7 +85,8 @@ class _Adding:
         items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
         await self._lanes.load(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
-        doors = await open_doors(self._tx, self._lanes, {name for at in fresh for name in submissions[at].limited})
+        limited = {name for at in fresh for name in submissions[at].limited}
+        doors = await open_doors(self._tx, self._lanes, limited, self._now)
         if (groups := set(map(_GROUP, items))) != _NO_GROUP:
             await self._joining.look_up(groups)
         for position in fresh:
@@ -211,7 +212,9 @@ class _Adding:
         for project, asked in wanted.items():
             if full := doors[project].full(asked):
                 refusal = Refusal(Code.OVER_QUOTA, full)
-                return SubmissionAnswer([refusal] * len(submission.items), over_quota=full)
+                return SubmissionAnswer(
+                    [refusal] * len(submission.items), over_quota=full, renews_at=doors[project].renews_at
+                )
         for project, asked in wanted.items():
             doors[project].enter(asked)
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.errors import OverLimit
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId, schedule_text, task_text
@@ -22,7 +21,7 @@ from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import add_tasks, kept_answer
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.projects import hold
+from crawlfleet.store.projects import hold, over_limit
 from crawlfleet.store.schedules import locked
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx
@@ -173,7 +172,7 @@ async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer
     added = await add_tasks(tx, lanes, [Submission([run.task], claim=run.claim, limited=run.limited)], now)
     if (full := added.answers[0].over_quota) is not None:
         # Nothing is to remain of it, not even what was cancelled for it.
-        raise OverLimit(full)
+        raise over_limit(full, added.answers[0].renews_at, now)
     (item,) = added.answers[0].items
     if isinstance(item, Accepted) and not added.answers[0].is_replay:
         at = await _instant_by_hand(tx, schedule, now)

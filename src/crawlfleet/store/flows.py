@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from crawlfleet.errors import OverLimit
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.flow import ONS, Edge, PlaceInFlow, StepKey, StepSpec, Unrun
 from crawlfleet.model.group import GroupKind
@@ -26,7 +25,7 @@ from crawlfleet.store.claims import claimed, keep_answer
 from crawlfleet.store.flow_release import EDGE_COLUMNS, STEP_COLUMNS, StepRelease
 from crawlfleet.store.joining import LOCK_GROUPS, Joining
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.projects import open_doors
+from crawlfleet.store.projects import open_doors, over_limit
 from crawlfleet.store.tasks import LOCK_FINAL, next_round
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx
@@ -138,9 +137,9 @@ class FlowTables:
 async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
     """The rows of a flow, every step waiting. Raises OverLimit."""
     await lanes.load(tx, {step.task.lane for step in flow.steps})
-    for door in (await open_doors(tx, lanes, flow.limited)).values():
+    for door in (await open_doors(tx, lanes, flow.limited, flow.created_at)).values():
         if full := door.full([lanes[step.task.lane].requirement for step in flow.steps]):
-            raise OverLimit(full)
+            raise over_limit(full, door.renews_at, flow.created_at)
     joining = Joining(tx)
     # Closed: whoever is in it is in its graph.
     joining.create(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))

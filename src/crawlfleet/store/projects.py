@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from crawlfleet.errors import Conflict
+from crawlfleet.errors import Conflict, OverLimit
 from crawlfleet.model.answers import Refusal
+from crawlfleet.model.daily import day_of
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import OnFull, Project, Quotas, Use
@@ -18,19 +19,24 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.project_store import ProjectUse
 from crawlfleet.ports.task_store import Applied, Assignment
+from crawlfleet.scheduling.daily import DayFull, day_full
 from crawlfleet.scheduling.quota import Door
 from crawlfleet.store import codec, tables
 from crawlfleet.store.assigning import assign
+from crawlfleet.store.days import uses_of
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.transitions import LIVE_LIST
 from crawlfleet.store.tx import Engine, Row, Tx
 
-_COLUMNS = ("name", "weight", "on_full", "quotas", "version", "fence", "changed_at")
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM project"
+_READ = ("name", "weight", "on_full", "quotas", "version", "fence", "changed_at")
+_COLUMNS = (*_READ, "is_metered")
+_SELECT = f"SELECT {', '.join(_READ)} FROM project"
 PROJECTS = f"{_SELECT} ORDER BY name"
 PROJECT = f"{_SELECT} WHERE name = $1"
 LOCK_PROJECTS = f"{_SELECT} WHERE name AMONG($1) ORDER BY name LOCK_ROWS(project)"
+PROJECTS_AMONG = f"{_SELECT} WHERE name AMONG($1) ORDER BY name"
+SHARE_PROJECTS = f"{PROJECTS_AMONG} SHARE_ROWS(project)"
 PROJECT_FENCES = "SELECT name, fence FROM project WHERE name AMONG($1) ORDER BY name SHARE_ROWS(project)"
 _WAITING = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.RETRYING)
 _WAITING_LIST = ", ".join(str(int(status)) for status in _WAITING)
@@ -125,18 +131,33 @@ async def hold(tx: Tx, names: Collection[str]) -> None:
         await tx.fetch(LOCK_PROJECTS, sorted(names))
 
 
-async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str]) -> dict[str, Door]:
+async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Instant) -> dict[str, Door]:
     """The doors of projects with quotas, as they are until this transaction ends."""
     described_ones = [described(row) for row in await tx.fetch(LOCK_PROJECTS, sorted(names))] if names else []
     limited = [project for project in described_ones if project.limits_submits]
     if not limited:
         return {}
     waiting = await waiting_by_project(tx, [project.name for project in limited])
-    strict = [project.name for project in limited if project.on_full is OnFull.REFUSE]
-    held = await held_by_project(tx, lanes, strict) if strict else {}
+    strict = [project for project in limited if project.on_full is OnFull.REFUSE]
+    held = await held_by_project(tx, lanes, [project.name for project in strict]) if strict else {}
+    spent = await _spent(tx, strict, now)
     return {
-        project.name: Door(project, waiting.get(project.name, 0), held.get(project.name, Use())) for project in limited
+        project.name: Door(
+            project, waiting.get(project.name, 0), held.get(project.name, Use()), spent.get(project.name)
+        )
+        for project in limited
     }
+
+
+def over_limit(full: str, renews_at: Instant | None, now: Instant) -> OverLimit:
+    """For a project that is shut, with the time to come again."""
+    return OverLimit(full) if renews_at is None else OverLimit(full, retry_after_s=(renews_at - now) / 1000)
+
+
+async def _spent(tx: Tx, projects: Sequence[Project], now: Instant) -> dict[str, DayFull]:
+    daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
+    used = await uses_of(tx, [project.name for project in daily], day) if daily else {}
+    return {project.name: full for project in daily if (full := day_full(project, used[project.name], day))}
 
 
 async def waiting_by_project(tx: Tx, names: Sequence[str] | None = None) -> dict[str, int]:
@@ -162,7 +183,7 @@ def _row(project: Project) -> Row:
     quotas = {name: limit for name, limit in asdict(project.quotas).items() if limit is not None}
     return (
         project.name, project.weight, int(project.on_full), codec.encode(quotas), project.version, project.fence,
-        project.changed_at,
+        project.changed_at, int(project.quotas.limits_days),
     )  # fmt: skip
 
 

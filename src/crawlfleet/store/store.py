@@ -14,12 +14,14 @@ from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
+from crawlfleet.store.parking import ParkingTables
 from crawlfleet.store.preemptions import PreemptionTables
 from crawlfleet.store.projects import ProjectTables
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.reads import ReadTables
 from crawlfleet.store.ready import ReadyTables
 from crawlfleet.store.schedules import ScheduleTables
+from crawlfleet.store.slices import DailyTables
 from crawlfleet.store.slots import SlotTables
 from crawlfleet.store.task_types import TypeTables
 from crawlfleet.store.tasks import TaskTables
@@ -30,7 +32,7 @@ from crawlfleet.store.upkeep import UpkeepTables
 class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
-    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables,
+    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -148,6 +148,19 @@ preemption = Table(
     Index(None, "at"),
 )  # fmt: skip
 
+# Only while a task is parked: what it waits for, and until when.
+parking = Table(
+    "parking", metadata,
+    _id("task"),
+    _small("cause"),
+    _text("subject"),
+    _big("until"),
+    _big("at"),
+    Column("times", Integer, nullable=False),
+    _text("message"),
+    Index(None, "cause", "subject", "until"),
+)  # fmt: skip
+
 dependency = Table(
     "dependency", metadata,
     _id("parent", BigInteger()),
@@ -253,6 +266,32 @@ project = Table(
     Column("version", Integer, nullable=False),
     _big("fence"),
     _big("changed_at"),
+    # It has daily quotas: its executions are told to count what they fetch.
+    _small("is_metered", server_default=text("0")),
+)  # fmt: skip
+
+# What of a project's day is granted and has not come back: used, or in the hands of executions.
+day_use = Table(
+    "day_use", metadata,
+    Column("project", Text, primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    _big("pages"),
+    _big("bytes"),
+)  # fmt: skip
+
+# What an execution was granted: of the day it was granted something last, and in all.
+day_slice = Table(
+    "day_slice", metadata,
+    _id("execution"),
+    _big("task"),
+    _text("project"),
+    Column("day", Integer, nullable=False),
+    Column("number", Integer, nullable=False),
+    _big("day_pages"),
+    _big("day_bytes"),
+    _big("pages"),
+    _big("bytes"),
+    Index(None, "day"),
 )  # fmt: skip
 
 cluster = Table(

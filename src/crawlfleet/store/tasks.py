@@ -17,6 +17,7 @@ from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import codec, tables
 from crawlfleet.store.assigning import assign
+from crawlfleet.store.days import settle
 from crawlfleet.store.joining import open_again
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
@@ -27,8 +28,8 @@ from crawlfleet.store.tx import Engine, Row, Tx
 LIVE_AMONG = f"SELECT {LIVE_LIST} FROM live l WHERE l.id AMONG($1)"
 HELD_BY = f"SELECT {LIVE_LIST} FROM live l WHERE l.node AMONG($1) AND l.node <> 0"
 DELIVERIES = (
-    "SELECT t.id, n.task_type, t.parameters FROM task t JOIN live l ON l.id = t.id JOIN lane n ON n.id = l.lane "
-    "WHERE t.id AMONG($1)"
+    "SELECT t.id, n.task_type, t.parameters, p.is_metered FROM task t JOIN live l ON l.id = t.id "
+    "JOIN lane n ON n.id = l.lane LEFT JOIN project p ON p.name = t.project WHERE t.id AMONG($1)"
 )
 LOCK_FINAL = f"SELECT {', '.join(codec.DONE_COLUMNS)} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
 DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
@@ -93,7 +94,7 @@ class TaskTables:
 
     async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
         rows = await self._engine.glance(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
-        return {row[0]: Delivery(row[0], row[1], bytes(row[2])) for row in rows}
+        return {row[0]: Delivery(row[0], row[1], bytes(row[2]), bool(row[3])) for row in rows}
 
 
 async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
@@ -115,6 +116,8 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
         journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
         applied.after = dict.fromkeys(tasks, _COMPLETED)
         applied.freed = list(zip(nodes, tasks, strict=True))
+        if used := {outcome.execution: outcome.used for outcome in outcomes if outcome.used is not None}:
+            await settle(tx, {execution: used[execution] for execution in executions if execution in used})
         await transition.release_children(applied.after)
     if len(moved) != len(outcomes):
         await _explain_stale(tx, outcomes, {row[0] for row in moved}, applied)

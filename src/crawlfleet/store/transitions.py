@@ -11,19 +11,23 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.daily import Amounts
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
-from crawlfleet.model.ids import TaskId, task_text
-from crawlfleet.model.instants import Instant
+from crawlfleet.model.ids import ExecutionId, TaskId, task_text
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.parking import Parking
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling import life
 from crawlfleet.store import codec, tables
+from crawlfleet.store.days import settle
 from crawlfleet.store.flow_release import StepRelease
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.parking import forget_parkings, park
 from crawlfleet.store.tx import Row, Tx
 
 LIVE_LIST = ", ".join(f"l.{column}" for column in codec.LIVE_COLUMNS)
@@ -42,6 +46,8 @@ DELETE_LIVE = "DELETE FROM live WHERE id AMONG($1)"
 DEAD_LETTER_COLUMNS = (
     "task", "round", "project", "task_type", "cause", "error", "message", "is_permanent", "buried_at",
 )  # fmt: skip
+_TOLD = ("task", "round", "execution", "node", "status", "retries", "reason")
+_TOLD_PARKED = (*_TOLD, "cause", "subject", "until", "times")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+")
 _CAUSE_CHARS = 160
 
@@ -59,6 +65,9 @@ class Transition:
         self._finals: dict[TaskId, FinalTask] = {}
         self._executions: list[Row] = []
         self._dead_letters: list[Row] = []
+        self._parked: dict[TaskId, Parking] = {}
+        self._unparked: set[TaskId] = set()
+        self._used: dict[ExecutionId, Amounts] = {}
         self._told: dict[Kind, list[Row]] = defaultdict(list)
 
     async def change(self, tasks: Sequence[TaskId], decide: Decide) -> None:
@@ -145,6 +154,8 @@ class Transition:
             self.journal.member_moved(task.group, task.status, after.status)
         if step.ended is not None:
             self._executions.append(_execution_row(task, step, self._now))
+            if step.used is not None:
+                self._used[task.execution] = step.used
         if after.status.is_final:
             self._updates.pop(task.id, None)
             self._finals[task.id] = _final_row(after, step.reason, self._now)
@@ -153,6 +164,10 @@ class Transition:
                 self._dead_letters.append(_dead_letter_row(task, step, project, lane.requirement.task_type, self._now))
         else:
             self._updates[task.id] = after
+        if step.parking is not None:
+            self._parked[task.id] = step.parking
+        elif task.status is TaskStatus.WAITING is not after.status and task.due_at is not None:
+            self._unparked.add(task.id)
         self._hint(task, after)
         self._tell(task, step)
         return True
@@ -170,7 +185,11 @@ class Transition:
         after = step.after
         if step.kind is Kind.TASK_READY and after.status is before.status:
             return
-        row = (before.id, before.round, before.execution, before.node, int(after.status), after.retries, step.reason)
+        row: Row = (
+            before.id, before.round, before.execution, before.node, int(after.status), after.retries, step.reason,
+        )  # fmt: skip
+        if (parking := step.parking) is not None:
+            row = (*row, parking.cause.word, parking.subject, to_text(parking.until), parking.times)
         self._told[step.kind].append(row)
 
     async def flush(self) -> None:
@@ -185,13 +204,21 @@ class Transition:
             await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, self._executions)
         if self._dead_letters:
             await tx.insert(tables.dead_letter, DEAD_LETTER_COLUMNS, self._dead_letters)
+        if self._parked:
+            await park(tx, self._parked, self._now)
+        if self._unparked:
+            await forget_parkings(tx, self._unparked)
+        if self._used:
+            await settle(tx, self._used)
         self._updates, self._finals, self._executions, self._dead_letters = {}, {}, [], []
+        self._parked, self._unparked = {}, set()
+        self._used = {}
 
     async def write(self) -> Applied:
         await self.flush()
         for kind, rows in self._told.items():
             columns = zip(*rows, strict=True)
-            names = ("task", "round", "execution", "node", "status", "retries", "reason")
+            names = _TOLD_PARKED if kind is Kind.TASK_PARKED else _TOLD
             self.journal.tell(EventBatch(kind, dict(zip(names, columns, strict=True))))
         await self.journal.write(self._tx, self._now)
         return self.applied

@@ -11,6 +11,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, Pruned
 from crawlfleet.store import codec, tables
 from crawlfleet.store.audit import OLD_AUDIT
+from crawlfleet.store.days import forget_days
 from crawlfleet.store.evidence import OLD_EVIDENCE
 from crawlfleet.store.groups import forget_old_groups
 from crawlfleet.store.journal import Journal
@@ -106,6 +107,7 @@ class UpkeepTables:
             gone += await tx.execute("DELETE FROM idempotency WHERE expires_at <= $1", now)
             gone += await tx.execute(OLD_AUDIT, now - keep_audit_ms, limit)
             gone += await tx.execute(OLD_EVIDENCE, now - KEEP_MS)
+            gone += await forget_days(tx, now)
             gone += await forget_schedules(tx, before, limit, now)
             return Pruned(tasks, gone)
 

@@ -15,6 +15,7 @@ from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import ExecutionId, GroupId, IdFactory, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.parking import Park, ParkCause
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.model.step import Decide
@@ -223,6 +224,15 @@ class Kit:
         """Fail; with the class of error it has unless told otherwise, for good."""
         return await self.finish(run, End.FAILED, Failure(error, message))
 
+    async def park(
+        self, run: Run, span_ms: int = 60_000, cause: ParkCause = ParkCause.LATER, subject: str = ""
+    ) -> Applied:
+        """Handed back because what it needs is away for so long, as a master takes it."""
+        failure = Failure(ErrorClass.BLOCKED, "not now")
+        told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=Park(span_ms, cause, subject))}
+        parked = await self.store.parked_times([run.task])
+        return await self.store.change([run.task], life.finish(told, self.now, self.rng, parked), self.now)
+
     async def cancel(self, *tasks: TaskId) -> Applied:
         return await self.store.change(tasks, life.cancel("a person said so"), self.now)
 
@@ -264,6 +274,19 @@ class Kit:
         after = await self.dump()
         if changed := [name for name, rows in after.items() if rows != before[name]]:
             raise AssertionError("changed: " + "; ".join(f"{name} is {after[name]}" for name in changed))
+
+
+class KitClock:
+    """Stands where the kit's time stands."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    def now(self) -> int:
+        return self._kit.now
+
+    def monotonic(self) -> float:
+        return self._kit.now / 1000
 
 
 def accepted(item: Accepted | Refusal) -> Accepted:

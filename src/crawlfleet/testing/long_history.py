@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from crawlfleet import store
+from crawlfleet.model.daily import Amounts, Want, day_of
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.ports.claims import Claim
@@ -24,7 +26,7 @@ from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import TASK_COLUMNS
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tx import Row, Tx
-from crawlfleet.testing.factories import START, Kit
+from crawlfleet.testing.factories import START, Kit, ReadyNode
 
 DAY_MS = 24 * 3_600_000
 NODE, NODES = 7, 100
@@ -121,7 +123,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.last_event()
     await known.events_after(10, 100)
     await known.fold_counters(term)
-    await _learn(kit, [plain, failing], node.id)
+    await _learn(kit, [plain, failing], node)
     await known.totals()
     group = NewGroup(kit.ids.one(), kit.lane.project)
     await known.add([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
@@ -141,17 +143,40 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await kit.end(node)
 
 
-async def _learn(kit: Kit, tasks: Sequence[int], node: int) -> None:
+async def _park(kit: Kit, node: ReadyNode) -> None:
+    known, cause, host = kit.store, ParkCause.HOST_BACKOFF, "slow.example"
+    parked, early = await kit.run(node, 2)
+    await kit.park(parked, 60_000, cause, host)
+    await kit.park(early, 60_000, cause, host)
+    await known.parkings([parked.task])
+    await known.parked_for(cause, host, 10)
+    kit.later(10_000)
+    await known.change(await known.parked_in_vain(kit.now, 1), life.unpark, kit.now, await kit.term())
+
+
+async def _learn(kit: Kit, tasks: Sequence[int], node: ReadyNode) -> None:
     known, subject = kit.store, ("technology", "react")
     await known.want_evidence()
     found = await known.ended_runs(100)
     assert found is not None
-    news = [EvidenceRow(node, subject, "", Record(ok=1.0, at=kit.now))]
+    news = [EvidenceRow(node.id, subject, "", Record(ok=1.0, at=kit.now))]
     await known.fold_evidence(found, news, await kit.term())
     await known.contents(tasks)
     await known.parameters(tasks)
     await known.evidence([subject])
     await known.failed_on(tasks)
+    await _park(kit, node)
+    await _spend(kit, node)
+
+
+async def _spend(kit: Kit, node: ReadyNode) -> None:
+    known, project = kit.store, kit.lane.project
+    run, parked = await kit.run(node, 2)
+    await known.grant_slices([Want(node.id, run.task, run.execution, 1, Amounts(10, 10))], kit.now)
+    await kit.finish_with(kit.outcome(run, End.RETURNED)._replace(used=Amounts(1, 1)))
+    await known.day_uses([project], day_of(kit.now))
+    await kit.park(parked, 60_000, ParkCause.DAILY_QUOTA, project)
+    await known.parked_with_room(kit.later(10_000), 10)
 
 
 def statement_constants(*dialect: ModuleType) -> dict[str, str]:

@@ -16,6 +16,13 @@ NULL = msgspec.Raw(b"null")
 """No result: a raw value is always there, if only to say that it is not."""
 
 
+class UsedBody(msgspec.Struct, array_like=True, frozen=True):
+    """What a metered execution has fetched."""
+
+    pages: int = 0
+    bytes: int = 0
+
+
 class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     """An execution that is over; kept on the node's disk until a master has acknowledged it."""
 
@@ -31,7 +38,13 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     metrics: msgspec.Raw = NULL
     started_ms_ago: int | None = None
     again_ms: int = 0
-    """Of one that was handed back: not to be tried before that."""
+    """Of one that was handed back: what it waits for lasts so long, and it is parked."""
+    cause: int = 0
+    """model.parking.ParkCause of one that is parked"""
+    subject: str = ""
+    """The host it waits for, or the project whose day is spent."""
+    used: UsedBody | None = None
+    """Of one that was metered; None for one that was not, or that could not say."""
 
 
 class StartBody(msgspec.Struct, array_like=True, frozen=True):
@@ -84,6 +97,16 @@ class HostNewsBody(msgspec.Struct, array_like=True, frozen=True):
     """The Retry-After of a refusal, or the crawl delay of robots.txt."""
 
 
+class SliceWantBody(msgspec.Struct, array_like=True, frozen=True):
+    """A metered execution asks for more of its project's day; until it is answered, again under the same number."""
+
+    task: int
+    execution: int
+    number: int
+    pages: int = 0
+    bytes: int = 0
+
+
 class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     node: int
     session: int
@@ -109,6 +132,7 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     """The newest version of grants the node has; what it cut is in effect but for hosts that say `is_pending`."""
     hosts: list[HostWantBody] = []
     host_news: list[HostNewsBody] = []
+    wants: list[SliceWantBody] = []
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
@@ -123,6 +147,8 @@ class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
     """Lost twice with others: give it a process of its own."""
     memory_mb: int = 0
     """What it is allocated on the node, where it reserved some; 0: what is usual there."""
+    is_metered: bool = False
+    """Its project has daily quotas: it fetches nothing without a slice of the day, and says what it used."""
 
 
 class RecallBody(msgspec.Struct, array_like=True, frozen=True):
@@ -174,6 +200,30 @@ class GrantsBody(msgspec.Struct, array_like=True, frozen=True):
     hosts: list[HostGrantBody] = []
 
 
+class OverBody(msgspec.Struct, array_like=True, frozen=True):
+    """Nothing is left of what was asked for."""
+
+    quota: str
+    """pages_per_day or bytes_per_day"""
+    project: str
+    message: str
+    again_ms: int = 0
+    """How long until there is some again, for an execution that is to wait for it; 0: it fails."""
+    is_held: bool = False
+    """Other executions hold some, which may come back any moment."""
+
+
+class SliceBody(msgspec.Struct, array_like=True, frozen=True):
+    """All that an execution was granted so far; it replaces what was said before."""
+
+    execution: int
+    number: int
+    """Of the want that this answers, or of a newer one."""
+    pages: int
+    bytes: int
+    overs: list[OverBody] = []
+
+
 class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     verdict: SyncVerdict
     assignments: list[AssignmentBody] = []
@@ -190,6 +240,7 @@ class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     """None: the node has the newest."""
     grants: GrantsBody | None = None
     """None: the node has the newest."""
+    slices: list[SliceBody] = []
 
 
 class OpenUp(msgspec.Struct, array_like=True, frozen=True):

@@ -18,20 +18,21 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import TheServices
 from crawlfleet.api.views import Time
 from crawlfleet.control.projects import ProjectReport
-from crawlfleet.model import limits
-from crawlfleet.model.instants import to_text
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.limits import LABEL_CHARS
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.project import WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN, OnFull, Project
-from crawlfleet.scheduling.quota import LIMITED
 
 router = APIRouter(prefix=PREFIX, tags=["projects"])
 
-ProjectName = Annotated[
-    Text, Path(min_length=1, max_length=limits.LABEL_CHARS, description="What tasks say as `project_id`.")
-]
+ProjectName = Annotated[Text, Path(min_length=1, max_length=LABEL_CHARS, description="What tasks say as `project_id`.")]
 Tasks = Annotated[int, Field(ge=0, le=10**12)]
+Fetched = Annotated[int, Field(ge=0, le=10**15)]
 Amount = Annotated[float, Field(ge=0, le=10**12, allow_inf_nan=False)]
-_COUNTED = {"max_waiting": "waiting", "max_running": "running", "cpu": "cpu", "memory_mb": "memory_mb"}
+_COUNTED = {
+    "max_waiting": "waiting", "max_running": "running", "cpu": "cpu", "memory_mb": "memory_mb",
+    "pages_per_day": "pages_per_day", "bytes_per_day": "bytes_per_day",
+}  # fmt: skip
 
 
 class ProjectBody(Body):
@@ -46,8 +47,13 @@ class ProjectBody(Body):
     cpu: Amount | None = None
     """Cores reserved by its tasks at one time."""
     memory_mb: Amount | None = None
+    pages_per_day: Fetched | None = None
+    """Requests that its tasks may send on a day (UTC), robots.txt and redirects included; 0 stops the project."""
+    bytes_per_day: Fetched | None = None
+    """Of bodies that its tasks may read on a day, as they come over the wire."""
     on_full: Literal["wait", "refuse"] | None = None
-    """What becomes of a new task that `max_running`, `cpu` or `memory_mb` has no room for."""
+    """What becomes of a new task that `max_running`, `cpu`, `memory_mb` or the day has no room for, and of a running
+    one that the day has nothing left for."""
     expected_version: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
     """Refuse the change when another one came before it."""
 
@@ -59,18 +65,31 @@ class QuotaView(msgspec.Struct, frozen=True):
     left: float | None
 
 
+class DayQuotaView(msgspec.Struct, frozen=True):
+    limit: int | None
+    """null: none."""
+    used: int
+    """Of this day (UTC), with what running tasks were granted and have not fetched yet. Counted only while the project
+    has a daily quota."""
+    left: int | None
+    renews_at: Time
+    """When the next day begins."""
+
+
 class QuotasView(msgspec.Struct, frozen=True):
     waiting: QuotaView
     running: QuotaView
     cpu: QuotaView
     memory_mb: QuotaView
+    pages_per_day: DayQuotaView
+    bytes_per_day: DayQuotaView
 
 
 class ProjectView(msgspec.Struct, frozen=True):
     name: str
     weight: float
     on_full: str
-    """wait, or refuse: what becomes of a task that the quotas on running tasks have no room for."""
+    """wait, or refuse: what becomes of a task that the daily quotas or those on running tasks have no room for."""
     quotas: QuotasView
     version: int
     """0: nobody described it, and it has the defaults."""
@@ -82,7 +101,7 @@ class ProjectPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-structs = (QuotaView, QuotasView, ProjectView, ProjectPage)
+structs = (QuotaView, DayQuotaView, QuotasView, ProjectView, ProjectPage)
 
 
 @router.get("/projects", responses={200: shows(ProjectPage, "Those that are described or have open tasks, by name.")})
@@ -138,15 +157,23 @@ def _changed(have: Project, changes: dict[str, Any]) -> Project:
 
 
 def _view(report: ProjectReport) -> ProjectView:
-    project, use = report
-    used: dict[str, float] = {"waiting": use.waiting, "running": use.held.running}
-    used |= {resource: use.held.reserved.get(resource, 0.0) for resource in LIMITED}
-    quotas = {name: _quota(getattr(project.quotas, name), amount) for name, amount in used.items()}
+    project, use, today, renews_at = report
+    limits, reserved = project.quotas, use.held.reserved
+    quotas = QuotasView(
+        _quota(limits.waiting, use.waiting),
+        _quota(limits.running, use.held.running),
+        _quota(limits.cpu, reserved.get("cpu", 0.0)),
+        _quota(limits.memory_mb, reserved.get("memory_mb", 0.0)),
+        _day_quota(limits.pages_per_day, today.pages, renews_at),
+        _day_quota(limits.bytes_per_day, today.bytes, renews_at),
+    )
     at = None if project.changed_at is None else to_text(project.changed_at)
-    return ProjectView(
-        project.name, project.weight, project.on_full.word, QuotasView(**quotas), project.version, at
-    )  # fmt: skip
+    return ProjectView(project.name, project.weight, project.on_full.word, quotas, project.version, at)
 
 
 def _quota(limit: float | None, used: float) -> QuotaView:
     return QuotaView(limit, used, None if limit is None else max(0, limit - used))
+
+
+def _day_quota(limit: int | None, used: int, renews_at: Instant) -> DayQuotaView:
+    return DayQuotaView(limit, used, None if limit is None else max(0, limit - used), to_text(renews_at))

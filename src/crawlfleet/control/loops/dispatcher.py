@@ -23,6 +23,7 @@ from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
 from crawlfleet.control.sight import Sight
+from crawlfleet.control.stuck_lanes import StuckLanes
 from crawlfleet.errors import NotLeader, OutcomeUnknown, Unavailable
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
@@ -88,6 +89,7 @@ class Dispatcher(LeaderLoop):
         self._generation = ""
         self._looked_at = float("-inf")
         self._blocked: set[Requirement] = set()
+        self._stuck = StuckLanes(store=store, clock=clock, sight=sight)
         self._since_oldest: Counter[LaneId] = Counter()
         """Of lanes that are last in first out: tasks placed since their oldest had a turn."""
 
@@ -113,10 +115,12 @@ class Dispatcher(LeaderLoop):
         await self.sight.follow(term, now)
         choice = self.sight.choose(Pace(BATCH, QUANTUM), now)
         self._strategies.unknown(self.sight.placer.unknown_strategies, self.sight.strategy)
+        self._stuck.served(choice.nodes)
         report = await self._commit(choice.nodes, term, now)
         is_refilled = await self._refill(choice.nodes)
         if is_looking:
             await self._tell_blocked(choice.nodes, term, now)
+            await self._stuck.tell(self._blocked, term, now)
             await self._tell_strategies(term, now)
         if report.placed:
             log.debug("tasks_placed", count=report.placed, refused=report.refused)
@@ -127,6 +131,7 @@ class Dispatcher(LeaderLoop):
     async def _take_over(self, term: int) -> None:
         """Everything remembered is of another term: begin from the store."""
         self._ledger.clear()
+        self._stuck.clear()
         self.sight.forget()
         await self._broker.freed.take_all()
         nodes = await self._store.nodes()

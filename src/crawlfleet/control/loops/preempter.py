@@ -17,6 +17,7 @@ from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
 from crawlfleet.control.node_states import node_state
+from crawlfleet.control.spent import spent_today
 from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MIN
@@ -26,10 +27,12 @@ from crawlfleet.model.status import Recall
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.preemptions import Preemption, Preemptions
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.scheduling.daily import DayFull
 from crawlfleet.scheduling.filters import NodeState
 from crawlfleet.scheduling.machines import share_machines
 from crawlfleet.scheduling.order import Ageing, lane_rank
@@ -44,7 +47,7 @@ NODES_LOOKED_AT = 200
 LANES_LOOKED_AT = 500
 
 
-class _Store(TaskStore, ReadyTasks, NodeStore, Preemptions, Protocol):
+class _Store(TaskStore, ReadyTasks, NodeStore, Preemptions, DailyStore, Protocol):
     pass
 
 
@@ -89,13 +92,14 @@ class Preempter(LeaderLoop):
             return PreemptReport()
         view = await self._store.placement_view()
         lanes = await self._known([*view.ready_heads, *(one.lane for one in stopping)])
-        waiting = await self._in_order(view, lanes, now)
+        spent = await spent_today(self._store, view.projects, now)
+        waiting = await self._in_order(view, lanes, spent, now)
         states = self._states(view)
         held = await self._may_stop(waiting, states, now)
         gone = [(one.node, lanes[one.lane].requirement) for one in stopping]
         rooms = make_room(
             waiting, states, [one for one, _ in held.values()], gone, budget=budget, rules=rules,
-            overcommit=settings["overcommit"], allowances=allowances(view.projects, self._ledger.use),
+            overcommit=settings["overcommit"], allowances=allowances(view.projects, self._ledger.use, spent),
         )  # fmt: skip
         waiters = await self._waiters(rooms, view)
         return await self._recall(rooms, waiters, {task: row for task, (_, row) in held.items()}, term, now)
@@ -116,11 +120,13 @@ class Preempter(LeaderLoop):
     async def _known(self, lanes: Sequence[LaneId]) -> Mapping[LaneId, Lane]:
         return {lane.id: lane for lane in await self._store.lanes(list(dict.fromkeys(lanes)))}
 
-    async def _in_order(self, view: PlacementView, lanes: Mapping[LaneId, Lane], now: Instant) -> list[Waiting]:
+    async def _in_order(
+        self, view: PlacementView, lanes: Mapping[LaneId, Lane], spent: Mapping[str, DayFull], now: Instant
+    ) -> list[Waiting]:
         """As the dispatcher serves them, down to the last one that somebody might be stopped for; without those that a
         quota holds back."""
         sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
-        left = allowances(view.projects, self._ledger.use)
+        left = allowances(view.projects, self._ledger.use, spent)
         at = self._clock.monotonic()
         found: list[tuple[int, TaskId, Waiting]] = []
         paused = view.paused_queues

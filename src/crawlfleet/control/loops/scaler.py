@@ -14,12 +14,14 @@ from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
 from crawlfleet.control.node_states import node_state
+from crawlfleet.control.spent import spent_today
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.slots import SlotChange, SlotStore
@@ -32,7 +34,7 @@ _OTHERWISE_OPEN = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
 """Everything but the slot that is looked for."""
 
 
-class _Store(ReadyTasks, NodeStore, SlotStore, Protocol):
+class _Store(ReadyTasks, NodeStore, SlotStore, DailyStore, Protocol):
     pass
 
 
@@ -68,7 +70,7 @@ class Scaler(LeaderLoop):
         if not following:
             self._states.clear()
             return ScaleReport()
-        asks = await self._asks(view)
+        asks = await self._asks(view, now)
         clusters = {cluster.name: cluster for cluster in view.clusters}
         states = {node.id: node_state(self._configure.sized(node), clusters, self._ledger) for node in view.nodes}
         share_machines(list(states.values()))
@@ -82,11 +84,12 @@ class Scaler(LeaderLoop):
         is_there = node.status is NodeStatus.ONLINE and node.is_session_open and node.measurement is not None
         return is_there and not node.description.is_pull_only and self._configure.follows_load(node)
 
-    async def _asks(self, view: PlacementView) -> Sequence[Ask]:
+    async def _asks(self, view: PlacementView, now: Instant) -> Sequence[Ask]:
         """The classes of tasks that wait and may run, each once."""
         lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
         overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
-        left = allowances(view.projects, self._ledger.use)
+        spent = await spent_today(self._store, view.projects, now)
+        left = allowances(view.projects, self._ledger.use, spent)
         asks = {Ask(one.requirement, one.project, overcommit) for one in lanes if one.queue not in paused}
         return [ask for ask in asks if ask.project not in left or left[ask.project].fit(ask.requirement)]
 

@@ -1,4 +1,4 @@
-"""Makes ready what was waiting for its time: `run_at`, and retries after their back-off."""
+"""Makes ready what was waiting for its time: `run_at`, retries after their back-off, and what was parked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from crawlfleet.control.loops.loop import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
@@ -19,7 +21,7 @@ from crawlfleet.scheduling import life
 BATCH = 1_000
 
 
-class _Store(TaskStore, ReadyTasks, EvidenceStore, Protocol):
+class _Store(TaskStore, ReadyTasks, EvidenceStore, ParkingStore, DailyStore, Protocol):
     pass
 
 
@@ -35,11 +37,21 @@ class Stager(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Whether there may be more."""
+        is_more = await self._unpark(term, now)
         due = await self._store.due(now, BATCH)
         if not due:
-            return False
+            return is_more
         # Before they are ready: the dispatcher may have them a moment later.
         self._avoided.note(await self._store.failed_on(due))
         applied = await self._store.change(due, life.release(now), now, term)
         await tell(self._broker, applied)
-        return len(due) == BATCH and bool(applied.after)
+        return is_more or (len(due) == BATCH and bool(applied.after))
+
+    async def _unpark(self, term: int, now: Instant) -> bool:
+        """What waits for a host whose back-off ended before its time, or for a day that has something left again."""
+        parked = [*await self._store.parked_in_vain(now, BATCH), *await self._store.parked_with_room(now, BATCH)]
+        if not parked:
+            return False
+        applied = await self._store.change(parked, life.unpark, now, term)
+        await tell(self._broker, applied)
+        return len(parked) >= BATCH and bool(applied.after)

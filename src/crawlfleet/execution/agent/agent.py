@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from crawlfleet.execution.agent.config import AllowHosts, Config, hosts_unheard
+from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent, unheard
 from crawlfleet.execution.agent.host_grants import HostGrants
@@ -63,7 +64,7 @@ class Agent:
         self, settings: AgentSettings, masters: Sequence[MasterTransport], executor: Executor, *,
         clock: Clock, rng: Random, measure: Callable[[], MeasurementBody], on_event: OnEvent = unheard,
         allow_hosts: AllowHosts = hosts_unheard, progress: Callable[[], list[ProgressBody]] = list,
-        grants: HostGrants | None = None,
+        grants: HostGrants | None = None, slices: DaySlices | None = None,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._on_event = on_event
@@ -84,9 +85,12 @@ class Agent:
         config = Config(allow_hosts)
         self._grants = grants or HostGrants(clock)
         self._grants.attach(lease, news.tell)
+        slices = slices or DaySlices()
+        slices.attach(news.tell)
         orders = Orders(
             self._runner, self._slots, self._outcomes,
-            lease=lease, drain=self._drain, config=config, grants=self._grants, tombstones=Tombstones(),
+            lease=lease, drain=self._drain, config=config, grants=self._grants, slices=slices,
+            tombstones=Tombstones(),
         )  # fmt: skip
         self._opener = SessionOpener(
             Credentials(settings.node, settings.secret, settings.task_types), known_masters,
@@ -95,7 +99,7 @@ class Agent:
         )  # fmt: skip
         parts = Parts(
             self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config,
-            self._grants,
+            self._grants, slices,
         )  # fmt: skip
         self._syncer = Syncer(settings.node, known_masters, parts, measure, progress, clock=clock, on_event=on_event)
 

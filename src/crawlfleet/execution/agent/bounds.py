@@ -31,6 +31,9 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
         result=result,
         metrics=metrics,
         again_ms=said.again_ms if end is End.RETURNED else 0,
+        cause=said.cause,
+        subject=bounded_text(said.subject)[: limits.HOST_CHARS],
+        used=said.used,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlfleet.execution.agent.config import Config
+from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.lease_guard import Lease
@@ -58,7 +59,7 @@ def _reason(recall: RecallBody) -> Recall:
 class Orders:
     def __init__(
         self, runner: Runner, slots: Slots, outcomes: Outcomes, *,
-        lease: Lease, drain: Drain, config: Config, grants: HostGrants, tombstones: Tombstones,
+        lease: Lease, drain: Drain, config: Config, grants: HostGrants, slices: DaySlices, tombstones: Tombstones,
     ) -> None:  # fmt: skip
         self._runner = runner
         self._slots = slots
@@ -67,6 +68,7 @@ class Orders:
         self._drain = drain
         self._config = config
         self._grants = grants
+        self._slices = slices
         self._tombstones = tombstones
         self._settings_number = 0
 
@@ -84,7 +86,7 @@ class Orders:
     def obey(self, down: SyncDown, number: int, newest: int) -> bool:
         """The answer to sync `number`, when `newest` is the last one sent. True when it brought anything new."""
         # What is assigned in the same answer runs under it already.
-        is_new = [self._config.take(down.config), self._grants.take(down.grants)]
+        is_new = [self._config.take(down.config), self._grants.take(down.grants), self._slices.take(down.slices)]
         is_new += [self._stop(execution, newest) for execution in down.stops]
         is_new += [self._recall(recall, number) for recall in down.recalls]
         is_new.append(self._settle(down, number, newest))

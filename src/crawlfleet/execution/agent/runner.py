@@ -124,7 +124,7 @@ class Runner:
         if self._lease.is_over:
             running.note(Cause.LEASE)
         if said is not None and not _may_say(running, said):
-            running.metrics, said = said.metrics, None
+            running.metrics, running.used, said = said.metrics, said.used, None
         self._end(running, said or _outcome_of_stop(running))
 
     async def _execute(self, running: Running) -> OutcomeBody | None:
@@ -141,7 +141,8 @@ class Runner:
             return bounded(await self._executor.run(assignment), assignment)
         except asyncio.CancelledError as exc:
             if running.cause is not Cause.NONE:
-                running.metrics = bounded_metrics(exc.metrics) if isinstance(exc, Stopped) else None
+                if isinstance(exc, Stopped):
+                    running.metrics, running.used = bounded_metrics(exc.metrics), exc.used
                 return None
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -213,4 +214,5 @@ def _outcome_of_stop(running: Running) -> OutcomeBody | None:
         error=error,
         message=message,
         metrics=NULL if running.metrics is None else running.metrics,
+        used=running.used,
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.model import limits
 from crawlfleet.model.status import Recall
-from crawlfleet.wire.sync import AssignmentBody
+from crawlfleet.wire.sync import AssignmentBody, UsedBody
 
 
 class Cause(IntEnum):
@@ -50,6 +50,8 @@ class Running:
     is_start_told: bool = False
     metrics: msgspec.Raw | None = None
     """What the executor told of one that was stopped."""
+    used: UsedBody | None = None
+    """So with what it fetched."""
     _is_cancelled: bool = False
 
     @property

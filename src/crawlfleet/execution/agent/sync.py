@@ -23,6 +23,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotAllowed, NotFound, SessionEnded
 from crawlfleet.execution.agent.config import Config
+from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.host_grants import HostGrants
@@ -92,6 +93,7 @@ class Parts:
     news: News
     config: Config
     grants: HostGrants
+    slices: DaySlices
 
 
 class Syncer:
@@ -217,6 +219,7 @@ class Syncer:
             grants_taken=parts.grants.taken,
             hosts=hosts,
             host_news=host_news,
+            wants=parts.slices.up(),
         )
 
     async def _exchange(self, call: Call, up: SyncUp) -> None:

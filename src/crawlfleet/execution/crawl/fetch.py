@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,12 +24,15 @@ from crawlfleet.execution.crawl.body import ENCODINGS, Unpacker
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
 from crawlfleet.execution.crawl.links import canonical, place, target_of
+from crawlfleet.execution.crawl.meter import Meter
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
 MAX_COOKIES = 300
+RETRY_AFTER_MOST_S = 86_400.0
+CHUNK_BYTES = 64 << 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
 
@@ -64,6 +67,15 @@ def is_readable(content_type: str) -> bool:
     )
 
 
+@dataclass(slots=True)
+class _Turn:
+    """One request's turn at a host."""
+
+    host: str
+    is_paid: bool = False
+    """A page was taken for it, and it has not left yet."""
+
+
 class Fetcher:
     def __init__(
         self,
@@ -74,6 +86,7 @@ class Fetcher:
         resolver: AbstractResolver | None = None,
         credentials: Mapping[str, tuple[str, str]] | None = None,
         gate: Gate | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._guard = guard
         self._user_agent = user_agent
@@ -81,6 +94,7 @@ class Fetcher:
         self._resolver = resolver
         self._credentials = dict(credentials or {})
         self._gate: Gate = gate or OpenGate()
+        self._meter = meter
         self._session: aiohttp.ClientSession | None = None
         self.bytes_in = 0
         """Of bodies, as they came over the wire."""
@@ -130,33 +144,48 @@ class Fetcher:
         raise PageFailed("http", f"{url}: more than {MAX_HOPS} redirects", permanent=True)
 
     async def _in_turn(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | str:
-        host = target_of(url)
+        turn = _Turn(target_of(url))
         while True:
-            await self._gate.begin(host)
+            if self._meter is not None and not turn.is_paid:
+                # Before its turn: nobody has to wait behind a crawl that has no page left.
+                await self._meter.page()
+                turn.is_paid = True
             try:
-                return await self._ask(url, most_bytes, is_page=is_page)
+                await self._gate.begin(turn.host)
+                try:
+                    return await self._ask(url, turn, most_bytes, is_page=is_page)
+                finally:
+                    self._gate.end(turn.host)
             except NoGrant:
                 continue
-            finally:
-                self._gate.end(host)
+            except BaseException:
+                if self._meter is not None and turn.is_paid:
+                    self._meter.unsent()
+                raise
 
     def _last_look(self) -> aiohttp.TraceConfig:
         """Between a turn and its request a connection is made, or the whole process stood still."""
         trace = aiohttp.TraceConfig()
 
         async def look(_session: aiohttp.ClientSession, context: SimpleNamespace, _: object) -> None:
-            self._gate.check(context.trace_request_ctx)
+            turn: _Turn = context.trace_request_ctx
+            self._gate.check(turn.host)
+            if self._meter is not None:
+                if not turn.is_paid:
+                    # The client asks once more by itself when a kept connection turns out to be closed.
+                    await self._meter.page()
+                turn.is_paid = False
 
         trace.on_connection_create_end.append(look)
         trace.on_connection_reuseconn.append(look)
         return trace
 
-    async def _ask(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | str:
+    async def _ask(self, url: str, turn: _Turn, most_bytes: int, *, is_page: bool) -> Fetched | str:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
         try:
             async with self._session.get(
-                self._checked(url), allow_redirects=False, headers=self._headers(url), trace_request_ctx=target_of(url)
+                self._checked(url), allow_redirects=False, headers=self._headers(url), trace_request_ctx=turn
             ) as response:
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
@@ -196,7 +225,7 @@ class Fetcher:
         unpacker = Unpacker(response.headers.get("Content-Encoding", ""))
         parts: list[bytes] = []
         size = raw = 0
-        async for chunk in response.content.iter_any():
+        async for chunk in self._chunks(response.content):
             raw += len(chunk)
             self.bytes_in += len(chunk)
             for part in unpacker.feed(chunk):
@@ -213,6 +242,9 @@ class Fetcher:
         unpacker.finish()
         return b"".join(parts)
 
+    def _chunks(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+        return content.iter_any() if self._meter is None else _metered(content, self._meter)
+
     def _checked(self, url: str) -> yarl.URL:
         """The URL for the client, if both of us read the same host in it and that may be asked."""
         host, port = place(url)[1:]
@@ -227,10 +259,19 @@ class Fetcher:
         return {} if known is None else {"Authorization": f"Basic {b64encode(':'.join(known).encode()).decode()}"}
 
 
+async def _metered(content: aiohttp.StreamReader, meter: Meter) -> AsyncIterator[bytes]:
+    """No more than was granted is read."""
+    while not content.at_eof():
+        chunk = await content.read(await meter.room(CHUNK_BYTES))
+        meter.read(len(chunk))
+        if chunk:
+            yield chunk
+
+
 def retry_after_s(value: str) -> float:
-    """Seconds of a Retry-After header, which is a number or a date; 0 for none."""
+    """Seconds of a Retry-After header, which is a number or a date; 0 for none, and a day for more than that."""
     try:
-        return max(0.0, float(value))
+        return min(max(0.0, float(value)), RETRY_AFTER_MOST_S)
     except ValueError:
         pass
     try:
@@ -238,4 +279,4 @@ def retry_after_s(value: str) -> float:
     except ValueError:
         return 0.0
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return max(0.0, (at - datetime.now(UTC)).total_seconds())
+    return min(max(0.0, (at - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_S)

@@ -29,7 +29,8 @@ LAG_S, LAG_FROM = 0.02, 50
 TELL_S = 0.5
 WANTED_MOST = 64
 HOSTS_TOLD = 200
-PATIENCE_S = 60.0
+PATIENCE_S = 5.0
+"""Who waits for longer would only hold a slot."""
 HOLD_S = 1.0
 """After a refusal, until the agent says how long the host is left alone."""
 
@@ -84,6 +85,7 @@ class HostAway(Exception):
 
     def __init__(self, host: str, away_s: float) -> None:
         super().__init__(f"host {host} is in back-off for another {away_s:.0f} s")
+        self.host = host
         self.away_s = away_s
 
 

@@ -41,6 +41,7 @@ from crawlfleet.execution.executors.protocol import (
     ToAgent,
     ToProcess,
     Uses,
+    Want,
 )  # fmt: skip
 from crawlfleet.execution.executors.shared_host import hear_of_hosts
 from crawlfleet.execution.executors.spawn import connect, spawn_alone
@@ -148,7 +149,7 @@ class AloneHost:
                 self._grants.opened(spawned.process.pid, self)
             start = self._flight.start
             self._frames.send(start, len(start.parameters))
-            self._flight.send_credit = self._frames.send
+            self._flight.send = self._frames.send
             async with asyncio.TaskGroup() as group:
                 readers = [
                     group.create_task(self._read(spawned.process.stdout, "info")),
@@ -207,7 +208,9 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Figures | Done) and message.execution == self._flight.execution:
+            if isinstance(message, Items | Lines | Figures | Want | Done):
+                if message.execution != self._flight.execution:
+                    continue
                 if isinstance(message, Done):
                     self._done = self._done or message
                 else:

@@ -6,6 +6,7 @@ import errno
 import socket
 from typing import NamedTuple
 
+from crawlfleet.execution.crawl.meter import OverQuota
 from crawlfleet.execution.executors.sdk import TaskError, TryLater
 from crawlfleet.model.status import ErrorClass
 
@@ -41,6 +42,8 @@ def classified(exc: BaseException) -> Classified:
             return Classified(ErrorClass.of_word(exc.error), str(exc), exc.permanent, is_expected=True)
         case TryLater():
             return Classified(ErrorClass.BLOCKED, str(exc), is_expected=True)
+        case OverQuota():
+            return Classified(ErrorClass.POLICY, str(exc), is_permanent=True, is_expected=True)
         case MemoryError():
             return Classified(ErrorClass.CRASH, "ran out of memory")
         case SystemExit():

@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.http_calls import StaleExecution
-from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Start
+from crawlfleet.execution.crawl import meter
+from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Slice, Start, Want
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
+from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, UsedBody
 
 LAST_WORDS_S = 2.0
 """How long the log of an execution that failed may take to go up."""
@@ -46,8 +48,14 @@ Ended = Done | Died | Refused
 
 
 class Flight:
-    def __init__(self, assignment: AssignmentBody, uploads: Uploads, on_figures: Callable[[int, bytes], None]) -> None:
+    def __init__(
+        self, assignment: AssignmentBody, uploads: Uploads, on_figures: Callable[[int, bytes], None],
+        slices: DaySlices | None = None,
+    ) -> None:  # fmt: skip
         self.assignment = assignment
+        self._slices = slices
+        self.used: UsedBody | None = None
+        """What it fetched, where it was metered and said so at its end."""
         self.execution = assignment.execution
         self._uploads = uploads
         self._on_figures = on_figures
@@ -59,13 +67,20 @@ class Flight:
         self.figures = b""
         """What it told last, also when nobody waits for its end any more."""
         self._on_gone: asyncio.Event | None = None
-        self.send_credit: Callable[[Credit], None] = _unsent
+        self.send: Callable[[Credit | Slice], None] = _unsent
+        """To its process."""
 
     @property
     def start(self) -> Start:
         given = self.assignment
         return Start(
-            given.execution, given.task, given.task_type, bytes(given.parameters), given.timeout_s, given.retry
+            given.execution,
+            given.task,
+            given.task_type,
+            bytes(given.parameters),
+            given.timeout_s,
+            given.retry,
+            given.is_metered,
         )
 
     @property
@@ -78,7 +93,7 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Figures | Done) -> None:
+    def take(self, message: Items | Lines | Figures | Want | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
@@ -86,6 +101,8 @@ class Flight:
                 self.upload.add_log(message.lines, self._credit)
             case Figures():
                 self._note_figures(message.figures)
+            case Want():
+                self._want(message)
             case Done():
                 self.end(message)
 
@@ -93,6 +110,9 @@ class Flight:
         """Said once nothing of it runs any more."""
         if isinstance(how, Done):
             self.figures = how.metrics
+            self.used = None if how.used is None else UsedBody(*how.used)
+        if self._slices is not None:
+            self._slices.forget(self.execution)
         if not self.ended.done():
             self.ended.set_result(how)
         self.gone = True
@@ -111,6 +131,10 @@ class Flight:
 
     async def outcome(self, ended: Ended) -> OutcomeBody:
         """What is reported. An outcome waits until everything that belongs to it is with a master."""
+        body = await self._outcome(ended)
+        return body if self.used is None else msgspec.structs.replace(body, used=self.used)
+
+    async def _outcome(self, ended: Ended) -> OutcomeBody:
         match ended:
             case Refused():
                 return await self._refused(ended.reason)
@@ -138,10 +162,9 @@ class Flight:
             return self._body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself", metrics)
         given = self.assignment
         if done.again_ms > 0:
-            again_ms = min(done.again_ms, limits.TIMEOUT_S_MAX * 1000)
-            return msgspec.structs.replace(
-                self._body(End.RETURNED, ErrorClass.BLOCKED, done.message, metrics), again_ms=again_ms
-            )
+            body = self._body(End.RETURNED, ErrorClass.BLOCKED, done.message, metrics)
+            again_ms = min(done.again_ms, limits.PARK_MS_MAX)
+            return msgspec.structs.replace(body, again_ms=again_ms, cause=done.cause, subject=done.subject)
         return OutcomeBody(
             given.task, given.execution, End.FAILED, done.error, done.message, done.is_permanent, metrics=metrics
         )
@@ -164,7 +187,18 @@ class Flight:
 
     def _credit(self, size: int) -> None:
         if not self.gone:
-            self.send_credit(Credit(self.execution, size))
+            self.send(Credit(self.execution, size))
+
+    def _want(self, want: Want) -> None:
+        if self._slices is not None and self.assignment.is_metered and not self.gone:
+            body = SliceWantBody(self.assignment.task, self.execution, want.number, want.pages, want.bytes)
+            self._slices.want(body, self._give)
+
+    def _give(self, body: SliceBody) -> None:
+        refused = [
+            meter.Refused(over.quota, over.project, over.message, over.again_ms, over.is_held) for over in body.overs
+        ]
+        self.send(Slice(self.execution, body.number, body.pages, body.bytes, refused))
 
     def _refuse(self, reason: CrawlfleetError) -> None:
         if not self.ended.done():
@@ -200,5 +234,5 @@ def _object(said: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _unsent(_credit: Credit) -> None:
+def _unsent(_message: Credit | Slice) -> None:
     pass

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import os
 import socket
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from crawlfleet.execution.crawl.gate import GrantedGate, HostUse
+from crawlfleet.execution.crawl.meter import Meter, OverQuota
 from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
 from crawlfleet.execution.executors.protocol import (
@@ -31,17 +34,20 @@ from crawlfleet.execution.executors.protocol import (
     Pong,
     Ready,
     Serve,
+    Slice,
     Start,
     Taken,
     ToAgent,
     ToProcess,
     Uses,
+    Want,
 )  # fmt: skip
 from crawlfleet.execution.executors.sdk import TaskContext, TryLater, call
 from crawlfleet.execution.executors.stream import Stream, as_json
 from crawlfleet.execution.executors.supervise import SILENCE_S
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text
+from crawlfleet.model.parking import ParkCause
 
 _NOTHING = Serve({})
 _decode = msgspec.json.Decoder().decode
@@ -57,6 +63,7 @@ class Host:
         self._things: dict[str, tuple[object, Check]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._streams: dict[int, Stream] = {}
+        self._meters: dict[int, Meter] = {}
         self._gate: GrantedGate | None = None
         self._heard_at = self._loop.time()
         self._ended = asyncio.Event()
@@ -100,6 +107,9 @@ class Host:
                 case Extend():
                     if self._gate is not None:
                         self._gate.extend(message.until)
+                case Slice():
+                    if (meter := self._meters.get(message.execution)) is not None:
+                        meter.take(message.number, message.pages, message.bytes, message.refused)
 
     def _cancel(self, execution: int) -> None:
         task = self._tasks.get(execution)
@@ -116,12 +126,16 @@ class Host:
     async def _run(self, start: Start) -> None:
         stream = Stream(start.execution, self._send, self._serve.window_bytes)
         self._streams[start.execution] = stream
+        if start.is_metered:
+            self._meters[start.execution] = Meter(_MeterLink(self._frames, start.execution))
         try:
             done = await self._outcome(start, stream)
         except asyncio.CancelledError:
             done = Done(start.execution, is_completed=False, is_cancelled=True, metrics=stream.metrics())
         stream.close()
         del self._streams[start.execution]
+        if (meter := self._meters.pop(start.execution, None)) is not None:
+            done = msgspec.structs.replace(done, used=meter.used)
         self._end(done)
 
     def _end(self, done: Done) -> None:
@@ -157,6 +171,7 @@ class Host:
             timeout_s=start.timeout_s,
             allow_hosts=self._allow_hosts,
             gate=self._gate,
+            meter=self._meters.get(start.execution),
         )
 
     def _thing(self, task_type: str) -> tuple[object, Check]:
@@ -197,6 +212,17 @@ class _Link:
         self._frames.send(News(host, kind, span_ms))
 
 
+class _MeterLink:
+    """A meter's way to the agent."""
+
+    def __init__(self, frames: Frames, execution: int) -> None:
+        self._frames = frames
+        self._execution = execution
+
+    def want(self, number: int, pages: int, size_bytes: int) -> None:
+        self._frames.send(Want(self._execution, number, pages, size_bytes))
+
+
 def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     said = classified(exc)
     if not said.is_expected:
@@ -204,8 +230,23 @@ def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     return Done(
         start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
         is_permanent=said.is_permanent, metrics=stream.metrics(),
-        again_ms=round(exc.after_s * 1000) if isinstance(exc, TryLater) else 0,
+        **_parked(exc),
     )  # fmt: skip
+
+
+def _parked(exc: BaseException) -> dict[str, Any]:
+    """What it waits for, of one that is to be parked."""
+    match exc:
+        case OverQuota() if exc.again_s > 0:
+            cause, subject, after_s = ParkCause.DAILY_QUOTA, exc.project, exc.again_s
+        case TryLater(host=str() as host):
+            cause, subject, after_s = ParkCause.HOST_BACKOFF, host, exc.after_s
+        case TryLater():
+            cause, subject, after_s = ParkCause.LATER, "", exc.after_s
+        case _:
+            return {}
+    # A moment at least: one that is not to be tried again at all would have said something else.
+    return {"again_ms": max(1, math.ceil(after_s * 1000)), "cause": int(cause), "subject": subject}
 
 
 async def serve(frames: int, *, is_alone: bool) -> None:

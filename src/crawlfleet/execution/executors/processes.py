@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from crawlfleet.execution.agent.bounds import failed
+from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.executors import kernel
 from crawlfleet.execution.executors.alone_host import AloneHost
@@ -45,6 +46,7 @@ class ProcessExecutor:
         self, entries: Mapping[str, ExecutorEntry], uploads: Uploads, directory: Path, *, hosts: int | None = None,
         search_path: Sequence[str] = (), allow_hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB, slots: int = 64,
         on_start: Callable[[float], None] = unheard, grants: HostGrants | None = None,
+        slices: DaySlices | None = None,
     ) -> None:  # fmt: skip
         self._entries = entries
         self._uploads = uploads
@@ -55,6 +57,7 @@ class ProcessExecutor:
         paths = {name: entry.path for name, entry in entries.items()}
         self._own_hosts = frozenset(allow_hosts)
         self._grants = grants
+        self._slices = slices
         is_granted = grants is not None
         self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
@@ -113,7 +116,7 @@ class ProcessExecutor:
         host = await self._shared.least_busy()
         if host is None:
             return OutcomeBody(assignment.task, assignment.execution, End.RETURNED, message="its agent ended")
-        flight = Flight(assignment, self._uploads, self._figures.__setitem__)
+        flight = Flight(assignment, self._uploads, self._figures.__setitem__, self._slices)
         host.launch(flight)
         self._on_start(time.monotonic() - began_at)
         try:
@@ -126,7 +129,7 @@ class ProcessExecutor:
             return await self._of_cancelled(flight)
 
     async def _run_alone(self, assignment: AssignmentBody) -> OutcomeBody:
-        flight = Flight(assignment, self._uploads, self._figures.__setitem__)
+        flight = Flight(assignment, self._uploads, self._figures.__setitem__, self._slices)
         memory_bytes = max(self._memory_bytes, assignment.memory_mb << 20)
         host = AloneHost(flight, self._serve, self._directory, memory_bytes, self._on_start, self._grants)
         life = asyncio.create_task(host.run(), name=f"alone-{assignment.execution}")
@@ -148,7 +151,7 @@ class ProcessExecutor:
         said: Ended | None = flight.ended.result() if flight.ended.done() and not flight.ended.cancelled() else None
         if isinstance(said, Done) and said.is_completed and not flight.has_upload:
             return await flight.outcome(said)
-        raise Stopped(await unhurried(flight.last_words(LAST_WORDS_S)))
+        raise Stopped(await unhurried(flight.last_words(LAST_WORDS_S)), flight.used)
 
     async def _watch(self) -> None:
         """Memory of users' processes, and the sign of life their supervisors wait for."""

@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
-    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend
-    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News
+    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice
+    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News, Want
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -17,6 +17,7 @@ from typing import cast
 import msgspec
 
 from crawlfleet.execution.crawl.gate import HostUse, ProcessShare
+from crawlfleet.execution.crawl.meter import Refused
 
 FRAME_BYTES = 64 << 20
 """Nothing larger is ever sent: parameters, results and items are bounded."""
@@ -43,6 +44,8 @@ class Start(msgspec.Struct, array_like=True, tag=1, frozen=True):
     parameters: bytes
     timeout_s: int
     attempt: int
+    is_metered: bool = False
+    """It fetches nothing without a slice of its project's day."""
 
 
 class Cancel(msgspec.Struct, array_like=True, tag=2, frozen=True):
@@ -75,6 +78,16 @@ class Extend(msgspec.Struct, array_like=True, tag=6, frozen=True):
     until: float
 
 
+class Slice(msgspec.Struct, array_like=True, tag=7, frozen=True):
+    """All that an execution was granted of its project's day so far."""
+
+    execution: int
+    number: int
+    pages: int
+    bytes: int
+    refused: list[Refused] = []
+
+
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
     pass
 
@@ -104,6 +117,11 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     is_cancelled: bool = False
     again_ms: int = 0
     """It could not be done now, through no fault of its own, and may be tried again then."""
+    cause: int = 0
+    """model.parking.ParkCause"""
+    subject: str = ""
+    used: tuple[int, int] | None = None
+    """Pages and bytes, of one that was metered."""
 
 
 class Pong(msgspec.Struct, array_like=True, tag=14, frozen=True):
@@ -137,8 +155,17 @@ class News(msgspec.Struct, array_like=True, tag=18, frozen=True):
     span_ms: int
 
 
-ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend
-ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News
+class Want(msgspec.Struct, array_like=True, tag=19, frozen=True):
+    """A metered execution asks for more of its project's day."""
+
+    execution: int
+    number: int
+    pages: int
+    bytes: int
+
+
+ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice
+ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News | Want
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.gate import Gate
+    from crawlfleet.execution.crawl.meter import Meter
 
 ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
 LEVELS = ("debug", "info", "warning", "error")
@@ -39,11 +40,17 @@ class TaskError(Exception):
 
 
 class TryLater(Exception):
-    """Nothing can be done now, through no fault of the task's: it is tried again then, at no cost of a retry."""
+    """Nothing can be done now, through no fault of the task's: it is parked until then, at no cost of a retry.
 
-    def __init__(self, message: str, after_s: float) -> None:
+    `host` names the one it waits for, where it is that.
+    """
+
+    def __init__(self, message: str, after_s: float, *, host: str | None = None) -> None:
+        if not 0 <= after_s < float("inf"):
+            raise ValueError(f"after_s: {after_s!r} is no span of time")
         super().__init__(message)
         self.after_s = after_s
+        self.host = host
 
 
 class TaskStream(Protocol):
@@ -64,7 +71,7 @@ class TaskContext:
     def __init__(
         self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
         attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
-        gate: Gate | None = None,
+        gate: Gate | None = None, meter: Meter | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,6 +86,8 @@ class TaskContext:
         """Private hosts that may be crawled although their addresses are refused by default."""
         self.gate = gate
         """Where requests to target hosts pass; None where nobody keeps their budgets."""
+        self.meter = meter
+        """Where pages and bytes are counted; None for a project without daily quotas."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

@@ -36,6 +36,7 @@ from crawlfleet.execution.executors.protocol import (
     ToAgent,
     ToProcess,
     Uses,
+    Want,
 )  # fmt: skip
 from crawlfleet.execution.executors.spawn import connect, spawn_shared
 from crawlfleet.model.execution import End
@@ -102,7 +103,7 @@ class SharedHost:
 
     def launch(self, flight: Flight) -> None:
         self._flights[flight.execution] = flight
-        flight.send_credit = self._send
+        flight.send = self._send
         start = flight.start
         self._send(start, len(start.parameters))
 
@@ -161,7 +162,7 @@ class SharedHost:
                 case Done():
                     if (flight := self._flights.pop(message.execution, None)) is not None:
                         flight.take(message)
-                case Figures():
+                case Figures() | Want():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                 case Items() | Lines():

@@ -19,6 +19,7 @@ from crawlfleet.store.migrate import migrate_sqlite
 from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
 from crawlfleet.testing.judge import group_states
+from crawlfleet.testing.simulation.doubter import Doubter
 from crawlfleet.testing.simulation.faults import Faults
 from crawlfleet.testing.simulation.people import People
 from crawlfleet.testing.simulation.schedules import SimSchedules
@@ -81,6 +82,7 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
     people = People(world, scale.tasks, scale.busy_s)
     schedules = SimSchedules(world, people, scale.busy_s)
     faults = Faults(world, scale.faults, scale.busy_s)
+    doubter = Doubter(world, scale.busy_s)
     for master in world.masters:
         master.start()
     for node in world.nodes:
@@ -91,8 +93,9 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
         group.create_task(people.crowd())
         group.create_task(people.interfere())
         group.create_task(faults.run())
+        group.create_task(doubter.run())
     await asyncio.sleep(max(0.0, scale.total_s - world.loop.time()))
-    return await _final_state(world), await schedules.violations()
+    return await _final_state(world), [*doubter.violations, *await schedules.violations()]
 
 
 async def _final_state(world: World) -> FinalState:

@@ -35,7 +35,8 @@ _READS = frozenset({
     "groups", "list_groups", "group_counts", "count_members", "members", "walk_members",
     "ended_members", "member_failures", "ended_runs", "contents", "parameters", "evidence", "failed_on",
     "flow_steps", "flow_tallies", "place_in_flow", "unrun_result", "schedule", "list_schedules", "ticks",
-    "due_schedules", "next_due", "stopping", "preempted", "preemptions_since",
+    "due_schedules", "next_due", "stopping", "preempted", "preemptions_since", "parkings", "parked_times",
+    "parked_for", "parked_in_vain", "day_uses", "parked_with_room",
 })  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -30,10 +31,16 @@ def draw_parameters(rng: Random) -> dict[str, Any]:
         parameters |= {"dies_ms": 1_500}
     elif chance < 0.24:
         parameters |= {"poison": True}
+    elif chance < 0.29:
+        parameters |= {"parks": rng.randint(1, 3), "again_ms": rng.randint(1, 20_000), "cause": rng.randint(0, 2)}
     return parameters
 
 
 class SimExecutor:
+    def __init__(self) -> None:
+        self._parked: Counter[int] = Counter()
+        """How often each task found its host away on this node."""
+
     async def run(self, assignment: AssignmentBody) -> OutcomeBody:
         said = msgspec.json.decode(assignment.parameters)
         try:
@@ -41,6 +48,12 @@ class SimExecutor:
         finally:
             if "dies_ms" in said:
                 await _die_slowly(said["dies_ms"] / 1000)
+        if self._parked[assignment.task] < said.get("parks", 0):
+            self._parked[assignment.task] += 1
+            return OutcomeBody(
+                assignment.task, assignment.execution, int(End.RETURNED), int(ErrorClass.BLOCKED), "host away",
+                again_ms=said["again_ms"], cause=said["cause"], subject="slow.example",
+            )  # fmt: skip
         if said.get("poison"):
             end = End.DIED_ALONE if assignment.is_alone else End.PROCESS_LOST
             return OutcomeBody(assignment.task, assignment.execution, int(end), int(ErrorClass.CRASH), "killed itself")

@@ -77,14 +77,14 @@ class WebCrawl(Executor):
         reader = PageReader(plan.selectors)
         try:
             async with Fetcher(
-                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate
+                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate, meter=context.meter
             ) as fetcher:
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
                 )
                 await crawl.run()
         except HostAway as exc:
-            raise TryLater(str(exc), exc.away_s) from exc
+            raise TryLater(str(exc), exc.away_s, host=exc.host) from exc
         finally:
             await reader.close()
         await gathered.finish()

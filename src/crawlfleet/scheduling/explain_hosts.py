@@ -1,0 +1,61 @@
+"""What a running execution waits for at target hosts: their back-off, or its node's part of their budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from crawlfleet.model.host_budget import Backoff, HostShare
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.scheduling.budgets import Budget
+from crawlfleet.scheduling.phrases import span
+
+
+class HostUse(NamedTuple):
+    """A host that the execution's node wants, with what the leader made of that."""
+
+    share: HostShare
+    backoff: Backoff
+    budget: Budget
+    nodes: int
+    """That want the host, this one among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostWait:
+    host: str
+    cause: str
+    sentence: str
+    data: dict[str, Any]
+
+    def as_data(self) -> dict[str, Any]:
+        return {"host": self.host, "cause": self.cause, **self.data}
+
+
+def host_waits(uses: Iterable[HostUse], now: Instant) -> list[HostWait]:
+    """Those that hold requests back, by name; back-offs first."""
+    found = [wait for use in uses if (wait := _wait(use, now)) is not None]
+    return sorted(found, key=lambda wait: (wait.cause != "host_backoff", wait.host))
+
+
+def _wait(use: HostUse, now: Instant) -> HostWait | None:
+    share, budget, name = use.share, use.budget, use.share.host
+    if use.backoff.is_on(now):
+        until = to_text(use.backoff.until)
+        sentence = f"waits for host {name}: in back-off until {until}, in {span(use.backoff.until - now)}"
+        return HostWait(name, "host_backoff", sentence, {"until": until, "reason": use.backoff.reason})
+    if not share.wanted or share.wanted <= min(share.current):
+        return None
+    shown = _shown(budget)
+    whose = "is this node's alone" if use.nodes <= 1 else f"is shared by {use.nodes} nodes"
+    if not share.current:
+        whose += ", and it is the turn of another"
+    data = {"rate": budget.rate, "concurrency": budget.concurrency, "delay_s": budget.delay_s, "nodes": use.nodes}
+    return HostWait(name, "host_budget", f"waits for host {name}: its budget of {shown} {whose}", data)
+
+
+def _shown(budget: Budget) -> str:
+    if budget.spacing_ms:
+        return f"one request in {max(budget.delay_s, 1 / budget.rate):g} s"
+    return f"{budget.rate:g}/s, {budget.concurrency} at once"

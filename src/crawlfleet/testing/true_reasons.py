@@ -1,0 +1,102 @@
+"""Whether `why` tells the truth: each cause it may give is held against the store's rows and the placer itself.
+
+For a store that nobody writes to meanwhile (tests, or the simulation, where a question suspends nobody).
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from crawlfleet.bootstrap.master import Master
+from crawlfleet.control.node_states import node_states
+from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.requirement import Lane
+from crawlfleet.model.status import Recall, TaskStatus
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.ports.store import Store
+from crawlfleet.scheduling.explain import Why
+from crawlfleet.scheduling.placement import Placer
+from crawlfleet.scheduling.quota import Allowance
+
+_HELD = {TaskStatus.ASSIGNED: "assigned", TaskStatus.PROCESSING: "processing"}
+
+
+async def untrue(master: Master, task: TaskId) -> str | None:
+    """What is wrong with the answer; None when it is true. The master need not run."""
+    master.configure.fresh_s = 0.0
+    said = await master.why.why(task)
+    record = (await master.store.tasks([task]))[task]
+    true = await _true_causes(master, record)
+    if said.data["cause"] not in true or said.data["status"] != record.status.word:
+        return f"{task_text(task)} is {record.status.word}, for {sorted(true)}, and says {said}"
+    if complaint := await _untrue_data(master.store, record, said):
+        return f"{task_text(task)} says {said}, but {complaint}"
+    return None
+
+
+async def _true_causes(master: Master, record: TaskRecord) -> set[str]:
+    """Words that would be true of the task; of several reasons at once, the one to be told first."""
+    store, status = master.store, record.status
+    if status.is_final:
+        place = None if record.group is None else await store.place_in_flow(record.id)
+        return {"final"} if place is None else {"final", "skipped", "broken"}
+    if status is TaskStatus.RETRYING:
+        return {"retry"}
+    if status.is_held:
+        return {_HELD[status]} if record.recall is Recall.NONE else {"recalled"}
+    if status is TaskStatus.WAITING:
+        return await _true_waits(store, record)
+    (lane,) = await store.lanes([record.lane])
+    if lane.queue in await store.paused_queues():
+        return {"queue_paused"}
+    if await _is_over_quota(store, lane):
+        return {"quota"}
+    if await _is_placeable(master, lane):
+        return {"turn"}
+    return {"making_room"} if await store.stopping(record.id) else {"no_node"}
+
+
+async def _true_waits(store: Store, record: TaskRecord) -> set[str]:
+    if record.waits:
+        place = None if record.group is None else await store.place_in_flow(record.id)
+        return {"parents"} if place is None else {"steps", "items"}
+    parking = (await store.parkings([record.id])).get(record.id)
+    return {"time"} if parking is None else {parking.cause.word}
+
+
+async def _is_over_quota(store: Store, lane: Lane) -> bool:
+    """By what the leader would still start."""
+    project = await store.project(lane.project)
+    uses = await store.project_uses([lane.project])
+    return Allowance(project, uses[lane.project].held).fit(lane.requirement) == 0
+
+
+async def _is_placeable(master: Master, lane: Lane) -> bool:
+    """By the placer, not by the filters one by one."""
+    overcommit = master.configure.known(DEFAULT_CLUSTER).values["overcommit"]
+    states = await node_states(master.store, master.configure)
+    return bool(Placer(states, rng=Random(0), overcommit=overcommit).place(lane.requirement, lane.project, 1))
+
+
+async def _untrue_data(store: Store, record: TaskRecord, said: Why) -> str | None:
+    """What the answer says beside its cause."""
+    match said.data["cause"]:
+        case "no_node" | "turn" as cause:
+            found = said.data["placement"]
+            nodes = len(await store.nodes())
+            if found["nodes"] != nodes or found["able"] + sum(found["refusals"].values()) != nodes:
+                return f"there are {nodes} nodes"
+            return None if bool(found["able"]) == (cause == "turn") else "cause and nodes do not agree"
+        case "parents":
+            waits_for = await store.parents(record.id)
+            return None if said.data["waits"] == len(waits_for) == record.waits else f"it waits for {waits_for}"
+        case "time" | "retry":
+            told = said.data["due_at" if said.data["cause"] == "time" else "retry_at"]
+            return None if record.due_at is not None and told == to_text(record.due_at) else "its time is another"
+        case "host_backoff" | "daily_quota" | "later":
+            is_ahead = record.due_at is not None and said.data["until"] <= to_text(record.due_at)
+            return None if is_ahead and said.data["parked"] > 0 else "it comes back before that"
+        case _:
+            return None

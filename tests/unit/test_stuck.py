@@ -1,0 +1,84 @@
+"""Lanes that had no task placed for long."""
+
+from random import Random
+
+from crawlfleet.model.project import Project, Quotas, Use
+from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.scheduling.order import ReadyLane
+from crawlfleet.scheduling.placement import Placer
+from crawlfleet.scheduling.stuck import LOOKED_AT_ONCE, STUCK_S, Stuck, reason
+from tests.node_states import node_state
+
+
+def ready(priority: int = 5, queue: str = "default") -> ReadyLane:
+    return ReadyLane(Lane.of(queue, "p", priority, Requirement("web_crawl")), oldest=7, size=3, rank=priority)
+
+
+def names(found: list[ReadyLane]) -> list[int]:
+    return [one.lane.priority for one in found]
+
+
+def test_a_lane_is_told_of_once_until_it_is_served() -> None:
+    stuck, one = Stuck(), ready()
+    assert stuck.look([one], (), 100.0) == []
+    assert stuck.look([one], (), 100.0 + STUCK_S - 1) == []
+    assert stuck.look([one], (), 100.0 + STUCK_S) == [one]
+    assert stuck.waited_s(one.lane.id, 100.0 + STUCK_S) == STUCK_S
+    assert stuck.look([one], (), 101.0 + STUCK_S) == [one]  # not told yet: the store was away
+    stuck.tell(one.lane.id)
+    assert stuck.look([one], (), 500.0) == []
+    stuck.served([one.lane.id])
+    assert stuck.look([one], (), 501.0) == []
+    assert stuck.look([one], (), 501.0 + STUCK_S) == [one]
+
+
+def test_a_lane_that_went_empty_begins_anew() -> None:
+    stuck, one = Stuck(), ready()
+    stuck.look([one], (), 0.0)
+    stuck.tell(one.lane.id)
+    stuck.look([], (), 20.0)
+    assert stuck.look([one], (), 40.0) == []
+    assert stuck.look([one], (), 40.0 + STUCK_S) == [one]
+
+
+def test_a_paused_queue_is_nobodys_trouble() -> None:
+    stuck, one, slow = Stuck(), ready(), ready(queue="slow")
+    stuck.look([one, slow], {"slow"}, 0.0)
+    assert stuck.look([one, slow], {"slow"}, 100.0) == [one]
+    assert stuck.look([slow], (), 101.0) == []
+
+
+def test_many_are_looked_at_a_few_at_a_time_and_none_is_forgotten() -> None:
+    stuck, many = Stuck(), [ready(priority) for priority in range(1, 26)]
+    stuck.look(many, (), 0.0)
+    found: list[int] = []
+    for look in range(3):
+        now = names(stuck.look(many, (), STUCK_S + look))
+        assert len(now) <= LOOKED_AT_ONCE
+        for one in many:
+            if one.lane.priority in now:
+                stuck.tell(one.lane.id)
+        found += now
+    assert sorted(found) == list(range(1, 26))
+
+
+def test_one_that_only_waits_for_its_turn_does_not_stand_before_the_others() -> None:
+    stuck, many = Stuck(), [ready(priority) for priority in range(1, 26)]
+    stuck.look(many, (), 0.0)
+    for one in stuck.look(many, (), STUCK_S):
+        stuck.postpone(one.lane.id, STUCK_S)
+    assert names(stuck.look(many, (), STUCK_S + 1))[0] == LOOKED_AT_ONCE + 1
+
+
+def test_the_reason_is_that_of_why() -> None:
+    lane = ready().lane
+
+    def asked(project: Project | None = None, held: int = 0, running: int = 0) -> tuple[str, str] | None:
+        placer = Placer([node_state(slots=2, held=held)], rng=Random(1))
+        return reason(lane, project, lambda _: Use(running), placer)
+
+    assert asked() is None
+    assert asked(held=2) == ("no_node", "0 of 1 node: 1 full")
+    limited = Project("p", quotas=Quotas(running=3))
+    assert asked(limited, running=3) == ("quota", "quota 'running' of project p: 3 of 3 in use")
+    assert asked(limited, running=2) is None
