@@ -9,9 +9,9 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.page import PageFacts
 from crawlfleet.execution.crawl.reader import HERE_BYTES, THREAD_BYTES, PageReader
 from crawlfleet.execution.crawl.selectors import compiled

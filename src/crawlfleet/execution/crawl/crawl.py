@@ -11,9 +11,11 @@ from collections import Counter
 from operator import itemgetter
 from typing import Any, Protocol
 
+from crawlfleet.execution.crawl.answers import Fetched
+from crawlfleet.execution.crawl.blocks import Blocks
 from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
-from crawlfleet.execution.crawl.fetch import Fetched, Fetcher
+from crawlfleet.execution.crawl.fetch import Fetcher, Hop
 from crawlfleet.execution.crawl.frontier import Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
@@ -23,6 +25,7 @@ from crawlfleet.execution.crawl.pace import HOLD_MAX_S, TOTAL, Pace
 from crawlfleet.execution.crawl.plan import CrawlPlan
 from crawlfleet.execution.crawl.reader import HERE_BYTES, PageReader
 from crawlfleet.execution.crawl.robots import Robots
+from crawlfleet.execution.crawl.robots_cache import RobotsCache
 from crawlfleet.execution.crawl.second_look import Look, SecondLook
 from crawlfleet.execution.crawl.sitemaps import FILE_BYTES, Sitemap
 
@@ -50,6 +53,7 @@ class Crawl:
         report: Report,
         frontier: Frontier | None = None,
         gate: Gate | None = None,
+        robots: RobotsCache | None = None,
     ) -> None:
         self._plan = plan
         self._fetcher = fetcher
@@ -59,21 +63,32 @@ class Crawl:
         self._frontier = frontier or Frontier()
         self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
         self._gate: Gate = gate or OpenGate()
-        self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log)
+        self._robots = Robots(
+            fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log, cache=robots
+        )
         following = plan.following
         self._outlook = Outlook(following, self._frontier, depth=plan.depth)
-        self._second = SecondLook(following.pagination, following.normalise, obeys_nofollow=following.obeys_nofollow)
+        self._second = SecondLook(
+            following.pagination, following.normalise, obeys_nofollow=following.obeys_nofollow,
+            obeys_noindex=plan.obey_noindex, agent=plan.user_agent.partition("/")[0],
+        )  # fmt: skip
+        self.blocks = Blocks(self._gate)
         self._in_flight = 0
         self._wake = asyncio.Event()
         self.pages = 0
         self.skipped = 0
         self.moved = 0
         """Pages that redirected to others, which were visited instead."""
+        self.unkept = 0
+        """Pages that ask not to be kept."""
         self.data_bytes = 0
         self._starts_read = 0
         self._starts_known = 0
         self.start_failures: list[PageFailed] = []
         self.errors: Counter[str] = Counter()
+        """Pages that failed, by class,"""
+        self.failures: Counter[str] = Counter()
+        """and by what happened more closely."""
         self.stopped_by: str | None = None
 
     async def run(self) -> None:
@@ -119,13 +134,15 @@ class Crawl:
         return self._frontier.left_out
 
     def notes(self) -> list[str]:
-        return self._outlook.notes()
+        return [*self._outlook.notes(), *self.blocks.notes()]
 
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
                 link = self._frontier.take(self._is_free) if self._may_start() else None
-                if link is not None:
+                if link is not None and site(link.url) in self.blocks.given_up:
+                    self._give_up(link)
+                elif link is not None:
                     self._pace.begin(site(link.url))
                     self._in_flight += 1
                     group.create_task(self._visit(link))
@@ -196,18 +213,26 @@ class Crawl:
         if link.tries:
             await asyncio.sleep(RETRY_S)
 
-        async def admit(url: str, hop: int) -> None:
+        async def admit(url: str, hop: Hop) -> None:
             await self._admit(link, url, hop)
 
         fetched = await self._fetcher.fetch(link.url, admit=admit)
+        self.blocks.passed(fetched.url)
+        if fetched.url != link.url:
+            self._outlook.arrived(link, fetched.url)
         follow = link.depth < self._plan.depth
         facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
         self.pages += 1
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
         look = await self._look(link, fetched) if self._second.is_due(fetched.body) else Look()
+        if fetched.robots_tags:
+            look = self._second.heed(look, fetched.robots_tags)
         self._outlook.links(link, fetched.url, facts.links, look)
-        await self._gathered.add(fetched.url, fetched.status, facts)
+        if look.is_kept:
+            await self._gathered.add(fetched.url, fetched.status, facts)
+        else:
+            self.unkept += 1
 
     async def _look(self, link: Link, fetched: Fetched) -> Look:
         html = text_of(fetched.body, fetched.charset)
@@ -231,10 +256,10 @@ class Crawl:
             self._outlook.sitemap_failed(link, sitemap.problem)
         self._report.log(f"sitemap {link.url}: {sitemap.entries:,} entries")
 
-    async def _admit(self, link: Link, url: str, hop: int) -> None:
+    async def _admit(self, link: Link, url: str, hop: Hop) -> None:
         """Before each request, redirects included: is it ours to fetch, does the site allow it, is it our turn?"""
-        if hop:
-            self._outlook.redirect(link, url)
+        if hop.number:
+            self._outlook.redirect(link, url, sets_cookie=hop.sets_cookie)
         if self._plan.respect_robots:
             await self._robots.check(url)
         await self._pace.turn(site(url))
@@ -246,8 +271,14 @@ class Crawl:
             self.start_failures.append(PageFailed("parse", why, permanent=True))
         self._report.log(why, "debug")
 
+    def _give_up(self, link: Link) -> None:
+        self._frontier.left_out["blocked"] += 1
+        if link.is_start:
+            self.start_failures.append(PageFailed("blocked", f"{link.url}: its host lets nothing through"))
+
     def _fail(self, link: Link, failure: PageFailed) -> None:
         link.tries += 1
+        self.blocks.met(link.url, failure)
         if failure.retry_after_s and failure.status in {429, 503}:
             self._pace.hold(site(link.url), failure.retry_after_s)
         # A host that is left alone by everybody is waited for, however long it asks for.
@@ -260,6 +291,7 @@ class Crawl:
             self._outlook.sitemap_failed(link, str(failure))
             return
         self.errors[failure.error] += 1
+        self.failures[failure.kind] += 1
         if link.is_start:
             self.start_failures.append(failure)
         failed = self.errors.total()

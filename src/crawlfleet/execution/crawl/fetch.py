@@ -5,25 +5,25 @@ A fetcher belongs to one execution: its connections and cookies are shared with 
 
 from __future__ import annotations
 
-import asyncio
+import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import SimpleNamespace, TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver
 from aiohttp.resolver import ThreadedResolver
 
-from crawlfleet.execution.crawl.addresses import AddressGuard, AddressRefused, GuardedResolver, plain_host
-from crawlfleet.execution.crawl.body import ENCODINGS, Unpacker
-from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
+from crawlfleet.execution.crawl.addresses import AddressGuard, GuardedResolver, plain_host
+from crawlfleet.execution.crawl.answers import Answers, Fetched, Redirect
+from crawlfleet.execution.crawl.body import ENCODINGS
+from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
+from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
-from crawlfleet.execution.crawl.links import canonical, place, target_of
+from crawlfleet.execution.crawl.links import place, target_of
 from crawlfleet.execution.crawl.meter import Meter
 
 MAX_HOPS = 10
@@ -31,23 +31,20 @@ CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
 MAX_COOKIES = 300
-RETRY_AFTER_MOST_S = 86_400.0
-CHUNK_BYTES = 64 << 10
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
 
-Admit = Callable[[str, int], Awaitable[None]]
-"""Asked before each request with its URL and the number of hops before it; raises to stop there."""
+
+class Hop(NamedTuple):
+    """How a request came to be."""
+
+    number: int = 0
+    """Of redirects before it."""
+    sets_cookie: bool = False
+    """The redirect that led here set a cookie that was not sent to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    url: str
-    """Where the redirects ended."""
-    status: int
-    content_type: str
-    charset: str | None
-    body: bytes
+Admit = Callable[[str, Hop], Awaitable[None]]
+"""Asked before each request; raises to stop there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +52,6 @@ class FetchLimits:
     connect_s: float = CONNECT_S
     total_s: float = TOTAL_S
     page_bytes: int = PAGE_BYTES
-
-
-def is_readable(content_type: str) -> bool:
-    """Whether pages of a type are read at all; a page without a type is taken for HTML, as browsers do."""
-    return (
-        not content_type
-        or content_type.startswith("text/")
-        or content_type == "application/xml"
-        or content_type.endswith("+xml")
-    )
 
 
 @dataclass(slots=True)
@@ -95,9 +82,13 @@ class Fetcher:
         self._credentials = dict(credentials or {})
         self._gate: Gate = gate or OpenGate()
         self._meter = meter
+        self._answers = Answers(self._gate, meter)
         self._session: aiohttp.ClientSession | None = None
-        self.bytes_in = 0
+
+    @property
+    def bytes_in(self) -> int:
         """Of bodies, as they came over the wire."""
+        return self._answers.bytes_in
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
@@ -127,23 +118,24 @@ class Fetcher:
 
     async def fetch(self, url: str, *, admit: Admit | None = None) -> Fetched:
         """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind."""
-        return await self._follow(url, admit, self._limits.page_bytes, is_page=True)
+        return await self._follow(url, admit, self._limits.page_bytes, MAX_HOPS, is_page=True)
 
-    async def fetch_head(self, url: str, most_bytes: int) -> Fetched:
+    async def fetch_head(self, url: str, most_bytes: int, *, hops: int = MAX_HOPS) -> Fetched:
         """The beginning of a file of any type."""
-        return await self._follow(url, None, most_bytes, is_page=False)
+        return await self._follow(url, None, most_bytes, hops, is_page=False)
 
-    async def _follow(self, url: str, admit: Admit | None, most_bytes: int, *, is_page: bool) -> Fetched:
-        for hop in range(MAX_HOPS + 1):
+    async def _follow(self, url: str, admit: Admit | None, most_bytes: int, hops: int, *, is_page: bool) -> Fetched:
+        sets_cookie = False
+        for number in range(hops + 1):
             if admit is not None:
-                await admit(url, hop)
+                await admit(url, Hop(number, sets_cookie))
             answer = await self._in_turn(url, most_bytes, is_page=is_page)
             if isinstance(answer, Fetched):
                 return answer
-            url = answer
-        raise PageFailed("http", f"{url}: more than {MAX_HOPS} redirects", permanent=True)
+            url, sets_cookie = answer
+        raise PageFailed("http", f"{url}: more than {hops} redirects", permanent=True, kind="redirects")
 
-    async def _in_turn(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | str:
+    async def _in_turn(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | Redirect:
         turn = _Turn(target_of(url))
         while True:
             if self._meter is not None and not turn.is_paid:
@@ -180,70 +172,19 @@ class Fetcher:
         trace.on_connection_reuseconn.append(look)
         return trace
 
-    async def _ask(self, url: str, turn: _Turn, most_bytes: int, *, is_page: bool) -> Fetched | str:
+    async def _ask(self, url: str, turn: _Turn, most_bytes: int, *, is_page: bool) -> Fetched | Redirect:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
+        began = time.monotonic()
         try:
             async with self._session.get(
                 self._checked(url), allow_redirects=False, headers=self._headers(url), trace_request_ctx=turn
             ) as response:
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
-                return await self._answer(url, response, most_bytes, is_page=is_page)
-        except AddressRefused as exc:
-            raise PageFailed("policy", f"{url}: {exc}", permanent=True) from exc
-        except TimeoutError as exc:
-            raise PageFailed("timeout", f"{url}: no answer within {self._limits.total_s:g} s") from exc
-        except aiohttp.InvalidURL as exc:
-            raise PageFailed("input", f"{url}: not a URL", permanent=True) from exc
-        except (aiohttp.ClientError, OSError, ValueError) as exc:
-            # ValueError: what a server sends as headers is not always HTTP.
-            raise PageFailed("network", f"{url}: {str(exc) or type(exc).__name__}") from exc
-
-    async def _answer(
-        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, *, is_page: bool
-    ) -> Fetched | str:
-        if response.status in _REDIRECTS:
-            target = canonical(response.headers.get("Location", ""), url) if "Location" in response.headers else None
-            if target is None:
-                raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=response.status)
-            return target
-        if not 200 <= response.status < 300:
-            wait_s = retry_after_s(response.headers.get("Retry-After", ""))
-            self._gate.answered(target_of(url), response.status, wait_s)
-            raise refused_by_site(url, response.status, wait_s)
-        content_type = response.content_type if "Content-Type" in response.headers else ""
-        if is_page and not is_readable(content_type):
-            raise PageSkipped(f"{url}: {content_type} is not read")
-        body = await self._body(url, response, most_bytes, may_cut=not is_page)
-        return Fetched(url, response.status, content_type, response.charset, body)
-
-    async def _body(self, url: str, response: aiohttp.ClientResponse, most: int, *, may_cut: bool) -> bytes:
-        too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True)
-        if (response.content_length or 0) > most and not may_cut:
-            raise too_large
-        unpacker = Unpacker(response.headers.get("Content-Encoding", ""))
-        parts: list[bytes] = []
-        size = raw = 0
-        async for chunk in self._chunks(response.content):
-            raw += len(chunk)
-            self.bytes_in += len(chunk)
-            for part in unpacker.feed(chunk):
-                if part:
-                    parts.append(part)
-                size += len(part)
-                # Packed bytes count too: there are streams that never unpack to anything.
-                if max(size, raw) > most:
-                    if may_cut:
-                        return b"".join(parts)[:most]
-                    raise too_large
-                if len(parts) % 4 == 0:
-                    await asyncio.sleep(0)
-        unpacker.finish()
-        return b"".join(parts)
-
-    def _chunks(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        return content.iter_any() if self._meter is None else _metered(content, self._meter)
+                return await self._answers.read(url, response, most_bytes, began, is_page=is_page)
+        except FAILURES as exc:
+            raise of_connection(url, exc, self._limits.total_s) from exc
 
     def _checked(self, url: str) -> yarl.URL:
         """The URL for the client, if both of us read the same host in it and that may be asked."""
@@ -257,26 +198,3 @@ class Fetcher:
     def _headers(self, url: str) -> dict[str, str]:
         known = self._credentials.get(place(url).origin)
         return {} if known is None else {"Authorization": f"Basic {b64encode(':'.join(known).encode()).decode()}"}
-
-
-async def _metered(content: aiohttp.StreamReader, meter: Meter) -> AsyncIterator[bytes]:
-    """No more than was granted is read."""
-    while not content.at_eof():
-        chunk = await content.read(await meter.room(CHUNK_BYTES))
-        meter.read(len(chunk))
-        if chunk:
-            yield chunk
-
-
-def retry_after_s(value: str) -> float:
-    """Seconds of a Retry-After header, which is a number or a date; 0 for none, and a day for more than that."""
-    try:
-        return min(max(0.0, float(value)), RETRY_AFTER_MOST_S)
-    except ValueError:
-        pass
-    try:
-        at = parsedate_to_datetime(value)
-    except ValueError:
-        return 0.0
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return min(max(0.0, (at - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_S)

@@ -64,17 +64,19 @@ class Outlook:
         for url in self._memory.fresh(hrefs, base, depth):
             self._frontier.add(url, depth, refusal=refusal)
 
-    def redirect(self, link: Link, url: str) -> None:
+    def redirect(self, link: Link, url: str, *, sets_cookie: bool = False) -> None:
         """Returns where the redirect is to be followed on the spot; raises where it ends the visit.
 
-        A page is fetched as itself, so that it is there once however many redirects lead to it. Only what leads back
-        to where it came from, as walls do that set a cookie, is gone through.
+        A page is fetched as itself, so that it is there once however many redirects lead to it. Only what sets a
+        cookie, or leads back to where it came from, is gone through: so do sites that want to know their visitors.
         """
         target = self._following.normalise(url)
         if target == link.url or target in link.via:
             return
         if len(link.via) >= MAX_MOVES:
-            raise PageFailed("http", f"{link.via[0]}: more than {MAX_MOVES} redirects", permanent=True)
+            raise PageFailed(
+                "http", f"{link.via[0]}: more than {MAX_MOVES} redirects", permanent=True, kind="redirects"
+            )
         rules = self._following.rules
         if not rules.scope.holds(target):
             if not link.is_start:
@@ -83,6 +85,10 @@ class Outlook:
             rules.scope.widen(target)
             self._memory.forget()
             self._frontier.reconsider()
+        if sets_cookie:
+            if not link.is_start and (reason := self._refusal(link.depth, is_named=True)(target)) is not None:
+                raise PageSkipped(f"{link.url}: redirects to {target}, which is not followed ({reason})")
+            return
         if self._frontier.knows(target):
             # It may wait further from the start than this link is.
             self._frontier.add(target, link.depth)
@@ -92,6 +98,15 @@ class Outlook:
         if not self._frontier.add_redirected(link, target):
             raise PageSkipped(f"{link.url}: redirects to {target}, for which there is no room")
         raise PageMoved(target)
+
+    def arrived(self, link: Link, url: str) -> None:
+        """Where redirects led that were gone through. Raises PageKnown where that page is visited as itself."""
+        target = self._following.normalise(url)
+        if target == link.url or target in link.via:
+            return
+        if self._frontier.knows(target):
+            raise PageKnown(f"{link.url}: redirects to {target}, which is known")
+        self._frontier.claim(target)
 
     def listed(self, link: Link, entries: Iterable[Entry]) -> None:
         """Takes in what a sitemap lists: pages as near as start URLs, and further sitemaps."""

@@ -31,6 +31,7 @@ class CrawlPlan:
     max_seconds: float | None = None
     max_bytes: int | None = None
     respect_robots: bool = True
+    obey_noindex: bool = False
     user_agent: str = USER_AGENT
     delay_s: float = 0.0
     concurrency: int = DEFAULT_CONCURRENCY
@@ -46,7 +47,7 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
     most = parameters.get("max_pages")
     following = following_of(parameters, good, depth)
     is_open = depth > 0 or following.finds_more
-    names = ("max_seconds", "max_bytes", "respect_robots", "user_agent", "delay_s", "concurrency")
+    names = ("max_seconds", "max_bytes", "respect_robots", "obey_noindex", "user_agent", "delay_s", "concurrency")
     return CrawlPlan(
         urls=tuple(good),
         bad_urls=tuple(text for text, url in urls.items() if url is None),

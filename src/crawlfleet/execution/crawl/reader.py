@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.charset import text_of
-from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.page import NeedsApart, PageFacts, PageJob, read
 from crawlfleet.execution.crawl.selectors import SelectorSet
 

@@ -16,6 +16,7 @@ import msgspec
 
 from crawlfleet.execution.crawl.gate import GrantedGate, HostUse
 from crawlfleet.execution.crawl.meter import Meter, OverQuota
+from crawlfleet.execution.crawl.robots_cache import RobotsCache
 from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
 from crawlfleet.execution.executors.protocol import (
@@ -65,6 +66,7 @@ class Host:
         self._streams: dict[int, Stream] = {}
         self._meters: dict[int, Meter] = {}
         self._gate: GrantedGate | None = None
+        self._robots = RobotsCache()
         self._heard_at = self._loop.time()
         self._ended = asyncio.Event()
 
@@ -172,6 +174,7 @@ class Host:
             allow_hosts=self._allow_hosts,
             gate=self._gate,
             meter=self._meters.get(start.execution),
+            robots=self._robots,
         )
 
     def _thing(self, task_type: str) -> tuple[object, Check]:

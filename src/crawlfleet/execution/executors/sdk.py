@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.gate import Gate
     from crawlfleet.execution.crawl.meter import Meter
+    from crawlfleet.execution.crawl.robots_cache import RobotsCache
 
 ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
 LEVELS = ("debug", "info", "warning", "error")
@@ -71,7 +72,7 @@ class TaskContext:
     def __init__(
         self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
         attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
-        gate: Gate | None = None, meter: Meter | None = None,
+        gate: Gate | None = None, meter: Meter | None = None, robots: RobotsCache | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,6 +89,8 @@ class TaskContext:
         """Where requests to target hosts pass; None where nobody keeps their budgets."""
         self.meter = meter
         """Where pages and bytes are counted; None for a project without daily quotas."""
+        self.robots = robots
+        """What its process knows of sites' robots.txt; None: it reads them for itself."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

@@ -46,6 +46,7 @@ class WebCrawl(Executor):
                 "additionalProperties": {"type": "string", "minLength": 1, "maxLength": 500},
             },
             "respect_robots": {"type": "boolean"},
+            "obey_noindex": {"type": "boolean"},
             "user_agent": {
                 "type": "string",
                 "description": "1 to 300 printable ASCII characters",
@@ -80,8 +81,9 @@ class WebCrawl(Executor):
                 guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate, meter=context.meter
             ) as fetcher:
                 crawl = Crawl(
-                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate
-                )
+                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
+                    robots=None if plan.credentials else context.robots,
+                )  # fmt: skip
                 await crawl.run()
         except HostAway as exc:
             raise TryLater(str(exc), exc.away_s, host=exc.host) from exc
@@ -144,8 +146,10 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
             "pages_failed": sum(errors.values()),
             "pages_skipped": crawl.skipped,
             "pages_moved": crawl.moved,
+            "pages_not_kept": crawl.unkept,
             "items": gathered.items,
             "errors": errors,
+            "failures": dict(crawl.failures),
             "links_left_out": dict(crawl.left_out),
             "max_pages": plan.max_pages,
             "stopped_by": crawl.stopped_by,
