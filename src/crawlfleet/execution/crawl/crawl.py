@@ -54,6 +54,7 @@ class Crawl:
         frontier: Frontier | None = None,
         gate: Gate | None = None,
         robots: RobotsCache | None = None,
+        is_own_address: bool = True,
     ) -> None:
         self._plan = plan
         self._fetcher = fetcher
@@ -72,7 +73,8 @@ class Crawl:
             following.pagination, following.normalise, obeys_nofollow=following.obeys_nofollow,
             obeys_noindex=plan.obey_noindex, agent=plan.user_agent.partition("/")[0],
         )  # fmt: skip
-        self.blocks = Blocks(self._gate)
+        # Sites block addresses: those of proxies say nothing of this node.
+        self.blocks = Blocks(self._gate if is_own_address else OpenGate())
         self._in_flight = 0
         self._wake = asyncio.Event()
         self.pages = 0

@@ -6,7 +6,6 @@ A fetcher belongs to one execution: its connections and cookies are shared with 
 from __future__ import annotations
 
 import time
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace, TracebackType
@@ -25,13 +24,15 @@ from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
 from crawlfleet.execution.crawl.links import place, target_of
 from crawlfleet.execution.crawl.meter import Meter
+from crawlfleet.execution.crawl.profiles import HeaderSets
+from crawlfleet.execution.crawl.proxies import ProxyWay
+from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
 MAX_COOKIES = 300
-_ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
 
 
 class Hop(NamedTuple):
@@ -74,15 +75,19 @@ class Fetcher:
         credentials: Mapping[str, tuple[str, str]] | None = None,
         gate: Gate | None = None,
         meter: Meter | None = None,
+        headers: HeaderSets | None = None,
+        proxies: ProxyWay | None = None,
     ) -> None:
         self._guard = guard
-        self._user_agent = user_agent
+        self._header_sets = headers or HeaderSets(user_agent=user_agent)
+        self._proxies = proxies
         self._limits = limits or FetchLimits()
         self._resolver = resolver
         self._credentials = dict(credentials or {})
         self._gate: Gate = gate or OpenGate()
         self._meter = meter
         self._answers = Answers(self._gate, meter)
+        self._through: Through | None = None
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -91,19 +96,21 @@ class Fetcher:
         return self._answers.bytes_in
 
     async def __aenter__(self) -> Self:
+        resolver = GuardedResolver(self._resolver or ThreadedResolver(), self._guard)
+        if self._proxies is not None:
+            self._through = Through(self._proxies, self._guard, resolver)
         connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(self._resolver or ThreadedResolver(), self._guard),
+            resolver=resolver,
             socket_factory=self._guard.open_socket,
             ttl_dns_cache=60,
             limit=0,
         )
         # A total per page: a body that drips a byte a second never runs into a limit per read.
         timeout = aiohttp.ClientTimeout(total=self._limits.total_s, sock_connect=self._limits.connect_s)
-        headers = {"User-Agent": self._user_agent, "Accept": _ACCEPT, "Accept-Encoding": ENCODINGS}
         self._session = aiohttp.ClientSession(
             connector=connector,
             timeout=timeout,
-            headers=headers,
+            headers={"Accept-Encoding": ENCODINGS},
             auto_decompress=False,
             cookie_jar=aiohttp.CookieJar(unsafe=True),
             trace_configs=[self._last_look()],
@@ -148,7 +155,7 @@ class Fetcher:
                     return await self._ask(url, turn, most_bytes, is_page=is_page)
                 finally:
                     self._gate.end(turn.host)
-            except NoGrant:
+            except (NoGrant, ProxyDown):
                 continue
             except BaseException:
                 if self._meter is not None and turn.is_paid:
@@ -176,15 +183,27 @@ class Fetcher:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
         began = time.monotonic()
+        proxy = None
         try:
+            asked = self._checked(url)
+            if self._through is not None:
+                proxy = await self._through.proxy_for(url)
             async with self._session.get(
-                self._checked(url), allow_redirects=False, headers=self._headers(url), trace_request_ctx=turn
+                asked, allow_redirects=False, trace_request_ctx=turn, **options(url, self._headers(url), proxy)
             ) as response:
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
+                if self._through is not None and proxy is not None:
+                    self._through.answered(proxy, response, time.monotonic() - began)
                 return await self._answers.read(url, response, most_bytes, began, is_page=is_page)
         except FAILURES as exc:
+            if self._through is not None and proxy is not None:
+                self._through.check(url, proxy, exc)
             raise of_connection(url, exc, self._limits.total_s) from exc
+        except PageFailed as exc:
+            if self._through is not None and exc.is_wall:
+                self._through.blocked(url)
+            raise
 
     def _checked(self, url: str) -> yarl.URL:
         """The URL for the client, if both of us read the same host in it and that may be asked."""
@@ -195,6 +214,9 @@ class Fetcher:
             raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
         return made
 
-    def _headers(self, url: str) -> dict[str, str]:
-        known = self._credentials.get(place(url).origin)
-        return {} if known is None else {"Authorization": f"Basic {b64encode(':'.join(known).encode()).decode()}"}
+    def _headers(self, url: str) -> Mapping[str, str]:
+        origin = place(url).origin
+        headers, known = self._header_sets.of(origin), self._credentials.get(origin)
+        if known is None:
+            return headers
+        return {**headers, "Authorization": basic(*known)}

@@ -16,6 +16,7 @@ import msgspec
 
 from crawlfleet.execution.crawl.gate import GrantedGate, HostUse
 from crawlfleet.execution.crawl.meter import Meter, OverQuota
+from crawlfleet.execution.crawl.proxies import ProxyPool
 from crawlfleet.execution.crawl.robots_cache import RobotsCache
 from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
@@ -67,6 +68,7 @@ class Host:
         self._meters: dict[int, Meter] = {}
         self._gate: GrantedGate | None = None
         self._robots = RobotsCache()
+        self._proxy_pools: dict[str, ProxyPool] = {}
         self._heard_at = self._loop.time()
         self._ended = asyncio.Event()
 
@@ -97,12 +99,7 @@ class Host:
                 case Ping():
                     self._frames.send(Pong(message.number))
                 case Serve():
-                    self._serve = message
-                    self._allow_hosts = frozenset(message.allow_hosts)
-                    if message.search_path:
-                        sys.path[:] = message.search_path
-                    if message.is_granted and self._gate is None:
-                        self._gate = GrantedGate(_Link(self._frames))
+                    self._be_told(message)
                 case Grants():
                     if self._gate is not None:
                         self._gate.take(message.version, message.until, message.shares)
@@ -112,6 +109,17 @@ class Host:
                 case Slice():
                     if (meter := self._meters.get(message.execution)) is not None:
                         meter.take(message.number, message.pages, message.bytes, message.refused)
+
+    def _be_told(self, serve: Serve) -> None:
+        self._serve = serve
+        self._allow_hosts = frozenset(serve.allow_hosts)
+        # Kept when only something else changed: a pool knows how its proxies do.
+        for name in serve.proxy_pools.keys() - self._proxy_pools.keys():
+            self._proxy_pools[name] = ProxyPool(f"pool {name}", serve.proxy_pools[name])
+        if serve.search_path:
+            sys.path[:] = serve.search_path
+        if serve.is_granted and self._gate is None:
+            self._gate = GrantedGate(_Link(self._frames))
 
     def _cancel(self, execution: int) -> None:
         task = self._tasks.get(execution)
@@ -175,6 +183,7 @@ class Host:
             gate=self._gate,
             meter=self._meters.get(start.execution),
             robots=self._robots,
+            proxy_pools=self._proxy_pools,
         )
 
     def _thing(self, task_type: str) -> tuple[object, Check]:

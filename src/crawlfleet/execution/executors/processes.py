@@ -46,7 +46,7 @@ class ProcessExecutor:
         self, entries: Mapping[str, ExecutorEntry], uploads: Uploads, directory: Path, *, hosts: int | None = None,
         search_path: Sequence[str] = (), allow_hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB, slots: int = 64,
         on_start: Callable[[float], None] = unheard, grants: HostGrants | None = None,
-        slices: DaySlices | None = None,
+        slices: DaySlices | None = None, proxy_pools: Mapping[str, list[str]] | None = None,
     ) -> None:  # fmt: skip
         self._entries = entries
         self._uploads = uploads
@@ -59,11 +59,12 @@ class ProcessExecutor:
         self._grants = grants
         self._slices = slices
         is_granted = grants is not None
+        pools = dict(proxy_pools or {})
+        # Only for built-in types: a user's own code has no business with their passwords.
         self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
-        self._shared = SharedHosts(
-            max(1, hosts or usable_cores()), Serve(built_in, [], list(allow_hosts), window_bytes, is_granted), grants
-        )  # fmt: skip
+        shared = Serve(built_in, [], list(allow_hosts), window_bytes, is_granted, pools)
+        self._shared = SharedHosts(max(1, hosts or usable_cores()), shared, grants)
         self._on_start = on_start
         self._figures: dict[int, bytes] = {}
         self._alone: dict[asyncio.Task[None], AloneHost] = {}

@@ -35,6 +35,7 @@ class Serve(msgspec.Struct, array_like=True, tag=0, frozen=True):
     """Of items and log lines of one execution that are not credited yet."""
     is_granted: bool = False
     """Target hosts are asked with grants only."""
+    proxy_pools: dict[str, list[str]] = {}
 
 
 class Start(msgspec.Struct, array_like=True, tag=1, frozen=True):

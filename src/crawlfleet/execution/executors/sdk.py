@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.gate import Gate
     from crawlfleet.execution.crawl.meter import Meter
+    from crawlfleet.execution.crawl.proxies import ProxyPool
     from crawlfleet.execution.crawl.robots_cache import RobotsCache
 
 ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
@@ -73,6 +74,7 @@ class TaskContext:
         self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
         attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
         gate: Gate | None = None, meter: Meter | None = None, robots: RobotsCache | None = None,
+        proxy_pools: Mapping[str, ProxyPool] | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,6 +93,8 @@ class TaskContext:
         """Where pages and bytes are counted; None for a project without daily quotas."""
         self.robots = robots
         """What its process knows of sites' robots.txt; None: it reads them for itself."""
+        self.proxy_pools = proxy_pools or {}
+        """Those that the node was given, by name."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

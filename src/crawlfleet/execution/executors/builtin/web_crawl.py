@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from crawlfleet.execution.crawl.fetch_schema import fetch_properties
 from crawlfleet.execution.crawl.follow_schema import follow_properties
 from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
     from crawlfleet.execution.crawl.gathered import Gathered
     from crawlfleet.execution.crawl.plan import CrawlPlan
+    from crawlfleet.execution.crawl.proxies import ProxyWay
 
 URL = {
     "type": "string",
@@ -52,6 +54,7 @@ class WebCrawl(Executor):
                 "description": "1 to 300 printable ASCII characters",
                 "pattern": r"^[\x21-\x7e][\x20-\x7e]{0,299}$",
             },
+            **fetch_properties(),
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
         },
@@ -74,15 +77,17 @@ class WebCrawl(Executor):
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
+        proxies = _proxies(context)
         gathered = Gathered(context.item, has_selectors=bool(plan.selectors.selectors))
         reader = PageReader(plan.selectors)
         try:
             async with Fetcher(
-                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate, meter=context.meter
-            ) as fetcher:
+                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate,
+                meter=context.meter, headers=plan.headers, proxies=proxies,
+            ) as fetcher:  # fmt: skip
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
-                    robots=None if plan.credentials else context.robots,
+                    robots=context.robots if plan.is_plain else None, is_own_address=proxies is None,
                 )  # fmt: skip
                 await crawl.run()
         except HostAway as exc:
@@ -111,6 +116,28 @@ def _plan(context: TaskContext) -> CrawlPlan:
     if plan.is_default_limit:
         context.log(f"no max_pages was given: {plan.max_pages} apply")
     return plan
+
+
+def _proxies(context: TaskContext) -> ProxyWay | None:
+    """As the parameters name them: a list of the task's own, or one of the node's pools."""
+    from crawlfleet.execution.crawl.proxies import ProxyPool, ProxyWay
+
+    asked = context.parameters.get("proxies")
+    if asked is None:
+        return None
+    asked = {"urls": asked} if isinstance(asked, list) else asked
+    if "pool" in asked:
+        pool = context.proxy_pools.get(asked["pool"])
+        if pool is None:
+            known = ", ".join(sorted(context.proxy_pools)) or "none"
+            message = f"proxies.pool: this node has no pool {asked['pool']!r} (it has: {known})"
+            raise TaskError(message, error="input", permanent=True)
+    else:
+        try:
+            pool = ProxyPool("the task's proxies", asked["urls"])
+        except ValueError as exc:
+            raise TaskError(f"proxies: {exc}", error="input", permanent=True) from exc
+    return ProxyWay(pool, asked.get("rotation", "request"), context.log)
 
 
 def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
