@@ -82,11 +82,11 @@ async def results(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Items of the execution that completed the task; for a running one, what has come so far."""
-    found = await _execution_with_items(services, task)
+    found = await execution_with_items(services, task)
     place = _cursor(cursor, found.execution)
     if found.execution is None:
         return reply(ResultPage([], None, None, is_final=False, execution_id=None))
-    page = await _items(services, task, found).page(place, limit)
+    page = await items_of(services, task, found).page(place, limit)
     total = None if found.manifest is None else found.manifest.items
     # While it runs there may be more after the end: the cursor leads there.
     is_over = page.is_end and found.manifest is not None
@@ -97,11 +97,11 @@ async def results(
 @router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
 async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """All items of a task, one JSON object on each line."""
-    found = await _execution_with_items(services, task)
+    found = await execution_with_items(services, task)
     headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
     if found.execution is None:
         return Response(b"", media_type="application/x-ndjson", headers=headers)
-    stream = _items(services, task, found).stream()
+    stream = items_of(services, task, found).stream()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
@@ -130,7 +130,7 @@ async def log(
     return reply(LogPage(page.lines, page.next.text, found.shown, found.is_live or not page.is_end))
 
 
-async def _execution_with_items(services: Services, task: TaskId) -> Found:
+async def execution_with_items(services: Services, task: TaskId) -> Found:
     """The execution that completed the task, or the one that runs, or none."""
     record = (await services.store.tasks([task])).get(task)
     if record is None:
@@ -170,7 +170,7 @@ def manifest_of(metrics: bytes | None) -> Manifest:
     return said if is_sound else Manifest()
 
 
-def _items(services: Services, task: TaskId, found: Found) -> Chunks:
+def items_of(services: Services, task: TaskId, found: Found) -> Chunks:
     assert found.execution is not None
     expected = None if found.manifest is None else found.manifest.item_chunks
     return Chunks(services.chunks, task, found.execution, "items", expected)

@@ -24,6 +24,7 @@ RETRY_AFTER_MOST_S = 86_400.0
 CHUNK_BYTES = 64 << 10
 REFUSAL_S = 2.0
 """How long the page of a refusal may take: it only says whose wall it is."""
+_CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -72,10 +73,11 @@ class Answers:
         headers = response.headers
         if response.status in _REDIRECTS:
             return _redirect(url, response)
-        if not 200 <= response.status < 300:
+        is_same = response.status == 304 and not _CONDITIONS.isdisjoint(response.request_info.headers)
+        if not is_same and not 200 <= response.status < 300:
             raise await self._refusal(url, response)
         content_type = response.content_type if headers.get("Content-Type", "").strip() else ""
-        if is_page and not is_readable(content_type):
+        if is_page and not is_same and not is_readable(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")
         body = await self._body(url, response, most_bytes, may_cut=not is_page)
         if is_page:

@@ -22,6 +22,7 @@ from crawlfleet.execution.crawl.gathered import Gathered
 from crawlfleet.execution.crawl.links import site, target_of
 from crawlfleet.execution.crawl.outlook import Outlook
 from crawlfleet.execution.crawl.pace import HOLD_MAX_S, TOTAL, Pace
+from crawlfleet.execution.crawl.page_book import PageBook
 from crawlfleet.execution.crawl.plan import CrawlPlan
 from crawlfleet.execution.crawl.reader import HERE_BYTES, PageReader
 from crawlfleet.execution.crawl.robots import Robots
@@ -55,6 +56,7 @@ class Crawl:
         gate: Gate | None = None,
         robots: RobotsCache | None = None,
         is_own_address: bool = True,
+        book: PageBook | None = None,
     ) -> None:
         self._plan = plan
         self._fetcher = fetcher
@@ -75,6 +77,7 @@ class Crawl:
         )  # fmt: skip
         # Sites block addresses: those of proxies say nothing of this node.
         self.blocks = Blocks(self._gate if is_own_address else OpenGate())
+        self._book = book
         self._in_flight = 0
         self._wake = asyncio.Event()
         self.pages = 0
@@ -96,6 +99,8 @@ class Crawl:
     async def run(self) -> None:
         """Returns when nothing is left to visit or a limit is reached; what was found is in `gathered` and here."""
         self._outlook.begin(self._plan.urls)
+        if self._book is not None:
+            self._outlook.known_before(self._book.known())
         limit = asyncio.timeout(self._plan.max_seconds)
         self._gate.enter(self)
         try:
@@ -218,12 +223,20 @@ class Crawl:
         async def admit(url: str, hop: Hop) -> None:
             await self._admit(link, url, hop)
 
-        fetched = await self._fetcher.fetch(link.url, admit=admit)
+        conditions = self._book.conditions(link.url) if self._book is not None else None
+        fetched = await self._fetcher.fetch(link.url, admit=admit, conditions=conditions)
         self.blocks.passed(fetched.url)
         if fetched.url != link.url:
             self._outlook.arrived(link, fetched.url)
+        if fetched.status == 304 and self._book is not None:
+            # Where it led to, the earlier crawl knows.
+            await self._book.read(link, fetched)
+            self.pages += 1
+            self._starts_read += link.is_start
+            return
         follow = link.depth < self._plan.depth
         facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
+        is_wanted = self._book is None or await self._book.read(link, fetched)
         self.pages += 1
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
@@ -231,9 +244,9 @@ class Crawl:
         if fetched.robots_tags:
             look = self._second.heed(look, fetched.robots_tags)
         self._outlook.links(link, fetched.url, facts.links, look)
-        if look.is_kept:
+        if look.is_kept and is_wanted:
             await self._gathered.add(fetched.url, fetched.status, facts)
-        else:
+        elif is_wanted:
             self.unkept += 1
 
     async def _look(self, link: Link, fetched: Fetched) -> Look:
@@ -292,6 +305,8 @@ class Crawl:
             # No page: what it lists may be found by links all the same.
             self._outlook.sitemap_failed(link, str(failure))
             return
+        if self._book is not None:
+            self._book.failed(link, failure)
         self.errors[failure.error] += 1
         self.failures[failure.kind] += 1
         if link.is_start:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace, TracebackType
 from typing import NamedTuple, Self
 
@@ -62,6 +62,7 @@ class _Turn:
     host: str
     is_paid: bool = False
     """A page was taken for it, and it has not left yet."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
 
 class Fetcher:
@@ -123,27 +124,41 @@ class Fetcher:
         if self._session is not None:
             await self._session.close()
 
-    async def fetch(self, url: str, *, admit: Admit | None = None) -> Fetched:
-        """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind."""
-        return await self._follow(url, admit, self._limits.page_bytes, MAX_HOPS, is_page=True)
+    async def fetch(
+        self, url: str, *, admit: Admit | None = None, conditions: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind.
+
+        With `conditions` (headers for this very URL) it may have the status 304, and no body.
+        """
+        return await self._follow(url, admit, self._limits.page_bytes, MAX_HOPS, is_page=True, conditions=conditions)
 
     async def fetch_head(self, url: str, most_bytes: int, *, hops: int = MAX_HOPS) -> Fetched:
         """The beginning of a file of any type."""
         return await self._follow(url, None, most_bytes, hops, is_page=False)
 
-    async def _follow(self, url: str, admit: Admit | None, most_bytes: int, hops: int, *, is_page: bool) -> Fetched:
+    async def _follow(
+        self,
+        url: str,
+        admit: Admit | None,
+        most_bytes: int,
+        hops: int,
+        *,
+        is_page: bool,
+        conditions: Mapping[str, str] | None = None,
+    ) -> Fetched:
         sets_cookie = False
         for number in range(hops + 1):
             if admit is not None:
                 await admit(url, Hop(number, sets_cookie))
-            answer = await self._in_turn(url, most_bytes, is_page=is_page)
+            turn = _Turn(target_of(url), conditions=conditions or {})
+            answer = await self._in_turn(url, turn, most_bytes, is_page=is_page)
             if isinstance(answer, Fetched):
                 return answer
-            url, sets_cookie = answer
+            (url, sets_cookie), conditions = answer, None
         raise PageFailed("http", f"{url}: more than {hops} redirects", permanent=True, kind="redirects")
 
-    async def _in_turn(self, url: str, most_bytes: int, *, is_page: bool) -> Fetched | Redirect:
-        turn = _Turn(target_of(url))
+    async def _in_turn(self, url: str, turn: _Turn, most_bytes: int, *, is_page: bool) -> Fetched | Redirect:
         while True:
             if self._meter is not None and not turn.is_paid:
                 # Before its turn: nobody has to wait behind a crawl that has no page left.
@@ -189,7 +204,7 @@ class Fetcher:
             if self._through is not None:
                 proxy = await self._through.proxy_for(url)
             async with self._session.get(
-                asked, allow_redirects=False, trace_request_ctx=turn, **options(url, self._headers(url), proxy)
+                asked, allow_redirects=False, trace_request_ctx=turn, **options(url, self._headers(url, turn), proxy)
             ) as response:
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
@@ -214,9 +229,9 @@ class Fetcher:
             raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
         return made
 
-    def _headers(self, url: str) -> Mapping[str, str]:
+    def _headers(self, url: str, turn: _Turn) -> Mapping[str, str]:
         origin = place(url).origin
         headers, known = self._header_sets.of(origin), self._credentials.get(origin)
-        if known is None:
-            return headers
-        return {**headers, "Authorization": basic(*known)}
+        if known is not None:
+            headers = {**headers, "Authorization": basic(*known)}
+        return {**headers, **turn.conditions} if turn.conditions else headers

@@ -50,6 +50,12 @@ class Outlook:
             for host, url in hosts.items():
                 self._frontier.add_sitemap(f"{url.partition('://')[0]}://{host}/robots.txt", 0)
 
+    def known_before(self, pages: Iterable[tuple[str, int]]) -> None:
+        """Takes in what an earlier crawl visited, each as far from the start as it was then."""
+        for url, depth in pages:
+            if depth <= self._depth:
+                self._frontier.add(url, depth, refusal=self._refusal(depth))
+
     def links(self, link: Link, base: str, hrefs: Iterable[str], look: Look) -> None:
         """Takes in what a page links to. `base` is what its hrefs are relative to."""
         for url in look.next:

@@ -36,6 +36,7 @@ from crawlfleet.execution.executors.protocol import (
     Lines,
     News,
     Ready,
+    Recollect,
     Serve,
     Taken,
     ToAgent,
@@ -208,7 +209,7 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Figures | Want | Done):
+            if isinstance(message, Items | Lines | Figures | Want | Recollect | Done):
                 if message.execution != self._flight.execution:
                     continue
                 if isinstance(message, Done):

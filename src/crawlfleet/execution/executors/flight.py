@@ -13,7 +13,18 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.http_calls import StaleExecution
 from crawlfleet.execution.crawl import meter
-from crawlfleet.execution.executors.protocol import Credit, Done, Figures, Items, Lines, Slice, Start, Want
+from crawlfleet.execution.executors.protocol import (
+    Credit,
+    Done,
+    Figures,
+    Items,
+    Lines,
+    Recalled,
+    Recollect,
+    Slice,
+    Start,
+    Want,
+)
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -67,7 +78,8 @@ class Flight:
         self.figures = b""
         """What it told last, also when nobody waits for its end any more."""
         self._on_gone: asyncio.Event | None = None
-        self.send: Callable[[Credit | Slice], None] = _unsent
+        self._recollecting: asyncio.Task[None] | None = None
+        self.send: Callable[[Credit | Slice | Recalled], None] = _unsent
         """To its process."""
 
     @property
@@ -93,7 +105,7 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Figures | Want | Done) -> None:
+    def take(self, message: Items | Lines | Figures | Want | Recollect | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
@@ -103,6 +115,9 @@ class Flight:
                 self._note_figures(message.figures)
             case Want():
                 self._want(message)
+            case Recollect():
+                # One at a time: whoever asks waits for the answer.
+                self._recollecting = self._recollecting or asyncio.create_task(self._recollect(message))
             case Done():
                 self.end(message)
 
@@ -116,6 +131,8 @@ class Flight:
         if not self.ended.done():
             self.ended.set_result(how)
         self.gone = True
+        if self._recollecting is not None:
+            self._recollecting.cancel()
         if self._on_gone is not None:
             self._on_gone.set()
 
@@ -200,6 +217,16 @@ class Flight:
         ]
         self.send(Slice(self.execution, body.number, body.pages, body.bytes, refused))
 
+    async def _recollect(self, asked: Recollect) -> None:
+        try:
+            parts, lines = await self._uploads.recollect(self.assignment.task, self.execution, asked.task, asked.number)
+            answer = Recalled(self.execution, asked.number, parts, lines)
+        except CrawlfleetError as exc:
+            answer = Recalled(self.execution, asked.number, 0, problem=str(exc)[: limits.MESSAGE_CHARS])
+        self._recollecting = None
+        if not self.gone:
+            self.send(answer)
+
     def _refuse(self, reason: CrawlfleetError) -> None:
         if not self.ended.done():
             self.ended.set_result(Refused(reason))
@@ -234,5 +261,5 @@ def _object(said: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _unsent(_message: Credit | Slice) -> None:
+def _unsent(_message: Credit | Slice | Recalled) -> None:
     pass

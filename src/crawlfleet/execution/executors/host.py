@@ -9,7 +9,8 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -35,6 +36,8 @@ from crawlfleet.execution.executors.protocol import (
     Ping,
     Pong,
     Ready,
+    Recalled,
+    Recollect,
     Serve,
     Slice,
     Start,
@@ -44,7 +47,7 @@ from crawlfleet.execution.executors.protocol import (
     Uses,
     Want,
 )  # fmt: skip
-from crawlfleet.execution.executors.sdk import TaskContext, TryLater, call
+from crawlfleet.execution.executors.sdk import TaskContext, TaskError, TryLater, call
 from crawlfleet.execution.executors.stream import Stream, as_json
 from crawlfleet.execution.executors.supervise import SILENCE_S
 from crawlfleet.model import limits
@@ -69,6 +72,7 @@ class Host:
         self._gate: GrantedGate | None = None
         self._robots = RobotsCache()
         self._proxy_pools: dict[str, ProxyPool] = {}
+        self._recalls: dict[int, asyncio.Future[Recalled]] = {}
         self._heard_at = self._loop.time()
         self._ended = asyncio.Event()
 
@@ -106,6 +110,9 @@ class Host:
                 case Extend():
                     if self._gate is not None:
                         self._gate.extend(message.until)
+                case Recalled():
+                    if (waits := self._recalls.pop(message.execution, None)) is not None and not waits.done():
+                        waits.set_result(message)
                 case Slice():
                     if (meter := self._meters.get(message.execution)) is not None:
                         meter.take(message.number, message.pages, message.bytes, message.refused)
@@ -171,7 +178,7 @@ class Host:
         return Done(start.execution, is_completed=True, result=encoded, metrics=stream.metrics())
 
     def _context(self, start: Start, stream: Stream) -> TaskContext:
-        return TaskContext(
+        context = TaskContext(
             stream,
             task_id=task_text(start.task),
             execution_id=execution_text(start.execution),
@@ -185,6 +192,20 @@ class Host:
             robots=self._robots,
             proxy_pools=self._proxy_pools,
         )
+        context.earlier = partial(self._earlier, start.execution)
+        return context
+
+    async def _earlier(self, execution: int, task: str) -> AsyncIterator[bytes]:
+        """What an earlier task noted of its pages, in parts of JSON lines."""
+        number, parts = 0, 1
+        while number < parts:
+            waits = self._recalls[execution] = self._loop.create_future()
+            self._frames.send(Recollect(execution, number, task))
+            found = await waits
+            if found.problem:
+                raise TaskError(f"since: {found.problem}", error="input", permanent=True)
+            yield found.lines
+            number, parts = number + 1, found.parts
 
     def _thing(self, task_type: str) -> tuple[object, Check]:
         """Loaded when it is first needed: most processes never run most types."""

@@ -59,7 +59,7 @@ class ProcessExecutor:
         self._grants = grants
         self._slices = slices
         is_granted = grants is not None
-        pools = dict(proxy_pools or {})
+        pools = self._pools = dict(proxy_pools or {})
         # Only for built-in types: a user's own code has no business with their passwords.
         self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
@@ -132,7 +132,9 @@ class ProcessExecutor:
     async def _run_alone(self, assignment: AssignmentBody) -> OutcomeBody:
         flight = Flight(assignment, self._uploads, self._figures.__setitem__, self._slices)
         memory_bytes = max(self._memory_bytes, assignment.memory_mb << 20)
-        host = AloneHost(flight, self._serve, self._directory, memory_bytes, self._on_start, self._grants)
+        is_builtin = self._entries[assignment.task_type].is_builtin
+        serve = msgspec.structs.replace(self._serve, proxy_pools=self._pools) if is_builtin else self._serve
+        host = AloneHost(flight, serve, self._directory, memory_bytes, self._on_start, self._grants)
         life = asyncio.create_task(host.run(), name=f"alone-{assignment.execution}")
         self._alone[life] = host
         life.add_done_callback(self._alone.pop)

@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
-    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice
-    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News, Want
+    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice, Recalled
+    process -> agent   Ready, Items, Lines, Figures, Done, Pong, Uses, Taken, News, Want, Recollect
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -89,6 +89,17 @@ class Slice(msgspec.Struct, array_like=True, tag=7, frozen=True):
     refused: list[Refused] = []
 
 
+class Recalled(msgspec.Struct, array_like=True, tag=8, frozen=True):
+    """A part of what an earlier task noted of its pages, as JSON lines."""
+
+    execution: int
+    number: int
+    parts: int
+    lines: bytes = b""
+    problem: str = ""
+    """Why it cannot be had."""
+
+
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
     pass
 
@@ -165,8 +176,16 @@ class Want(msgspec.Struct, array_like=True, tag=19, frozen=True):
     bytes: int
 
 
-ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice
-ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News | Want
+class Recollect(msgspec.Struct, array_like=True, tag=20, frozen=True):
+    """An execution asks what an earlier task noted of its pages, part by part."""
+
+    execution: int
+    number: int
+    task: str
+
+
+ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice | Recalled
+ToAgent = Ready | Items | Lines | Figures | Done | Pong | Uses | Taken | News | Want | Recollect
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class TaskContext:
         """What its process knows of sites' robots.txt; None: it reads them for itself."""
         self.proxy_pools = proxy_pools or {}
         """Those that the node was given, by name."""
+        self.earlier: Callable[[str], AsyncIterator[bytes]] | None = None
+        """Reads what an earlier task noted of its pages; None where there is no master to ask."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

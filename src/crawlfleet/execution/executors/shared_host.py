@@ -31,6 +31,7 @@ from crawlfleet.execution.executors.protocol import (
     Ping,
     Pong,
     Ready,
+    Recollect,
     Serve,
     Taken,
     ToAgent,
@@ -162,7 +163,7 @@ class SharedHost:
                 case Done():
                     if (flight := self._flights.pop(message.execution, None)) is not None:
                         flight.take(message)
-                case Figures() | Want():
+                case Figures() | Want() | Recollect():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                 case Items() | Lines():

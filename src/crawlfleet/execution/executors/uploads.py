@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -75,17 +76,25 @@ class Uploads:
 
     async def put(self, path: str, lines: bytes) -> None:
         """Until a master has it. Raises what a master objects to it."""
-        body = self._compressor.compress(lines)
+        await self._ask("PUT", path, self._compressor.compress(lines))
+
+    async def recollect(self, task: int, execution: int, earlier: str, number: int) -> tuple[int, bytes]:
+        """A part of what an earlier task noted of its pages, and of how many. Raises what a master objects to it."""
+        path = f"/api/v1/executions/{execution_text(execution)}/earlier/{number}"
+        query = urlencode({"task": task_text(task), "of": earlier})
+        head, _, lines = (await self._ask("GET", f"{path}?{query}", b"")).partition(b"\n")
+        return int(head), lines
+
+    async def _ask(self, method: str, path: str, body: bytes) -> bytes:
         failures = 0
         while True:
             place = self._current
             try:
                 async with self._turn:
-                    await call(
-                        self._session, "PUT", f"{self._masters[place]}{path}", bearer=self._secret, body=body,
-                        within_s=PUT_S, headers=_HEADERS,
+                    return await call(
+                        self._session, method, f"{self._masters[place]}{path}", bearer=self._secret, body=body,
+                        within_s=PUT_S, headers=_HEADERS if body else None,
                     )  # fmt: skip
-                return
             except Unavailable as exc:
                 failures += 1
                 self._tell(path, exc)

@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from crawlfleet.execution.crawl.fetch_schema import fetch_properties
 from crawlfleet.execution.crawl.follow_schema import follow_properties
 from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
@@ -13,6 +15,7 @@ from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError,
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
     from crawlfleet.execution.crawl.gathered import Gathered
+    from crawlfleet.execution.crawl.page_book import PageBook
     from crawlfleet.execution.crawl.plan import CrawlPlan
     from crawlfleet.execution.crawl.proxies import ProxyWay
 
@@ -24,6 +27,7 @@ URL = {
     "pattern": r"^\s*[hH][tT][tT][pP][sS]?://([^/?#\s@]*@)?[^/?#\s@:]",
 }
 URLS_MAX = 10_000
+_ITEMS = msgspec.json.Decoder(dict[str, Any])
 
 
 class WebCrawl(Executor):
@@ -55,6 +59,9 @@ class WebCrawl(Executor):
                 "pattern": r"^[\x21-\x7e][\x20-\x7e]{0,299}$",
             },
             **fetch_properties(),
+            "keep_pages": {"type": "boolean"},
+            "keep_unchanged": {"type": "boolean"},
+            "since": {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "description": "the id of an earlier task"},
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
         },
@@ -78,6 +85,7 @@ class WebCrawl(Executor):
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
         proxies = _proxies(context)
+        book = await _book(context)
         gathered = Gathered(context.item, has_selectors=bool(plan.selectors.selectors))
         reader = PageReader(plan.selectors)
         try:
@@ -88,6 +96,7 @@ class WebCrawl(Executor):
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
                     robots=context.robots if plan.is_plain else None, is_own_address=proxies is None,
+                    book=book,
                 )  # fmt: skip
                 await crawl.run()
         except HostAway as exc:
@@ -97,7 +106,11 @@ class WebCrawl(Executor):
         await gathered.finish()
         if not crawl.starts_reached:
             raise _failure(plan, crawl)
-        return _result(plan, crawl, gathered, time.monotonic() - began)
+        if book is not None:
+            await book.finish(is_whole=crawl.stopped_by is None)
+        result = _result(plan, crawl, gathered, time.monotonic() - began)
+        result["metrics"] |= _changes(context, book)
+        return result
 
 
 def _plan(context: TaskContext) -> CrawlPlan:
@@ -116,6 +129,33 @@ def _plan(context: TaskContext) -> CrawlPlan:
     if plan.is_default_limit:
         context.log(f"no max_pages was given: {plan.max_pages} apply")
     return plan
+
+
+async def _book(context: TaskContext) -> PageBook | None:
+    """What is noted of pages, where it is asked for; with what an earlier task noted, where one is named."""
+    from crawlfleet.execution.crawl.page_book import PAGES, Earlier, PageBook
+
+    since = context.parameters.get("since")
+    if since is None:
+        return PageBook(context.item) if context.parameters.get("keep_pages") else None
+    if context.earlier is None:
+        raise TaskError("since: there is no master to ask for it", error="input", permanent=True)
+    earlier = Earlier()
+    async for lines in context.earlier(since):
+        earlier.add(_ITEMS.decode_lines(lines))
+    if not earlier.pages:
+        message = f"since: {since} noted no pages: was it a web_crawl with keep_pages, or since another?"
+        raise TaskError(message, error="input", permanent=True)
+    if earlier.is_cut:
+        context.log(f"of {since}, {PAGES:,} pages are remembered; the others count as new", "warning")
+    return PageBook(context.item, earlier, keeps_unchanged=bool(context.parameters.get("keep_unchanged")))
+
+
+def _changes(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
+    if book is None or "since" not in context.parameters:
+        return {}
+    counts = {name: book.changes[name] for name in ("new", "changed", "unchanged", "gone")}
+    return {"changes": counts | {"not_visited": book.unseen, "urls": book.shown}}
 
 
 def _proxies(context: TaskContext) -> ProxyWay | None:
