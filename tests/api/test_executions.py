@@ -152,9 +152,11 @@ async def test_what_cannot_be_unpacked_is_refused(
     assert await chunks_of(site, one) == 0
 
 
-async def earlier(node: RemoteNode, one: AssignmentBody, of: str, number: int | str = 0, **more: str) -> Answer:
+async def earlier(
+    node: RemoteNode, one: AssignmentBody, of: str, number: int | str = 0, token: str | None = None
+) -> Answer:
     path = f"/api/v1/executions/{execution_text(one.execution)}/earlier/{number}?task={task_text(one.task)}&of={of}"
-    return await node.site.send("GET", path, **{"token": node.secret, **more})
+    return await node.site.send("GET", path, token=token or node.secret)
 
 
 async def test_what_an_earlier_task_noted_of_its_pages_is_read_by_the_node_that_runs_a_later_one(site: Site) -> None:

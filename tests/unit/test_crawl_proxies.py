@@ -21,9 +21,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawlfleet.cli.starting import _read_pools
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.proxies import COOL_MAX_S, COOL_S, NoProxy, ProxyPool, ProxyWay, pools_of, proxy_of
 from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.settings.source import BadSetting
 from tests.unit.crawl_kit import Heard, crawl, fetcher, site
 from tests.unit.proxy_kit import proxy
 
@@ -253,3 +255,14 @@ async def test_a_crawl_by_its_own_list_of_proxies() -> None:
     assert (told.value.error, told.value.permanent) == ("network", False)
     with pytest.raises(TaskError, match="this node has no pool 'fast'"):
         await crawl({"url": "http://127.0.0.1:7/", "proxies": {"pool": "fast"}})
+
+
+def test_a_file_of_pools_that_is_none_is_told_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "proxies"
+    file.write_text("fast http://a.test:1\nslow http://u:secret@b.test/x\n")
+    with pytest.raises(BadSetting, match=r"proxies_file.*line 2") as told:
+        _read_pools(file)
+    assert "secret" not in str(told.value)
+    file.write_text("fast http://a.test:1\n")
+    assert _read_pools(file) == {"fast": ["http://a.test:1"]}
+    assert _read_pools(None) == {}
