@@ -93,6 +93,16 @@ async def test_a_crawl_is_a_group_of_members_over_one_list_of_urls(site: Site) -
             {"crawl": {"members": 2}, "task": {"task_type": "web_crawl", "parameters": {"url": START, "spread": True}}},
             "task.parameters.spread",
         ),
+        *(
+            (
+                {
+                    "crawl": {"members": 2},
+                    "task": {"task_type": "web_crawl", "parameters": {"url": START, name: value}},
+                },
+                f"task.parameters.{name}",
+            )
+            for name, value in (("archive", "warc"), ("since", "task-0000000000000001"), ("keep_pages", True))
+        ),
         (
             {
                 "crawl": {"members": 2},
@@ -143,6 +153,11 @@ async def test_members_work_it_off_and_it_is_read_as_one(site: Site) -> None:
     assert sorted(item["n"] for item in page["items"] + rest["items"]) == [0, 1, 2, 3]
     lines = (await site.get(f"{GROUPS}/{group}/results:download")).content.splitlines()
     assert [msgspec.json.decode(line) for line in lines] == page["items"] + rest["items"]
+    exported = await site.get(f"{GROUPS}/{group}/results:export")
+    assert (exported.content.splitlines(), exported.headers["Export-Complete"]) == (lines, "true")
+    table = (await site.get(f"{GROUPS}/{group}/results:export?format=csv")).content.splitlines()
+    assert table == [b"n", *(str(item["n"]).encode() for item in page["items"] + rest["items"])]
+    assert (await site.get(f"{GROUPS}/{group}/results:quality")).json["items"] == 4
 
 
 async def test_only_a_finished_crawl_has_a_result_of_the_whole(site: Site) -> None:

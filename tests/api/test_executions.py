@@ -9,7 +9,7 @@ import zstandard
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.ports.artifacts import CHUNK_BYTES
 from crawlfleet.wire.sync import AssignmentBody
-from tests.api.kit import Site
+from tests.api.kit import Answer, Site
 from tests.api.remote_node import RemoteNode
 
 LINES = b'{"n":0}\n{"n":1}\n'
@@ -150,3 +150,43 @@ async def test_what_cannot_be_unpacked_is_refused(
     node, one = await running(site)
     assert (await node.put(one, "items", 0, data, headers=headers)).told == told
     assert await chunks_of(site, one) == 0
+
+
+async def earlier(
+    node: RemoteNode, one: AssignmentBody, of: str, number: int | str = 0, token: str | None = None
+) -> Answer:
+    path = f"/api/v1/executions/{execution_text(one.execution)}/earlier/{number}?task={task_text(one.task)}&of={of}"
+    return await node.site.send("GET", path, token=token or node.secret)
+
+
+async def test_what_an_earlier_task_noted_of_its_pages_is_read_by_the_node_that_runs_a_later_one(site: Site) -> None:
+    node, first = await running(site)
+    notes = b'{"_page":"http://a/","hash":"1"}\n'
+    await node.put(first, "items", 0, LINES + notes)
+    await node.put(first, "items", 1, notes)
+    await site.submit()
+    later = await node.take()
+    assert (await earlier(node, later, task_text(first.task))).status == 404, "it has not completed"
+    await node.finish(first, {"items": 4, "item_chunks": 2})
+    for number in range(2):
+        answer = await earlier(node, later, task_text(first.task), number)
+        assert (answer.status, answer.content) == (200, b"2\n" + notes)
+    assert (await earlier(node, later, task_text(first.task), 2)).content == b"2\n"
+
+
+async def test_others_read_nothing_of_an_earlier_task(site: Site) -> None:
+    node, first = await running(site)
+    await node.finish(first, {"items": 0, "item_chunks": 0})
+    await site.submit()
+    later = await node.take()
+    of = task_text(first.task)
+    assert (await earlier(node, later, of)).status == 200
+    stranger = await RemoteNode.online(site)
+    assert (await earlier(node, later, of, token=stranger.secret)).told[:2] == (409, "stale_execution")
+    assert (await earlier(node, first, of)).told[:2] == (409, "stale_execution"), "it is not live any more"
+    assert (await earlier(node, later, task_text(12_345))).status == 404
+    assert (await earlier(node, later, "task-x")).told == (422, "invalid_input", "of")
+    assert (await earlier(node, later, of, "x")).told == (422, "invalid_input", "number")
+    await site.submit(project_id="elsewhere")
+    foreign = await node.take()
+    assert (await earlier(node, foreign, of)).status == 404

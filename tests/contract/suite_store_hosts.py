@@ -3,6 +3,7 @@
 import asyncio
 
 from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.evidence import EvidenceRow, Record, Subject
 from crawlfleet.model.host_budget import Backoff, Host, HostLimits, HostShare, Units
 from crawlfleet.model.hosts import HostNews
 from crawlfleet.ports.host_store import GrantChange, HostFilter, HostNote
@@ -10,6 +11,7 @@ from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit, ReadyNode
 
+SHOP: Subject = ("host", "shop.example")
 SAID = b'[0,[["a.example",3]]]'
 
 
@@ -146,3 +148,17 @@ async def hosts_nobody_asks_any_more_are_forgotten(store: Store, kit: Kit) -> No
     assert [host.name for host in await kit.second.list_hosts(HostFilter(), kit.now, 10)] == [
         "held.example", "set.example", "young.example",
     ]  # fmt: skip
+
+
+async def blocks_become_evidence_where_somebody_wants_to_know(store: Store, kit: Kit) -> None:
+    node = await kit.node()
+    block = Record(blocked=1.0, at=kit.now, last_blocked_at=kit.now)
+    change = GrantChange(evidence=[EvidenceRow(node.id, SHOP, "192.0.2.1", block)])
+    assert await store.put_grants(change, await kit.term(), kit.now) == []
+    assert await store.evidence([SHOP]) == []
+    await store.want_evidence()
+    (first,) = await store.put_grants(change, await kit.term(), kit.now)
+    (second,) = await store.put_grants(change, await kit.term(), kit.now)
+    assert [row.record.blocked for row in (first, second)] == [1.0, 2.0]
+    assert second.record.last_blocked_at == kit.now
+    assert await kit.second.evidence([SHOP]) == [second]

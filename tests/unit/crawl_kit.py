@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from crawlfleet.execution.crawl.addresses import AddressGuard
@@ -100,6 +101,11 @@ class Heard:
     async def record(self, record: bytes) -> None:
         self.records.append(record)
 
+    async def parts(self, _task: str) -> AsyncIterator[bytes]:
+        """What it heard, as a later task reads it."""
+        for item in self.items:
+            yield msgspec.json.encode(item) + b"\n"
+
     def log(self, message: str, level: str) -> None:
         self.lines.append((level, message))
 
@@ -108,11 +114,17 @@ class Heard:
 
 
 async def crawl(
-    parameters: dict[str, Any], heard: Heard | None = None, *, allow: frozenset[str] = LOOPBACK
+    parameters: dict[str, Any],
+    heard: Heard | None = None,
+    *,
+    allow: frozenset[str] = LOOPBACK,
+    earlier: Heard | None = None,
 ) -> dict[str, Any]:
     context = TaskContext(
         heard or Heard(), task_id="task-1", execution_id="exec-1", task_type="web_crawl", parameters=parameters,
         allow_hosts=allow,
     )  # fmt: skip
+    if earlier is not None:
+        context.earlier = earlier.parts
     result: dict[str, Any] = await WebCrawl().run(context)
     return result

@@ -1,17 +1,13 @@
-"""Bytes to text, and packed bodies to plain ones, within bounds."""
+"""Bytes to text."""
 
 from __future__ import annotations
-
-import gzip
-import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.body import STEP_BYTES, Unpacker
 from crawlfleet.execution.crawl.charset import charset, text_of
-from crawlfleet.execution.crawl.failures import PageFailed
+from crawlfleet.shop.nasty.charsets import CASES, Case
 
 CHINESE = "分布式爬虫集群管理系统，商品价格一百元"
 
@@ -55,39 +51,26 @@ def test_text_of_never_fails(body: bytes, declared: str | None) -> None:
     text_of(body, declared).encode()
 
 
-def unpacked(encoding: str, data: bytes, step: int = 1_000) -> bytes:
-    unpacker = Unpacker(encoding)
-    got = b"".join(part for at in range(0, len(data), step) for part in unpacker.feed(data[at : at + step]))
-    unpacker.finish()
-    return got
+UNSAID = {
+    "gbk": "我们的商店有很多茶壶和杯子，价格便宜，欢迎购买。",
+    "big5": "我們的商店有很多茶壺和杯子，價格便宜，歡迎購買。",
+    "shift_jis": "ショップへようこそ。お茶の道具がたくさんあります。",
+    "euc_jp": "ショップへようこそ。お茶の道具がたくさんあります。",
+    "euc_kr": "가게에 오신 것을 환영합니다 주전자가 많이 있습니다",
+    "cp1251": "Книга о вкусной и здоровой пище, издание второе",
+    "koi8-r": "Книга о вкусной и здоровой пище, издание второе",
+    "cp1252": "Größe für Füße, Crème brûlée à la carte",
+}
 
 
-@given(st.binary(max_size=2_000), st.integers(min_value=1, max_value=50))
-def test_every_encoding_is_undone(data: bytes, step: int) -> None:
-    raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    assert unpacked("", data, step) == unpacked("identity", data, step) == data
-    assert unpacked("gzip", gzip.compress(data), step) == data
-    assert unpacked("x-gzip", gzip.compress(data) + gzip.compress(data), 5_000) == data * 2
-    assert unpacked("deflate", zlib.compress(data), step) == data
-    assert unpacked("deflate", raw.compress(data) + raw.flush(), 5_000) == data
+@pytest.mark.parametrize("charset", UNSAID)
+@pytest.mark.parametrize("declared", [None, "utf-8", "no-such-charset"])
+def test_a_charset_that_nobody_says_or_says_wrongly(charset: str, declared: str | None) -> None:
+    page = f"<html><body class='page'><p>{UNSAID[charset]}</p></body></html>"
+    assert text_of(page.encode(charset), declared) == page
 
 
-def test_a_bomb_comes_in_small_steps() -> None:
-    bomb = gzip.compress(bytes(50_000_000))
-    steps = Unpacker("gzip").feed(bomb)
-    assert max(len(next(steps)) for _ in range(20)) == STEP_BYTES
-
-
-def test_what_cannot_be_unpacked() -> None:
-    for encoding, data, error in [
-        ("gzip", b"no gzip at all", "parse"),
-        ("deflate", b"\xff\xff\xff\xff", "parse"),
-        ("gzip", gzip.compress(b"x" * 1_000)[:-10], "network"),
-    ]:
-        with pytest.raises(PageFailed) as told:
-            unpacked(encoding, data)
-        assert told.value.error == error
-    for encoding in ("br", "gzip, gzip", "zstd"):
-        with pytest.raises(PageFailed, match="not asked for"):
-            Unpacker(encoding)
-    assert unpacked("gzip", gzip.compress(b"x") + b"\0\0padding") == b"x"
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_charsets_of_the_nasty_site(case: Case) -> None:
+    declared = case.content_type.lower().partition("charset=")[2] or None
+    assert f"<title>{case.text}" in text_of(case.raw, declared)

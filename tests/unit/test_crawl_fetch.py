@@ -13,8 +13,9 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import web
 
+from crawlfleet.execution.crawl.answers import is_json, is_page, is_text, retry_after_s
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
-from crawlfleet.execution.crawl.fetch import MAX_HOPS, FetchLimits, is_json, is_page, is_text, retry_after_s
+from crawlfleet.execution.crawl.fetch import MAX_HOPS, FetchLimits, Hop
 from crawlfleet.execution.crawl.links import place
 from tests.unit.crawl_kit import Answer, fetcher, raw_site, site
 
@@ -61,8 +62,8 @@ async def test_the_class_of_an_answer(status: int, error: str, permanent: bool) 
 async def test_redirects_are_followed_hop_by_hop() -> None:
     asked: list[tuple[str, int]] = []
 
-    async def admit(url: str, hop: int) -> None:
-        asked.append((url, hop))
+    async def admit(url: str, hop: Hop) -> None:
+        asked.append((url, hop.number))
 
     pages: dict[str, Answer | str] = {"/c": "end"}
     for path, target, status in [("/", "/b#x", 301), ("/b", "c", 307)]:

@@ -9,11 +9,11 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.extract.compiling import plan_of
 from crawlfleet.execution.crawl.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.page import PageFacts
 from crawlfleet.execution.crawl.reader import HERE_BYTES, THREAD_BYTES, PageReader
 

@@ -276,3 +276,14 @@ async def test_whoever_goes_away_makes_room_for_the_next() -> None:
     kit.grant(10)
     await asyncio.gather(*asking, return_exceptions=True)
     assert len(kit.sent) == 2
+
+
+@virtual
+async def test_a_wall_is_counted_each_time_and_told_once_in_a_while() -> None:
+    kit = Kit()
+    kit.grant(10)
+    for _ in range(3):
+        kit.gate.blocked(HOST)
+        kit.gate.tell_block(HOST)
+    assert kit.link.told == [(HOST, HostNews.BLOCKED, 0)]
+    assert kit.gate._targets[HOST].counts[2] == 3

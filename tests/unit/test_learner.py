@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.knowing import SUBJECTS_KEPT, Knowing
 from crawlfleet.control.lead import Lead
+from crawlfleet.control.loops.granter import Granter
 from crawlfleet.control.loops.learner import Learner
 from crawlfleet.model.evidence import EvidenceRow, Record, Subject
+from crawlfleet.model.hosts import HostNews
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.host_store import HostNote
 from crawlfleet.scheduling.subjects import bucket_of
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
@@ -26,6 +31,7 @@ from tests.unit.store_kit import sqlite_kit
 
 REACT: Subject = ("technology", "react")
 SHOP: Subject = ("host", "shop.example")
+ON_SHOP = Requirement("echo", subjects=(SHOP,))
 
 
 class Desk:
@@ -128,3 +134,20 @@ async def test_rows_read_while_others_are_folded_are_read_again(desk: Desk) -> N
     await knowing.for_pass(asked, 1, 0)
     await knowing.for_pass(asked, 1, 0)
     assert Slow.reads == 2
+
+
+async def test_a_block_that_an_execution_outlived_is_evidence_on_its_node(desk: Desk) -> None:
+    kit, node = desk.kit, await desk.kit.node(egress="198.51.100.7")
+    clock = FakeClock()
+    granter = Granter(
+        store=kit.store, broker=MemoryBroker(), clock=clock, lead=Lead(), rng=Random(1),
+        configure=Configure(store=kit.store, clock=clock), knowing=desk.knowing,
+    )  # fmt: skip
+    assert (await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)).evidence.of(node.id, SHOP).total == 0
+    await kit.store.note_hosts([HostNote("shop.example:8080", HostNews.BLOCKED, 0, node.id)])
+    for _ in range(2):
+        await granter.run_term(await kit.term(), kit.now)
+    found = await desk.records(SHOP, bucket_of("shop.example"))
+    assert set(found.values()) == {Record(blocked=1.0, at=kit.now, last_blocked_at=kit.now)}
+    known = await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)
+    assert known.evidence.of(node.id, SHOP).blocked == 1.0

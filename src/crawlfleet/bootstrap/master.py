@@ -171,7 +171,10 @@ class Master:
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, sight=sight,
             placing=placing, advice=advice,
         )  # fmt: skip
-        self.granter = Granter(store=store, broker=broker, clock=clock, lead=lead, rng=rng, configure=self.configure)
+        self.granter = Granter(
+            store=store, broker=broker, clock=clock, lead=lead, rng=rng, configure=self.configure,
+            knowing=advice.knowing,
+        )  # fmt: skip
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead, avoided=advice.avoided)
         self.firer = Firer(store=store, broker=broker, clock=clock, lead=lead, submit=self.submit)

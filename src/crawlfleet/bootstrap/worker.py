@@ -63,6 +63,7 @@ class WorkerOptions:
     resources: Mapping[str, float] = field(default_factory=dict)
     """What it offers instead of what it finds out."""
     allow_hosts: list[str] = field(default_factory=list)
+    proxy_pools: Mapping[str, list[str]] = field(default_factory=dict)
     ca_file: Path | None = None
     memory_limit_mb: int | None = None
     """Of one execution of a user's type."""
@@ -140,7 +141,7 @@ class _Worker:
         executor = ProcessExecutor(
             entries, uploads, options.data_dir / "work", search_path=path, allow_hosts=options.allow_hosts,
             memory_mb=options.memory_limit_mb or MEMORY_MB, slots=options.slots, on_start=self._measure.note_start,
-            grants=grants, slices=slices,
+            grants=grants, slices=slices, proxy_pools=options.proxy_pools,
         )  # fmt: skip
         settings = AgentSettings(
             node=identity.node, secret=identity.secret, outbox_directory=options.data_dir / "outbox",

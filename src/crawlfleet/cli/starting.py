@@ -105,12 +105,25 @@ def start_worker(settings: WorkerSettings) -> None:
         resources=settings.resources,
         data_dir=settings.data_dir,
         allow_hosts=list(settings.allow_hosts),
+        proxy_pools=_read_pools(settings.proxies_file),
         ca_file=settings.ca_file,
         memory_limit_mb=settings.memory_limit_mb,
         drain_s=settings.drain_s,
     )
     configure_logs(settings.log_level, settings.log_format)
     _leave(uvloop.run(run_worker(options)))
+
+
+def _read_pools(file: Path | None) -> dict[str, list[str]]:
+    from crawlfleet.execution.crawl.proxies import pools_of
+    from crawlfleet.settings.source import BadSetting, Source
+
+    if file is None:
+        return {}
+    try:
+        return pools_of(file.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError) as exc:
+        raise BadSetting("proxies_file", str(exc), Source("file", str(file))) from exc
 
 
 def _leave(code: int) -> None:

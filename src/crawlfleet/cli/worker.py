@@ -66,6 +66,9 @@ def worker(
         typer.Option("--data-dir", help="Where files are kept; ~/.local/share/crawlfleet/worker if not given."),
     ] = None,
     allow_host: starting.AllowHostOption = None,
+    proxies_file: Annotated[
+        Path | None, typer.Option("--proxies-file", help="Pools of proxies for crawls: NAME URL on each line.")
+    ] = None,
     ca_file: Annotated[Path | None, typer.Option("--ca-file", help="Certificates (PEM) to trust.")] = None,
     memory_limit_mb: Annotated[
         int | None, typer.Option("--memory-limit-mb", help="Memory one execution of your executors may take.")
@@ -85,7 +88,8 @@ def worker(
         "--executors": starting.joined(executors), "--device-id": device_id, "--name": name, "--region": region,
         "--egress-address": egress_address, "--node-type": node_type, "--cluster": cluster,
         "--capability": capability, "--slots": slots, "--weight": weight, "--resource": resource,
-        "--data-dir": data_dir, "--allow-host": starting.joined(allow_host), "--ca-file": ca_file,
+        "--data-dir": data_dir, "--allow-host": starting.joined(allow_host), "--proxies-file": proxies_file,
+        "--ca-file": ca_file,
         "--memory-limit-mb": memory_limit_mb, "--log-level": log_level, "log_format": starting.log_format(json),
     }  # fmt: skip
     starting.start_worker(starting.load_settings(WorkerSettings, config, flags).settings)

@@ -73,13 +73,6 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None
 
 
-class DayQuotaView(Struct, frozen=True, kw_only=True):
-    limit: int | None
-    used: int
-    left: int | None
-    renews_at: datetime
-
-
 class CrawlMetrics(Struct, frozen=True, kw_only=True):
     pages_crawled: int
     processing_time: float
@@ -129,6 +122,13 @@ class CrawlView(Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     stopped_by: str | None
+
+
+class DayQuotaView(Struct, frozen=True, kw_only=True):
+    limit: int | None
+    used: int
+    left: int | None
+    renews_at: datetime
 
 
 class ErrorView(Struct, frozen=True, kw_only=True):

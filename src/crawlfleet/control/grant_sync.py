@@ -21,7 +21,7 @@ _GATHER_NODES = 1_000
 _NODES_KEPT = 100_000
 _WANTED_MOST = 1_000_000
 _SPAN_MS_MOST = 30 * 86_400_000
-_OF_NODES = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.CRAWL_DELAY})
+_OF_NODES = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
 
 
 class GrantSync:

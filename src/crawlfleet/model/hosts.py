@@ -17,6 +17,8 @@ class HostNews(IntEnum):
 
     TOO_MANY = 429
     UNAVAILABLE = 503
+    BLOCKED = 403
+    """It blocked the node that tells, whose execution goes on."""
     CRAWL_DELAY = 1
     """robots.txt asks for it; 0 ms: no more."""
     CHANGED = 2

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from crawlfleet.model.event import EventBatch
+from crawlfleet.model.evidence import EvidenceRow
 from crawlfleet.model.host_budget import Host, HostLimits, HostShare
 from crawlfleet.model.hosts import HostNews
 from crawlfleet.model.ids import NodeId
@@ -74,10 +75,19 @@ class GrantChange:
     taken: list[int] = field(default_factory=list)
     """Notes that are dealt with."""
     events: list[EventBatch] = field(default_factory=list)
+    evidence: list[EvidenceRow] = field(default_factory=list)
+    """Of blocks that executions met and outlived."""
 
     def __bool__(self) -> bool:
         return bool(
-            self.hosts or self.new_shares or self.shares or self.gone or self.versions or self.taken or self.events
+            self.hosts
+            or self.new_shares
+            or self.shares
+            or self.gone
+            or self.versions
+            or self.taken
+            or self.events
+            or self.evidence
         )
 
 
@@ -90,8 +100,11 @@ class HostStore(Protocol):
 
     async def all_shares(self) -> list[HostShare]: ...
 
-    async def put_grants(self, change: GrantChange, term: int, now: Instant) -> None:
-        """A version of a session that is not the newest any more is passed over."""
+    async def put_grants(self, change: GrantChange, term: int, now: Instant) -> list[EvidenceRow]:
+        """A version of a session that is not the newest any more is passed over.
+
+        Evidence is added to what is known, unless nobody wants to know; gives its rows as they are now.
+        """
         ...
 
     async def granted(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:

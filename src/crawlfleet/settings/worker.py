@@ -78,6 +78,9 @@ class WorkerSettings(Settings):
         about="Hosts, addresses or networks that crawls may visit on this node although they are private, loopback or "
         "link-local, beside what the cluster allows.",
     )
+    proxies_file: Folder | None = setting(
+        None, about="A file with the proxies that crawls may name by their pool: a pool's name and a URL on each line."
+    )
     ca_file: Folder | None = setting(None, about="Certificates (PEM) to trust instead of the system's.")
     memory_limit_mb: Count | None = setting(
         None, about="Memory that one execution of a user's executor may take, if its task did not reserve more.", ge=16
@@ -97,7 +100,7 @@ class WorkerSettings(Settings):
         if ("cpu" in self.resources) != ("memory_mb" in self.resources):
             # Of one of them there is no telling whose the rest is, where several agents share a machine.
             raise ValueError("resources: cpu and memory_mb belong together: one of them is missing")
-        for name in ("enrol_token_file", "ca_file"):
+        for name in ("enrol_token_file", "proxies_file", "ca_file"):
             path: Path | None = getattr(self, name)
             if path is not None and not path.is_file():
                 raise ValueError(f"{name}: there is no file {path}")

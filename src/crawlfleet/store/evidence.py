@@ -104,6 +104,11 @@ class EvidenceTables:
         return {task: node for task, node, status in rows if status in FAILED_STATUSES}
 
 
+async def add_evidence(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
+    """What is known from elsewhere than ended executions, where somebody wants to know."""
+    return await _fold(tx, news) if await tx.fetch(FOLDED_TO) else []
+
+
 async def _fold(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
     changed: dict[int, EvidenceRow] = {}
     known = [_row(row) for row in await tx.fetch(ROWS_AMONG, sorted({row.id for row in news}))] if news else []

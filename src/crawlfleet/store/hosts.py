@@ -11,12 +11,14 @@ from typing import Any
 
 from sqlalchemy import select
 
+from crawlfleet.model.evidence import EvidenceRow
 from crawlfleet.model.host_budget import Backoff, Host, HostLimits, HostShare, Units
 from crawlfleet.model.hosts import HostNews
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.host_store import GrantChange, Granted, HostFilter, HostLook, HostNote, SessionHosts
 from crawlfleet.store import tables
+from crawlfleet.store.evidence import add_evidence
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tx import Row, Tx
@@ -66,8 +68,8 @@ class HostTables:
     async def all_shares(self) -> list[HostShare]:
         return [_share(row) for row in await self._engine.read(lambda tx: tx.fetch(_SELECT_SHARES))]
 
-    async def put_grants(self, change: GrantChange, term: int, now: Instant) -> None:
-        async def work(tx: Tx) -> None:
+    async def put_grants(self, change: GrantChange, term: int, now: Instant) -> list[EvidenceRow]:
+        async def work(tx: Tx) -> list[EvidenceRow]:
             if change.hosts:
                 await tx.insert_new(tables.host, _HOST_COLUMNS, [_host_row(Host(one.name)) for one in change.hosts])
                 await tx.update(tables.host, _LEARNED, [_learned_row(host) for host in change.hosts])
@@ -80,8 +82,9 @@ class HostTables:
                 await tx.execute("DELETE FROM host_news WHERE id AMONG($1)", change.taken)
             if change.events:
                 await write_events(tx, change.events, now)
+            return await add_evidence(tx, change.evidence) if change.evidence else []
 
-        await self._engine.write(work, term)
+        return await self._engine.write(work, term)
 
     async def granted(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
         rows = await self._engine.glance(lambda tx: tx.fetch(GRANTED, list(nodes)))

@@ -14,12 +14,16 @@ from crawlfleet.api.plain import PlainRequest
 from crawlfleet.api.reply import nothing
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.reading import read_unpacked
+from crawlfleet.api.routes.results import execution_with_items, items_of
 from crawlfleet.api.services import services_of
 from crawlfleet.control.collect import Collect, StaleExecution
-from crawlfleet.errors import InvalidInput
+from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
 from crawlfleet.ports.artifacts import CHUNK_BYTES, CHUNKS, ChunkKind
+
+PAGE_NOTE = b'{"_page":'
+"""How a note on a page begins, among other items."""
 
 
 async def put_items(request: PlainRequest) -> Response:
@@ -54,6 +58,28 @@ async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
     return nothing()
 
 
+async def get_earlier(request: PlainRequest) -> Response:
+    only_query(request, "task", "of")
+    principal = await principal_of(request, Role.NODE)
+    assert principal.node is not None
+    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    earlier = ids.parse(request.query_params.get("of", ""), "task", field="of")
+    number = _number(request.path_params["number"])
+    services = services_of(request)
+    await Collect(store=services.store, chunks=services.chunks).check(principal.node, task, execution)
+    records = await services.store.tasks([task, earlier])
+    if earlier not in records or records[earlier].project != records[task].project:
+        raise NotFound(f"no task {ids.task_text(earlier)} in the project of {ids.task_text(task)}")
+    found = await execution_with_items(services, earlier)
+    if found.manifest is None:
+        raise NotFound(f"{ids.task_text(earlier)} has not completed")
+    parts = found.manifest.item_chunks
+    lines = await items_of(services, earlier, found).lines(number) if number < parts else []
+    notes = b"".join(bytes(line) + b"\n" for line in lines if bytes(line).startswith(PAGE_NOTE))
+    return Response(b"%d\n%s" % (parts, notes), media_type="text/plain")
+
+
 async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
     """Late is usual; speaking for an execution that another node holds is not."""
     row = (await services_of(request).store.live([task])).get(task)
@@ -69,6 +95,7 @@ def _number(text: str) -> int:
 
 
 routes = [
+    Route(f"{PREFIX}/executions/{{execution_id}}/earlier/{{number}}", get_earlier, methods=["GET"]),
     Route(f"{PREFIX}/executions/{{execution_id}}/items/{{number}}", put_items, methods=["PUT"]),
     Route(f"{PREFIX}/executions/{{execution_id}}/log/{{number}}", put_log, methods=["PUT"]),
     Route(f"{PREFIX}/executions/{{execution_id}}/warc/{{number}}", put_warc, methods=["PUT"]),
@@ -98,6 +125,24 @@ def _operation(name: str, summary: str, line: str) -> dict[str, Any]:
 
 
 operations = {
+    ("GET", f"{PREFIX}/executions/{{execution_id}}/earlier/{{number}}"): operation(
+        "get_earlier",
+        "Read what an earlier task noted of its pages",
+        tag="executions",
+        parameters=[
+            *_PARAMETERS[:1],
+            parameter("number", "path", "The chunk, from 0 on."),
+            _PARAMETERS[2],
+            parameter("of", "query", "The earlier task, of the same project.") | {"required": True},
+        ],
+        responses={
+            200: {
+                "description": "The number of chunks on the first line, then JSON lines.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            }
+        },
+        description="For the node that holds the execution: 409 `stale_execution` for any other.",
+    ),
     ("PUT", f"{PREFIX}/executions/{{execution_id}}/items/{{number}}"): _operation(
         "put_items", "Send a chunk of items", "JSON lines, each an object."
     ),

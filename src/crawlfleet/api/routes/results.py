@@ -121,7 +121,7 @@ async def results(
     place = _cursor(cursor, found.execution)
     if found.execution is None:
         return reply(ResultPage([], None, None, is_final=False, execution_id=None))
-    page = await _items(services, task, found).page(place, limit)
+    page = await items_of(services, task, found).page(place, limit)
     total = None if found.manifest is None else found.manifest.items
     # While it runs there may be more after the end: the cursor leads there.
     is_over = page.is_end and found.manifest is not None
@@ -136,7 +136,7 @@ async def download(task: TaskInPath, services: TheServices, _: Principal = allow
     headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
     if found.execution is None:
         return Response(b"", media_type="application/x-ndjson", headers=headers)
-    stream = _items(services, task, found).stream()
+    stream = items_of(services, task, found).stream()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
@@ -217,7 +217,7 @@ def manifest_of(metrics: bytes | None) -> Manifest:
     return said if is_sound else Manifest()
 
 
-def _items(services: Services, task: TaskId, found: Found) -> Chunks:
+def items_of(services: Services, task: TaskId, found: Found) -> Chunks:
     assert found.execution is not None
     expected = None if found.manifest is None else found.manifest.item_chunks
     return Chunks(services.chunks, task, found.execution, "items", expected)

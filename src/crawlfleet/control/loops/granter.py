@@ -9,18 +9,25 @@ ended its session, and never before.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
+from typing import Protocol
 
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.grant_book import GrantBook
+from crawlfleet.control.knowing import Knowing
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.host_budget import HostLimits
+from crawlfleet.model.hosts import HostNews
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.ports.broker import GRANTS, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.host_store import GrantChange, HostStore
+from crawlfleet.ports.host_store import GrantChange, HostNote, HostStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.scheduling.subjects import host_of, recorded
 
 LOOK_S = 1.0
 GAP_S = 0.05
@@ -31,17 +38,23 @@ KEEP_MS = 30 * 86_400_000
 DROPPED_AT_ONCE = 1_000
 
 
+class _Store(HostStore, NodeStore, Protocol):
+    pass
+
+
 class Granter(LeaderLoop):
     name = "granter"
     pause_s = LOOK_S
 
     def __init__(
-        self, *, store: HostStore, broker: Broker, clock: Clock, lead: Lead, rng: Random, configure: Configure
-    ) -> None:
+        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, rng: Random, configure: Configure,
+        knowing: Knowing,
+    ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
         self._broker = broker
         self._configure = configure
+        self._knowing = knowing
         self._book = GrantBook(rng)
         self._term: int | None = None
         self._counted_at = self._dropped_at = clock.monotonic()
@@ -66,7 +79,9 @@ class Granter(LeaderLoop):
         self._term = None
         change = await self._decided(now, at)
         if change:
-            await self._store.put_grants(change, term, now)
+            learned = await self._store.put_grants(change, term, now)
+            if learned:
+                self._knowing.folded(learned, term)
             await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
         self._term = term
         await self._drop_old(term, now, at)
@@ -84,6 +99,7 @@ class Granter(LeaderLoop):
             self._book.meet(names, await self._store.hosts(sorted(names)), at)
         self._book.hear(look.sessions, at)
         self._book.note(look.notes, now, change)
+        change.evidence += await self._evidence(look.notes, now)
         if at - self._counted_at >= COUNT_S:
             self._counted_at = at
             self._book.count(now, at)
@@ -91,6 +107,21 @@ class Granter(LeaderLoop):
         for event in change.events:
             log.info(event.kind, **event.shared)
         return change
+
+    async def _evidence(self, notes: Sequence[HostNote], now: Instant) -> list[EvidenceRow]:
+        """Blocks that executions outlived; what ends as blocked is learned from its end."""
+        blocks = [(note.node, host_of(f"//{note.host}")) for note in notes if note.kind is HostNews.BLOCKED]
+        if not blocks:
+            return []
+        nodes = await self._store.nodes(sorted({node for node, _ in blocks if node is not None}))
+        addresses = {node.id: node.description.address for node in nodes}
+        block = Record(blocked=1.0, at=now, last_blocked_at=now)
+        return [
+            EvidenceRow(node, subject, addresses[node], block)
+            for node, host in blocks
+            if node is not None and node in addresses
+            for subject in recorded({}, host)
+        ]
 
     async def _drop_old(self, term: int, now: Instant, at: float) -> None:
         if at - self._dropped_at >= DROP_EVERY_S:

@@ -26,6 +26,7 @@ LINGER_S = 5.0
 """A host that nobody wants any more is kept for so long: the next task may be for it."""
 NEWS_S = 0.5
 WANTED_MOST = 1_000
+_HEARD = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
 
 
 class GrantedProcess(Protocol):
@@ -171,13 +172,13 @@ class HostGrants:
     def hear(self, host: str, kind: int, span_ms: int) -> None:
         """News of a host, for all nodes. This one leaves it alone at once."""
         target = self._targets.get(host)
-        if kind not in (HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.CRAWL_DELAY) or target is None:
+        if kind not in _HEARD or target is None:
             return
         if kind == HostNews.CRAWL_DELAY:
             if self._delays.get(host) == span_ms:
                 return
             self._delays[host] = span_ms
-        else:
+        elif kind != HostNews.BLOCKED:
             target.shares.pool = NONE
             target.away_until = max(target.away_until, self._clock.monotonic() + max(HOLD_S, span_ms / 1000))
             self._divide()

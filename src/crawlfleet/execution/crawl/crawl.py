@@ -12,17 +12,22 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, Protocol
 
+from crawlfleet.execution.crawl.answers import Reads, is_json, is_page, is_text
+from crawlfleet.execution.crawl.blocks import Blocks
 from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
-from crawlfleet.execution.crawl.fetch import Fetcher, Reads, is_json, is_page, is_text
+from crawlfleet.execution.crawl.fetch import Fetcher, Hop
 from crawlfleet.execution.crawl.frontier import Ending, Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
 from crawlfleet.execution.crawl.links import site, target_of
 from crawlfleet.execution.crawl.outlook import Outlook
 from crawlfleet.execution.crawl.pace import HOLD_MAX_S, TOTAL, Pace
+from crawlfleet.execution.crawl.page_book import PageBook
 from crawlfleet.execution.crawl.plan import CrawlPlan
 from crawlfleet.execution.crawl.reader import PageReader
 from crawlfleet.execution.crawl.robots import Robots
+from crawlfleet.execution.crawl.robots_cache import RobotsCache
+from crawlfleet.execution.crawl.robots_tags import in_headers
 from crawlfleet.execution.crawl.sitemaps import FILE_BYTES, Sitemap
 
 PAGE_TRIES = 2
@@ -49,6 +54,9 @@ class Crawl:
         report: Report,
         frontier: Frontier | None = None,
         gate: Gate | None = None,
+        robots: RobotsCache | None = None,
+        is_own_address: bool = True,
+        book: PageBook | None = None,
     ) -> None:
         self._plan = plan
         self._fetcher = fetcher
@@ -58,24 +66,37 @@ class Crawl:
         self._frontier = Frontier() if frontier is None else frontier
         self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
         self._gate: Gate = gate or OpenGate()
-        self._robots = Robots(fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log)
+        self._robots = Robots(
+            fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log, cache=robots
+        )
         self._outlook = Outlook(plan.following, self._frontier, depth=plan.depth)
+        self._agent = plan.user_agent.partition("/")[0]
+        # Sites block addresses: those of proxies say nothing of this node.
+        self.blocks = Blocks(self._gate if is_own_address else OpenGate())
+        self._book = book
         self._in_flight = 0
         self._wake = asyncio.Event()
         self.pages = 0
         self.skipped = 0
         self.moved = 0
         """Pages that redirected to others, which were visited instead."""
+        self.unkept = 0
+        """Pages that ask not to be kept."""
         self.data_bytes = 0
         self._starts_read = 0
         self._starts_known = 0
         self.start_failures: list[PageFailed] = []
         self.errors: Counter[str] = Counter()
+        """Pages that failed, by class,"""
+        self.failures: Counter[str] = Counter()
+        """and by what happened more closely."""
         self.stopped_by: str | None = None
 
     async def run(self) -> None:
         """Returns when nothing is left to visit or a limit is reached; what was found is in `gathered` and here."""
         self._outlook.begin(self._plan.urls)
+        if self._book is not None:
+            self._outlook.known_before(self._book.known())
         limit = asyncio.timeout(self._plan.max_seconds)
         self._gate.enter(self)
         try:
@@ -120,13 +141,15 @@ class Crawl:
         return self._frontier.left_out
 
     def notes(self) -> list[str]:
-        return self._outlook.notes()
+        return [*self._outlook.notes(), *self.blocks.notes()]
 
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
                 link = self._frontier.take(self._is_free) if self._may_start() else None
-                if link is not None:
+                if link is not None and site(link.url) in self.blocks.given_up:
+                    self._give_up(link)
+                elif link is not None:
                     self._pace.begin(site(link.url))
                     self._in_flight += 1
                     group.create_task(self._visit(link))
@@ -205,17 +228,34 @@ class Crawl:
         if link.tries:
             await asyncio.sleep(RETRY_S)
 
-        async def admit(url: str, hop: int) -> None:
+        async def admit(url: str, hop: Hop) -> None:
             await self._admit(link, url, hop)
 
-        fetched = await self._fetcher.fetch(link.url, admit=admit, reads=self._reads(link))
-        follow = self._outlook.leads_on
+        conditions = self._book.conditions(link.url) if self._book is not None else None
+        fetched = await self._fetcher.fetch(link.url, admit=admit, reads=self._reads(link), conditions=conditions)
+        self.blocks.passed(fetched.url)
+        if fetched.url != link.url:
+            self._outlook.arrived(link, fetched.url)
+        if fetched.status == 304 and self._book is not None:
+            # Where it led to, the earlier crawl knows.
+            await self._book.read(link, fetched)
+            self.pages += 1
+            self._starts_read += link.is_start
+            return 0
+        # What it says to robots stands among its links.
+        follow = self._outlook.leads_on or self._plan.obey_noindex
         facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
+        is_wanted = self._book is None or await self._book.read(link, fetched)
         self.pages += 1
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
+        if fetched.robots_tags:
+            facts.links.robots |= in_headers(fetched.robots_tags, self._agent)
         self._outlook.links(link, fetched, facts)
-        await self._gathered.add(fetched.url, fetched.status, facts, link.chunk)
+        if is_wanted and self._plan.obey_noindex and not facts.links.may_keep:
+            self.unkept += 1
+        elif is_wanted:
+            await self._gathered.add(fetched.url, fetched.status, facts, link.chunk)
         return len(fetched.body)
 
     def _reads(self, link: Link) -> Reads:
@@ -242,10 +282,10 @@ class Crawl:
         self._report.log(f"sitemap {link.url}: {sitemap.entries:,} entries")
         return 0
 
-    async def _admit(self, link: Link, url: str, hop: int) -> None:
+    async def _admit(self, link: Link, url: str, hop: Hop) -> None:
         """Before each request, redirects included: is it ours to fetch, does the site allow it, is it our turn?"""
-        if hop:
-            self._outlook.redirect(link, url)
+        if hop.number:
+            self._outlook.redirect(link, url, sets_cookie=hop.sets_cookie)
         if self._plan.respect_robots:
             await self._robots.check(url)
         await self._pace.turn(site(url))
@@ -257,9 +297,16 @@ class Crawl:
             self.start_failures.append(PageFailed("parse", why, permanent=True))
         self._report.log(why, "debug")
 
+    def _give_up(self, link: Link) -> None:
+        self._frontier.left_out["blocked"] += 1
+        if link.is_start:
+            self.start_failures.append(PageFailed("blocked", f"{link.url}: its host lets nothing through"))
+        self._frontier.ended(link, "skipped", 0)
+
     def _comes_again(self, link: Link, failure: PageFailed) -> bool:
         """Whether a page that failed is put back; if not, it is counted."""
         link.tries += 1
+        self.blocks.met(link.url, failure)
         if failure.retry_after_s and failure.status in {429, 503}:
             self._pace.hold(site(link.url), failure.retry_after_s)
         # A host that is left alone by everybody is waited for, however long it asks for.
@@ -271,7 +318,10 @@ class Crawl:
             # No page: what it lists may be found by links all the same.
             self._outlook.sitemap_failed(link, str(failure))
             return False
+        if self._book is not None:
+            self._book.failed(link, failure)
         self.errors[failure.error] += 1
+        self.failures[failure.kind] += 1
         if link.is_start:
             self.start_failures.append(failure)
         failed = self.errors.total()

@@ -1,4 +1,9 @@
-"""Why a page was not crawled. The words of `error` are the classes of errors that retries are decided by."""
+"""Why a page was not crawled.
+
+`error` is a class of errors that retries are decided by. `kind` says more closely what happened, for people and for
+counts: dns, connect, tls, closed, cut, protocol, timeout, status, blocked, rate_limited, too_large, decode, policy,
+redirects, proxy.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,30 @@ PASSING = frozenset({408, 425, 429})
 
 class PageFailed(Exception):
     def __init__(
-        self, error: str, message: str, *, permanent: bool = False, status: int = 0, retry_after_s: float = 0.0
+        self,
+        error: str,
+        message: str,
+        *,
+        permanent: bool = False,
+        status: int = 0,
+        retry_after_s: float = 0.0,
+        kind: str = "",
+        wall: str | None = None,
     ) -> None:
         super().__init__(message)
         self.error = error
+        self.kind = kind or error
+        self.wall = wall
+        """Whose it is, where a page of a known wall came."""
         self.permanent = permanent
         self.status = status
         self.retry_after_s = retry_after_s
         """How long the site asks us to stay away; 0 when it does not say."""
+
+    @property
+    def is_wall(self) -> bool:
+        """The site does not want us, however slowly we come."""
+        return self.kind == "blocked"
 
 
 class PageSkipped(Exception):
@@ -31,8 +52,15 @@ class PageMoved(Exception):
     """It redirects to a page that was not known: that is visited in its place."""
 
 
-def refused_by_site(url: str, status: int, retry_after_s: float) -> PageFailed:
-    """What an answer of 4xx or 5xx means."""
+def refused_by_site(url: str, status: int, retry_after_s: float, wall: str | None = None) -> PageFailed:
+    """What an answer of 4xx or 5xx means, or any with the page of a `wall`."""
+    if wall is not None:
+        message = f"{url} answers {status} with a block ({wall})"
+        return PageFailed("blocked", message, status=status, retry_after_s=retry_after_s, kind="blocked", wall=wall)
     error = "blocked" if status in BLOCKED else "http"
-    permanent = 400 <= status < 500 and status not in PASSING and status not in BLOCKED
-    return PageFailed(error, f"{url} answers {status}", permanent=permanent, status=status, retry_after_s=retry_after_s)
+    is_client_error = 400 <= status < 500 and status not in PASSING and status not in BLOCKED
+    permanent = is_client_error or status >= 600
+    kind = {403: "blocked", 429: "rate_limited"}.get(status, "status")
+    return PageFailed(
+        error, f"{url} answers {status}", permanent=permanent, status=status, retry_after_s=retry_after_s, kind=kind
+    )

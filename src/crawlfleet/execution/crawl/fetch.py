@@ -5,56 +5,47 @@ A fetcher belongs to one execution: its connections and cookies are shared with 
 
 from __future__ import annotations
 
-import asyncio
-from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from types import SimpleNamespace, TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver
 from aiohttp.resolver import ThreadedResolver
 
-from crawlfleet.execution.crawl.addresses import AddressGuard, AddressRefused, GuardedResolver, plain_host
-from crawlfleet.execution.crawl.archive import Exchange, exchange_of
-from crawlfleet.execution.crawl.body import ENCODINGS, Unpacker
-from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
+from crawlfleet.execution.crawl.addresses import AddressGuard, GuardedResolver, plain_host
+from crawlfleet.execution.crawl.answers import Answers, Fetched, Keep, Reads, Redirect, is_text
+from crawlfleet.execution.crawl.body import ENCODINGS
+from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
+from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
-from crawlfleet.execution.crawl.links import canonical, place, target_of
+from crawlfleet.execution.crawl.links import place, target_of
 from crawlfleet.execution.crawl.meter import Meter
+from crawlfleet.execution.crawl.profiles import HeaderSets
+from crawlfleet.execution.crawl.proxies import ProxyWay
+from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
 MAX_COOKIES = 300
-RETRY_AFTER_MOST_S = 86_400.0
-CHUNK_BYTES = 64 << 10
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_PAGES = frozenset({"", "text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
-_ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
-
-Admit = Callable[[str, int], Awaitable[None]]
-"""Asked before each request with its URL and the number of hops before it; raises to stop there."""
-
-Reads = Callable[[str], bool]
-"""Whether an answer of a content type is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    url: str
-    """Where the redirects ended."""
-    status: int
-    content_type: str
-    charset: str | None
-    body: bytes
-    robots_tags: tuple[str, ...] = ()
-    """X-Robots-Tag, as it came."""
+class Hop(NamedTuple):
+    """How a request came to be."""
+
+    number: int = 0
+    """Of redirects before it."""
+    sets_cookie: bool = False
+    """The redirect that led here set a cookie that was not sent to it."""
+
+
+Admit = Callable[[str, Hop], Awaitable[None]]
+"""Asked before each request; raises to stop there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +55,6 @@ class FetchLimits:
     page_bytes: int = PAGE_BYTES
 
 
-def is_page(content_type: str) -> bool:
-    """Whether a type is one of pages; a page without a type is taken for HTML, as browsers do."""
-    return content_type in _PAGES
-
-
-def is_text(content_type: str) -> bool:
-    """Whether a type can be read as a page where somebody names its URL: feeds and tables have no other reader."""
-    return (
-        not content_type
-        or content_type.startswith("text/")
-        or content_type == "application/xml"
-        or content_type.endswith("+xml")
-    )
-
-
-def is_json(content_type: str) -> bool:
-    return content_type.endswith(("/json", "+json"))
-
-
 @dataclass(slots=True)
 class _Turn:
     """One request's turn at a host."""
@@ -90,6 +62,7 @@ class _Turn:
     host: str
     is_paid: bool = False
     """A page was taken for it, and it has not left yet."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
 
 class Fetcher:
@@ -103,34 +76,43 @@ class Fetcher:
         credentials: Mapping[str, tuple[str, str]] | None = None,
         gate: Gate | None = None,
         meter: Meter | None = None,
-        keep: Callable[[Exchange], Awaitable[None]] | None = None,
+        headers: HeaderSets | None = None,
+        proxies: ProxyWay | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self._guard = guard
-        self._user_agent = user_agent
+        self._header_sets = headers or HeaderSets(user_agent=user_agent)
+        self._proxies = proxies
         self._limits = limits or FetchLimits()
         self._resolver = resolver
         self._credentials = dict(credentials or {})
         self._gate: Gate = gate or OpenGate()
         self._meter = meter
-        self._keep = keep
+        self._answers = Answers(self._gate, meter, keep)
+        self._through: Through | None = None
         self._session: aiohttp.ClientSession | None = None
-        self.bytes_in = 0
+
+    @property
+    def bytes_in(self) -> int:
         """Of bodies, as they came over the wire."""
+        return self._answers.bytes_in
 
     async def __aenter__(self) -> Self:
+        resolver = GuardedResolver(self._resolver or ThreadedResolver(), self._guard)
+        if self._proxies is not None:
+            self._through = Through(self._proxies, self._guard, resolver)
         connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(self._resolver or ThreadedResolver(), self._guard),
+            resolver=resolver,
             socket_factory=self._guard.open_socket,
             ttl_dns_cache=60,
             limit=0,
         )
         # A total per page: a body that drips a byte a second never runs into a limit per read.
         timeout = aiohttp.ClientTimeout(total=self._limits.total_s, sock_connect=self._limits.connect_s)
-        headers = {"User-Agent": self._user_agent, "Accept": _ACCEPT, "Accept-Encoding": ENCODINGS}
         self._session = aiohttp.ClientSession(
             connector=connector,
             timeout=timeout,
-            headers=headers,
+            headers={"Accept-Encoding": ENCODINGS},
             auto_decompress=False,
             cookie_jar=aiohttp.CookieJar(unsafe=True),
             trace_configs=[self._last_look()],
@@ -143,26 +125,45 @@ class Fetcher:
         if self._session is not None:
             await self._session.close()
 
-    async def fetch(self, url: str, *, admit: Admit | None = None, reads: Reads = is_text) -> Fetched:
-        """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind."""
-        return await self._follow(url, admit, self._limits.page_bytes, reads)
+    async def fetch(
+        self,
+        url: str,
+        *,
+        admit: Admit | None = None,
+        reads: Reads = is_text,
+        conditions: Mapping[str, str] | None = None,
+    ) -> Fetched:
+        """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind.
 
-    async def fetch_head(self, url: str, most_bytes: int) -> Fetched:
+        With `conditions` (headers for this very URL) it may have the status 304, and no body.
+        """
+        return await self._follow(url, admit, self._limits.page_bytes, MAX_HOPS, reads, conditions)
+
+    async def fetch_head(self, url: str, most_bytes: int, *, hops: int = MAX_HOPS) -> Fetched:
         """The beginning of a file of any type."""
-        return await self._follow(url, None, most_bytes, None)
+        return await self._follow(url, None, most_bytes, hops, None)
 
-    async def _follow(self, url: str, admit: Admit | None, most_bytes: int, reads: Reads | None) -> Fetched:
-        for hop in range(MAX_HOPS + 1):
+    async def _follow(
+        self,
+        url: str,
+        admit: Admit | None,
+        most_bytes: int,
+        hops: int,
+        reads: Reads | None,
+        conditions: Mapping[str, str] | None = None,
+    ) -> Fetched:
+        sets_cookie = False
+        for number in range(hops + 1):
             if admit is not None:
-                await admit(url, hop)
-            answer = await self._in_turn(url, most_bytes, reads)
+                await admit(url, Hop(number, sets_cookie))
+            turn = _Turn(target_of(url), conditions=conditions or {})
+            answer = await self._in_turn(url, turn, most_bytes, reads)
             if isinstance(answer, Fetched):
                 return answer
-            url = answer
-        raise PageFailed("http", f"{url}: more than {MAX_HOPS} redirects", permanent=True)
+            (url, sets_cookie), conditions = answer, None
+        raise PageFailed("http", f"{url}: more than {hops} redirects", permanent=True, kind="redirects")
 
-    async def _in_turn(self, url: str, most_bytes: int, reads: Reads | None) -> Fetched | str:
-        turn = _Turn(target_of(url))
+    async def _in_turn(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
         while True:
             if self._meter is not None and not turn.is_paid:
                 # Before its turn: nobody has to wait behind a crawl that has no page left.
@@ -174,7 +175,7 @@ class Fetcher:
                     return await self._ask(url, turn, most_bytes, reads)
                 finally:
                     self._gate.end(turn.host)
-            except NoGrant:
+            except (NoGrant, ProxyDown):
                 continue
             except BaseException:
                 if self._meter is not None and turn.is_paid:
@@ -198,73 +199,31 @@ class Fetcher:
         trace.on_connection_reuseconn.append(look)
         return trace
 
-    async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | str:
+    async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
+        began = time.monotonic()
+        proxy = None
         try:
+            asked = self._checked(url)
+            if self._through is not None:
+                proxy = await self._through.proxy_for(url)
             async with self._session.get(
-                self._checked(url), allow_redirects=False, headers=self._headers(url), trace_request_ctx=turn
+                asked, allow_redirects=False, trace_request_ctx=turn, **options(url, self._headers(url, turn), proxy)
             ) as response:
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
-                return await self._answer(url, response, most_bytes, reads)
-        except AddressRefused as exc:
-            raise PageFailed("policy", f"{url}: {exc}", permanent=True) from exc
-        except TimeoutError as exc:
-            raise PageFailed("timeout", f"{url}: no answer within {self._limits.total_s:g} s") from exc
-        except aiohttp.InvalidURL as exc:
-            raise PageFailed("input", f"{url}: not a URL", permanent=True) from exc
-        except (aiohttp.ClientError, OSError, ValueError) as exc:
-            # ValueError: what a server sends as headers is not always HTTP.
-            raise PageFailed("network", f"{url}: {str(exc) or type(exc).__name__}") from exc
-
-    async def _answer(
-        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, reads: Reads | None
-    ) -> Fetched | str:
-        if response.status in _REDIRECTS:
-            target = canonical(response.headers.get("Location", ""), url) if "Location" in response.headers else None
-            if target is None:
-                raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=response.status)
-            return target
-        if not 200 <= response.status < 300:
-            wait_s = retry_after_s(response.headers.get("Retry-After", ""))
-            self._gate.answered(target_of(url), response.status, wait_s)
-            raise refused_by_site(url, response.status, wait_s)
-        content_type = response.content_type if "Content-Type" in response.headers else ""
-        if reads is not None and not reads(content_type):
-            raise PageSkipped(f"{url}: {content_type} is not read")
-        body = await self._body(url, response, most_bytes, may_cut=reads is None)
-        if reads is not None and self._keep is not None:
-            await self._keep(exchange_of(url, response, body))
-        tags = tuple(response.headers.getall("X-Robots-Tag", ()))
-        return Fetched(url, response.status, content_type, response.charset, body, tags)
-
-    async def _body(self, url: str, response: aiohttp.ClientResponse, most: int, *, may_cut: bool) -> bytes:
-        too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True)
-        if (response.content_length or 0) > most and not may_cut:
-            raise too_large
-        unpacker = Unpacker(response.headers.get("Content-Encoding", ""))
-        parts: list[bytes] = []
-        size = raw = 0
-        async for chunk in self._chunks(response.content):
-            raw += len(chunk)
-            self.bytes_in += len(chunk)
-            for part in unpacker.feed(chunk):
-                if part:
-                    parts.append(part)
-                size += len(part)
-                # Packed bytes count too: there are streams that never unpack to anything.
-                if max(size, raw) > most:
-                    if may_cut:
-                        return b"".join(parts)[:most]
-                    raise too_large
-                if len(parts) % 4 == 0:
-                    await asyncio.sleep(0)
-        unpacker.finish()
-        return b"".join(parts)
-
-    def _chunks(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        return content.iter_any() if self._meter is None else _metered(content, self._meter)
+                if self._through is not None and proxy is not None:
+                    self._through.answered(proxy, response, time.monotonic() - began)
+                return await self._answers.read(url, response, most_bytes, began, reads)
+        except FAILURES as exc:
+            if self._through is not None and proxy is not None:
+                self._through.check(url, proxy, exc)
+            raise of_connection(url, exc, self._limits.total_s) from exc
+        except PageFailed as exc:
+            if self._through is not None and exc.is_wall:
+                self._through.blocked(url)
+            raise
 
     def _checked(self, url: str) -> yarl.URL:
         """The URL for the client, if both of us read the same host in it and that may be asked."""
@@ -275,29 +234,9 @@ class Fetcher:
             raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
         return made
 
-    def _headers(self, url: str) -> dict[str, str]:
-        known = self._credentials.get(place(url).origin)
-        return {} if known is None else {"Authorization": f"Basic {b64encode(':'.join(known).encode()).decode()}"}
-
-
-async def _metered(content: aiohttp.StreamReader, meter: Meter) -> AsyncIterator[bytes]:
-    """No more than was granted is read."""
-    while not content.at_eof():
-        chunk = await content.read(await meter.room(CHUNK_BYTES))
-        meter.read(len(chunk))
-        if chunk:
-            yield chunk
-
-
-def retry_after_s(value: str) -> float:
-    """Seconds of a Retry-After header, which is a number or a date; 0 for none, and a day for more than that."""
-    try:
-        return min(max(0.0, float(value)), RETRY_AFTER_MOST_S)
-    except ValueError:
-        pass
-    try:
-        at = parsedate_to_datetime(value)
-    except ValueError:
-        return 0.0
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return min(max(0.0, (at - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_S)
+    def _headers(self, url: str, turn: _Turn) -> Mapping[str, str]:
+        origin = place(url).origin
+        headers, known = self._header_sets.of(origin), self._credentials.get(origin)
+        if known is not None:
+            headers = {**headers, "Authorization": basic(*known)}
+        return {**headers, **turn.conditions} if turn.conditions else headers

@@ -63,6 +63,8 @@ class Frontier:
         """URLs that were found and are not to be visited, by reason."""
         self.is_open = False
         """More may come from elsewhere."""
+        self.is_shared = False
+        """Others visit what is found here: what they do with a URL is not known here."""
 
     def __len__(self) -> int:
         return self._count

@@ -36,6 +36,8 @@ WANTED_MOST = 64
 HOSTS_TOLD = 200
 PATIENCE_S = 5.0
 """Who waits for longer would only hold a slot."""
+BLOCK_EVERY_S = 600.0
+"""A wall that stands is told of so often: it is one block, however many pages run into it."""
 HOLD_S = 1.0
 """After a refusal, until the agent says how long the host is left alone."""
 
@@ -116,7 +118,17 @@ class Gate(Protocol):
         """How long the host is left alone, as far as is known."""
         ...
 
-    def answered(self, host: str, status: int, retry_after_s: float) -> None: ...
+    def answered(self, host: str, status: int, retry_after_s: float) -> None:
+        """Any answer that is no page: those that ask to wait are told to everybody."""
+        ...
+
+    def blocked(self, host: str) -> None:
+        """A wall stood where the page should be."""
+        ...
+
+    def tell_block(self, host: str) -> None:
+        """An execution goes on although the host blocked it: to be remembered of this node, once in a while."""
+        ...
 
     def asks_for(self, host: str, delay_s: float) -> None:
         """The crawl delay of its robots.txt."""
@@ -148,6 +160,12 @@ class OpenGate:
     def answered(self, host: str, status: int, retry_after_s: float) -> None:
         pass
 
+    def blocked(self, host: str) -> None:
+        pass
+
+    def tell_block(self, host: str) -> None:
+        pass
+
     def asks_for(self, host: str, delay_s: float) -> None:
         pass
 
@@ -177,6 +195,7 @@ class _Target:
     """The first one waits for its time, the others to become the first."""
     head: asyncio.Future[None] | None = None
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
+    block_told_at: float = -math.inf
 
     def take(self, share: ProcessShare) -> None:
         if share.rate and not self.share.rate:
@@ -316,8 +335,15 @@ class GrantedGate:
             target.counts[1] += 1
             target.hold_until = max(target.hold_until, self._clock() + max(HOLD_S, retry_after_s))
             self._link.news(host, status, round(retry_after_s * 1000))
-        elif status == 403:
-            target.counts[2] += 1
+
+    def blocked(self, host: str) -> None:
+        self._target(host).counts[2] += 1
+
+    def tell_block(self, host: str) -> None:
+        target, now = self._target(host), self._clock()
+        if now - target.block_told_at >= BLOCK_EVERY_S:
+            target.block_told_at = now
+            self._link.news(host, HostNews.BLOCKED, 0)
 
     def asks_for(self, host: str, delay_s: float) -> None:
         target = self._target(host)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from crawlfleet.execution.crawl.extract.page_links import PageLinks, said_to_robots
+from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
-from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.following import Following
 from crawlfleet.execution.crawl.frontier import Frontier, Link
 from crawlfleet.execution.crawl.link_memory import LinkMemory
@@ -57,13 +56,19 @@ class Outlook:
         """Whether anything that pages link to is followed."""
         return self._depth > 0 or self._following.pagination is not None
 
+    def known_before(self, pages: Iterable[tuple[str, int]]) -> None:
+        """Takes in what an earlier crawl visited, each as far from the start as it was then."""
+        for url, depth in pages:
+            if depth <= self._depth:
+                self._frontier.add(url, depth, refusal=self._refusal(depth))
+
     def links(self, link: Link, fetched: Fetched, facts: PageFacts) -> None:
         """Takes in where a page leads."""
         found, pagination = facts.links, self._following.pagination
         if pagination is not None:
             for url in pagination.after(link.url, facts, fetched.body):
                 self._name(url, link.depth)
-        if not self._depth or not self._may_follow(found, fetched):
+        if not self._depth or (self._following.obeys_nofollow and not found.may_follow):
             return
         if found.refresh is not None and (target := canonical(found.refresh, facts.base)) is not None:
             # Like a redirect, but the page is one, too: whatever became of the target, the visit goes on.
@@ -78,50 +83,61 @@ class Outlook:
         for url in self._memory.fresh(hrefs, facts.base, depth):
             self._frontier.add(url, depth, refusal=refusal)
 
-    def _may_follow(self, found: PageLinks, fetched: Fetched) -> bool:
-        if not self._following.obeys_nofollow:
-            return True
-        found.robots |= said_to_robots(fetched.robots_tags)
-        return found.may_follow
-
-    def redirect(self, link: Link, url: str) -> None:
+    def redirect(self, link: Link, url: str, *, sets_cookie: bool = False) -> None:
         """Returns where the redirect is to be followed on the spot; raises where it ends the visit.
 
-        A page is fetched as itself, so that it is there once however many redirects lead to it. Only what leads back
-        to where it came from, as walls do that set a cookie, is gone through.
+        A page is fetched as itself, so that it is there once however many redirects lead to it. Only what sets a
+        cookie, or leads back to where it came from, is gone through: so do sites that want to know their visitors.
         """
-        end = self._moved(link, url)
+        end = self._moved(link, url, sets_cookie=sets_cookie)
         if end is not None:
             raise end
 
-    def _moved(self, link: Link, url: str) -> PageFailed | PageSkipped | PageMoved | None:
-        """Takes in where a link moved to, in its place; with what its visit ends, None where it leads back."""
+    def _moved(self, link: Link, url: str, *, sets_cookie: bool = False) -> PageFailed | PageSkipped | PageMoved | None:
+        """Takes in where a link moved to, in its place; with what its visit ends, None where it is gone through."""
         target = self._following.normalise(url)
         if target == link.url or target in link.via:
             return None
         if len(link.via) >= MAX_MOVES:
-            return PageFailed("http", f"{link.via[0]}: more than {MAX_MOVES} redirects", permanent=True)
+            message = f"{link.via[0]}: more than {MAX_MOVES} redirects"
+            return PageFailed("http", message, permanent=True, kind="redirects")
         rules = self._following.rules
         if not rules.scope.holds(target):
             if not link.is_start:
                 return PageSkipped(f"{link.url}: redirects to another host, {site(target)}")
             # A start URL that moved (to www., to https) names the site that was meant.
             self._widen(target)
+        if sets_cookie and not self._frontier.is_shared:
+            return self._refused(link, target)
         if self._frontier.knows(target):
             # It may wait further from the start than this link is.
             self._frontier.add(target, link.depth)
             return PageKnown(f"{link.url}: redirects to {target}, which is known")
-        if not link.is_start and (reason := self._refusal(link.depth, is_named=True)(target)) is not None:
-            return PageSkipped(f"{link.url}: redirects to {target}, which is not followed ({reason})")
+        if (refused := self._refused(link, target)) is not None:
+            return refused
         if not self._frontier.add_redirected(link, target):
             return PageSkipped(f"{link.url}: redirects to {target}, for which there is no room")
         return PageMoved(target)
+
+    def _refused(self, link: Link, target: str) -> PageSkipped | None:
+        if not link.is_start and (reason := self._refusal(link.depth, is_named=True)(target)) is not None:
+            return PageSkipped(f"{link.url}: redirects to {target}, which is not followed ({reason})")
+        return None
 
     def expect(self, urls: Iterable[str]) -> None:
         """URLs that other members of the crawl took in: where a start URL led them to, this one follows as well."""
         for url in urls:
             if not self._following.rules.scope.holds(url):
                 self._widen(url)
+
+    def arrived(self, link: Link, url: str) -> None:
+        """Where redirects led that were gone through. Raises PageKnown where that page is visited as itself."""
+        target = self._following.normalise(url)
+        if target == link.url or target in link.via:
+            return
+        if self._frontier.knows(target):
+            raise PageKnown(f"{link.url}: redirects to {target}, which is known")
+        self._frontier.claim(target)
 
     def listed(self, link: Link, entries: Iterable[Entry]) -> None:
         """Takes in what a sitemap lists: pages as near as start URLs, and further sitemaps."""

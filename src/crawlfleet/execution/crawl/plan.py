@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from crawlfleet import __version__
@@ -11,6 +11,7 @@ from crawlfleet.execution.crawl.extract import compiling
 from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
 from crawlfleet.execution.crawl.following import Following, following_of, normaliser_of
 from crawlfleet.execution.crawl.links import canonical, credentials, place
+from crawlfleet.execution.crawl.profiles import OWN, HeaderSets, checked_headers
 
 DEFAULT_PAGES = 100
 DEFAULT_CONCURRENCY = 8
@@ -32,7 +33,12 @@ class CrawlPlan:
     max_seconds: float | None = None
     max_bytes: int | None = None
     respect_robots: bool = True
+    obey_noindex: bool = False
     user_agent: str = USER_AGENT
+    """Also the name that robots.txt is read for, whatever a profile says."""
+    headers: HeaderSets = field(default_factory=lambda: HeaderSets(user_agent=USER_AGENT))
+    is_plain: bool = True
+    """Without headers or credentials of its own: sites answer it as they answer everybody."""
     delay_s: float = 0.0
     concurrency: int = DEFAULT_CONCURRENCY
 
@@ -47,11 +53,22 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
     most = parameters.get("max_pages")
     following = following_of(parameters, good, depth)
     is_open = depth > 0 or following.finds_more
-    names = ("max_seconds", "max_bytes", "respect_robots", "user_agent", "delay_s", "concurrency")
+    names = ("max_seconds", "max_bytes", "respect_robots", "obey_noindex", "user_agent", "delay_s", "concurrency")
+    profile = parameters.get("profile", OWN)
+    headers = checked_headers(parameters.get("headers", {}))
+    known_to = {place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))}
     return CrawlPlan(
         urls=tuple(good),
         bad_urls=tuple(text for text, url in urls.items() if url is None),
-        credentials={place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))},
+        credentials=known_to,
+        headers=HeaderSets(
+            user_agent=parameters.get("user_agent", USER_AGENT),
+            is_named="user_agent" in parameters,
+            profiles=[profile] if isinstance(profile, str) else profile,
+            headers=headers,
+            starts=good,
+        ),
+        is_plain=not (headers or known_to or "profile" in parameters or "proxies" in parameters),
         extraction=compiling.plan_of(parameters),
         following=following,
         depth=depth,

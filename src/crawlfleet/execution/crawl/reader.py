@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
-from crawlfleet.execution.crawl.fetch import Fetched
 from crawlfleet.execution.crawl.page import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
 
 HERE_BYTES = 64 << 10

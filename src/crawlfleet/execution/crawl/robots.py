@@ -1,4 +1,4 @@
-"""robots.txt: read once per host and execution, and kept (RFC 9309).
+"""robots.txt: read once per host, and kept for a while (RFC 9309).
 
 A site without one (4xx) allows everything; one whose robots.txt cannot be had (5xx, no connection) allows nothing for
 now, and the failure keeps its class, so that the task is tried again later.
@@ -8,30 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import islice
 
 from protego import Protego
 
 from crawlfleet.execution.crawl.addresses import AddressRefused
+from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.links import canonical, place, site
+from crawlfleet.execution.crawl.robots_cache import RobotsCache, RobotsEntry
 
 ROBOTS_BYTES = 500 << 10
+ROBOTS_HOPS = 5
 DELAY_MAX_S = 60.0
-HOSTS = 1_000
+WAIT_MAX_S = 30.0
+"""A robots.txt that is to be asked for later is waited for once, so long at most."""
 SITEMAPS = 1_000
 _IN_THREAD_BYTES = 32 << 10
-
-
-@dataclass(slots=True)
-class _Rules:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    is_read: bool = False
-    rules: Protego | None = None
-    failure: PageFailed | None = None
 
 
 class Robots:
@@ -42,68 +37,92 @@ class Robots:
         user_agent: str,
         on_delay: Callable[[str, float], None],
         log: Callable[[str, str], None],
+        cache: RobotsCache | None = None,
     ) -> None:
         self._fetcher = fetcher
         # A site names robots by the first word of their name.
         self._agent = user_agent.split("/", 1)[0].strip() or user_agent
         self._on_delay = on_delay
         self._log = log
-        self._hosts: dict[str, _Rules] = {}
+        self._cache = RobotsCache() if cache is None else cache
+        self._delays: dict[str, float] = {}
 
     async def check(self, url: str) -> None:
         """Raises PageFailed when the site does not want this page fetched."""
-        known = self._known(place(url).origin)
-        async with known.lock:
-            if not known.is_read:
-                await self._read(url, known)
+        known = await self._known(url)
         if known.failure is not None:
             cause = known.failure
             if isinstance(cause.__cause__, AddressRefused):
                 raise PageFailed("policy", f"{url}: {cause.__cause__}", permanent=True)
             message = f"{url}: not fetched while its robots.txt cannot be read ({cause})"
-            raise PageFailed(cause.error, message, permanent=cause.permanent)
+            raise PageFailed(cause.error, message, permanent=cause.permanent, kind=cause.kind)
         if known.rules is not None and not known.rules.can_fetch(url, self._agent):
-            raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True)
+            raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True, kind="robots")
 
     async def sitemaps(self, url: str) -> list[str]:
         """Those that the robots.txt of a URL's host names; none where it cannot be read."""
-        known = self._known(place(url).origin)
-        async with known.lock:
-            if not known.is_read:
-                await self._read(url, known)
+        known = await self._known(url)
         found = (canonical(named, url) for named in islice(known.rules.sitemaps, SITEMAPS)) if known.rules else ()
         return [named for named in found if named is not None]
 
-    def _known(self, origin: str) -> _Rules:
-        known = self._hosts.pop(origin, None) or _Rules()
-        self._hosts[origin] = known
-        if len(self._hosts) > HOSTS:
-            self._hosts.pop(next(iter(self._hosts)))
+    async def _known(self, url: str) -> RobotsEntry:
+        origin = place(url).origin
+        known = self._cache.entry(origin)
+        if not self._cache.is_good(known):
+            async with known.lock:
+                if not self._cache.is_good(known):
+                    await self._read(url, known)
+        if known.rules is not None:
+            self._keep_delay(site(url), known.rules)
         return known
 
-    async def _read(self, url: str, known: _Rules) -> None:
+    async def _read(self, url: str, known: RobotsEntry) -> None:
         where = f"{place(url).scheme}://{site(url)}/robots.txt"
         try:
-            fetched = await self._fetcher.fetch_head(where, ROBOTS_BYTES)
+            fetched = await self._fetched(where)
         except PageFailed as exc:
-            if not _means_none(exc):
-                known.failure = exc
-        except PageSkipped:
-            pass
-        else:
-            text = text_of(fetched.body, fetched.charset or "utf-8")
-            if len(text) > _IN_THREAD_BYTES:
-                known.rules = await asyncio.to_thread(Protego.parse, text)
+            if _means_none(exc):
+                self._cache.keep(known, None)
+            elif isinstance(exc.__cause__, AddressRefused):
+                # What may be visited is ours to change, and others may visit more.
+                self._cache.keep_failure(known, exc, 0.0)
             else:
-                known.rules = Protego.parse(text)
-            self._keep_delay(site(url), known.rules)
-        known.is_read = True
+                self._cache.keep_failure(known, exc)
+        except PageSkipped:
+            self._cache.keep(known, None)
+        else:
+            rules = await _rules(fetched)
+            self._cache.keep(
+                known, rules, size_bytes=len(fetched.body) if rules else 0, cache_control=fetched.cache_control
+            )
+
+    async def _fetched(self, where: str) -> Fetched:
+        try:
+            return await self._fetcher.fetch_head(where, ROBOTS_BYTES, hops=ROBOTS_HOPS)
+        except PageFailed as exc:
+            if exc.status not in {429, 503} or not 0 < exc.retry_after_s <= WAIT_MAX_S:
+                raise
+            await asyncio.sleep(exc.retry_after_s)
+        return await self._fetcher.fetch_head(where, ROBOTS_BYTES, hops=ROBOTS_HOPS)
 
     def _keep_delay(self, host: str, rules: Protego) -> None:
         delay_s = rules.crawl_delay(self._agent) or 0.0
+        if self._delays.get(host) == delay_s:
+            return
+        self._delays[host] = delay_s
         if delay_s > DELAY_MAX_S:
             self._log(f"{host} asks for {delay_s:g} s between pages; {DELAY_MAX_S:g} s are kept", "warning")
         self._on_delay(host, min(delay_s, DELAY_MAX_S))
+
+
+async def _rules(fetched: Fetched) -> Protego | None:
+    """None where a page came instead: many sites have one page for everything they do not have."""
+    if fetched.body[:1_000].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return None
+    text = text_of(fetched.body, fetched.charset or "utf-8")
+    if len(text) > _IN_THREAD_BYTES:
+        return await asyncio.to_thread(Protego.parse, text)
+    return Protego.parse(text)
 
 
 def _means_none(failure: PageFailed) -> bool:

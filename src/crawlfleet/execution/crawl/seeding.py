@@ -8,7 +8,7 @@ from typing import Any
 
 from crawlfleet.execution.crawl.extract.compiling import BadPlan
 from crawlfleet.execution.crawl.frontier import Frontier, Link
-from crawlfleet.execution.crawl.links import canonical, site
+from crawlfleet.execution.crawl.links import canonical, place
 from crawlfleet.execution.crawl.outlook import Outlook
 from crawlfleet.execution.crawl.patterns import BadRule
 from crawlfleet.execution.crawl.plan import plan_of
@@ -16,6 +16,9 @@ from crawlfleet.model.crawl import CrawlLimits, CrawlUrl, UrlFlag
 
 MEMBER = "spread"
 """The parameter that makes a task a member: its URLs come from the crawl, not from its own start URLs."""
+
+ONE_NODE = ("archive", "since", "keep_pages", "keep_unchanged")
+"""A chunk is reported with its items alone, and no member sees all pages, to know which earlier ones are gone."""
 
 
 class BadCrawl(Exception):
@@ -37,9 +40,9 @@ def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
     """Of parameters that fit the schema of a crawl; raises BadCrawl for what cannot be crawled all the same."""
     if MEMBER in parameters:
         raise BadCrawl(MEMBER, "is set for the members of a crawl, not by hand")
-    if "archive" in parameters:
-        # Chunks are reported with their items only: what a lost member archived could not be told from what counts.
-        raise BadCrawl("archive", "is kept of a crawl on one node only")
+    for name in ONE_NODE:
+        if name in parameters:
+            raise BadCrawl(name, "is taken by a crawl on one node only")
     try:
         plan = plan_of(parameters)
     except BadRule as exc:
@@ -59,14 +62,14 @@ def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
 
 
 def _member(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the start URLs one for each site: they say whose pages are followed, and hold the passwords."""
+    """Of the start URLs one for each origin: they say whose pages are followed and who is told passwords."""
     said = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
-    sites: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for text in said:
-        if (url := canonical(text)) is not None and ("@" in text or site(url) not in sites):
-            sites[site(url)] = text
+        if (url := canonical(text)) is not None and ("@" in text or place(url).origin not in origins):
+            origins[place(url).origin] = text
     others = {name: value for name, value in parameters.items() if name not in {"url", "urls"}}
-    return {**others, "urls": list(sites.values()), MEMBER: True}
+    return {**others, "urls": list(origins.values()), MEMBER: True}
 
 
 def url_of(link: Link) -> CrawlUrl:

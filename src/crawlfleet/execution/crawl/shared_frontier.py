@@ -53,7 +53,7 @@ class Chunk:
 class SharedFrontier(Frontier):
     def __init__(self, most: int = REMEMBERED) -> None:
         super().__init__(most)
-        self.is_open = True
+        self.is_open = self.is_shared = True
         self._chunks: dict[int, Chunk] = {}
         self._over: deque[Chunk] = deque()
         self._is_over = asyncio.Event()

@@ -37,6 +37,7 @@ from crawlfleet.execution.executors.protocol import (
     Lines,
     News,
     Ready,
+    Recollect,
     Records,
     Serve,
     Taken,
@@ -210,7 +211,7 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Records | Figures | Want | Exchange | Done):
+            if isinstance(message, Items | Lines | Records | Figures | Want | Exchange | Recollect | Done):
                 if message.execution != self._flight.execution:
                     continue
                 if isinstance(message, Done):

@@ -21,6 +21,8 @@ from crawlfleet.execution.executors.protocol import (
     Figures,
     Items,
     Lines,
+    Recalled,
+    Recollect,
     Records,
     Slice,
     Start,
@@ -79,7 +81,8 @@ class Flight:
         self.figures = b""
         """What it told last, also when nobody waits for its end any more."""
         self._on_gone: asyncio.Event | None = None
-        self.send: Callable[[Credit | Slice | Exchanged], None] = _unsent
+        self._recollecting: asyncio.Task[None] | None = None
+        self.send: Callable[[Credit | Slice | Exchanged | Recalled], None] = _unsent
         """To its process."""
         self._exchanging: asyncio.Task[None] | None = None
 
@@ -106,7 +109,7 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Records | Figures | Want | Exchange | Done) -> None:
+    def take(self, message: Items | Lines | Records | Figures | Want | Exchange | Recollect | Done) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
@@ -122,6 +125,9 @@ class Flight:
                 # One at a time: a process that asks again has given up on the answer.
                 self._stop_exchanging()
                 self._exchanging = asyncio.create_task(self._exchange(message.body))
+            case Recollect():
+                # One at a time: whoever asks waits for the answer.
+                self._recollecting = self._recollecting or asyncio.create_task(self._recollect(message))
             case Done():
                 self.end(message)
 
@@ -136,6 +142,8 @@ class Flight:
             self.ended.set_result(how)
         self._stop_exchanging()
         self.gone = True
+        if self._recollecting is not None:
+            self._recollecting.cancel()
         if self._on_gone is not None:
             self._on_gone.set()
 
@@ -233,6 +241,16 @@ class Flight:
         ]
         self.send(Slice(self.execution, body.number, body.pages, body.bytes, refused))
 
+    async def _recollect(self, asked: Recollect) -> None:
+        try:
+            parts, lines = await self._uploads.recollect(self.assignment.task, self.execution, asked.task, asked.number)
+            answer = Recalled(self.execution, asked.number, parts, lines)
+        except CrawlfleetError as exc:
+            answer = Recalled(self.execution, asked.number, 0, problem=str(exc)[: limits.MESSAGE_CHARS])
+        self._recollecting = None
+        if not self.gone:
+            self.send(answer)
+
     def _refuse(self, reason: CrawlfleetError) -> None:
         if not self.ended.done():
             self.ended.set_result(Refused(reason))
@@ -267,5 +285,5 @@ def _object(said: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _unsent(_message: Credit | Slice | Exchanged) -> None:
+def _unsent(_message: Credit | Slice | Exchanged | Recalled) -> None:
     pass

@@ -9,13 +9,16 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from crawlfleet.execution.crawl.gate import GrantedGate, HostAway, HostUse
 from crawlfleet.execution.crawl.meter import Meter, OverQuota
+from crawlfleet.execution.crawl.proxies import ProxyPool
+from crawlfleet.execution.crawl.robots_cache import RobotsCache
 from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
 from crawlfleet.execution.executors.protocol import (
@@ -35,6 +38,8 @@ from crawlfleet.execution.executors.protocol import (
     Ping,
     Pong,
     Ready,
+    Recalled,
+    Recollect,
     Records,
     Serve,
     Slice,
@@ -45,7 +50,7 @@ from crawlfleet.execution.executors.protocol import (
     Uses,
     Want,
 )  # fmt: skip
-from crawlfleet.execution.executors.sdk import TaskContext, TryLater, call
+from crawlfleet.execution.executors.sdk import TaskContext, TaskError, TryLater, call
 from crawlfleet.execution.executors.stream import Stream, as_json
 from crawlfleet.execution.executors.supervise import SILENCE_S
 from crawlfleet.model import limits
@@ -68,6 +73,9 @@ class Host:
         self._streams: dict[int, Stream] = {}
         self._meters: dict[int, Meter] = {}
         self._gate: GrantedGate | None = None
+        self._robots = RobotsCache()
+        self._proxy_pools: dict[str, ProxyPool] = {}
+        self._recalls: dict[int, asyncio.Future[Recalled]] = {}
         self._heard_at = self._loop.time()
         self._ended = asyncio.Event()
 
@@ -101,24 +109,34 @@ class Host:
                 case Ping():
                     self._frames.send(Pong(message.number))
                 case Serve():
-                    self._begin(message)
-                case Grants():
-                    if self._gate is not None:
-                        self._gate.take(message.version, message.until, message.shares)
-                case Extend():
-                    if self._gate is not None:
-                        self._gate.extend(message.until)
+                    self._be_told(message)
+                case Grants() | Extend():
+                    self._be_granted(message)
+                case Recalled():
+                    if (waits := self._recalls.pop(message.execution, None)) is not None and not waits.done():
+                        waits.set_result(message)
                 case Slice():
                     if (meter := self._meters.get(message.execution)) is not None:
                         meter.take(message.number, message.pages, message.bytes, message.refused)
 
-    def _begin(self, serve: Serve) -> None:
+    def _be_told(self, serve: Serve) -> None:
         self._serve = serve
         self._allow_hosts = frozenset(serve.allow_hosts)
+        # Kept when only something else changed: a pool knows how its proxies do.
+        for name in serve.proxy_pools.keys() - self._proxy_pools.keys():
+            self._proxy_pools[name] = ProxyPool(f"pool {name}", serve.proxy_pools[name])
         if serve.search_path:
             sys.path[:] = serve.search_path
         if serve.is_granted and self._gate is None:
             self._gate = GrantedGate(_Link(self._frames))
+
+    def _be_granted(self, message: Grants | Extend) -> None:
+        if self._gate is None:
+            return
+        if isinstance(message, Grants):
+            self._gate.take(message.version, message.until, message.shares)
+        else:
+            self._gate.extend(message.until)
 
     def _cancel(self, execution: int) -> None:
         task = self._tasks.get(execution)
@@ -170,7 +188,7 @@ class Host:
         return Done(start.execution, is_completed=True, result=encoded, metrics=stream.metrics())
 
     def _context(self, start: Start, stream: Stream) -> TaskContext:
-        return TaskContext(
+        context = TaskContext(
             stream,
             task_id=task_text(start.task),
             execution_id=execution_text(start.execution),
@@ -182,7 +200,23 @@ class Host:
             gate=self._gate,
             meter=self._meters.get(start.execution),
             master=stream,
+            proxy_pools=self._proxy_pools,
         )
+        context.robots = self._robots
+        context.earlier = partial(self._earlier, start.execution)
+        return context
+
+    async def _earlier(self, execution: int, task: str) -> AsyncIterator[bytes]:
+        """What an earlier task noted of its pages, in parts of JSON lines."""
+        number, parts = 0, 1
+        while number < parts:
+            waits = self._recalls[execution] = self._loop.create_future()
+            self._frames.send(Recollect(execution, number, task))
+            found = await waits
+            if found.problem:
+                raise TaskError(f"since: {found.problem}", error="input", permanent=True)
+            yield found.lines
+            number, parts = number + 1, found.parts
 
     def _thing(self, task_type: str) -> tuple[object, Check]:
         """Loaded when it is first needed: most processes never run most types."""

@@ -46,7 +46,7 @@ class ProcessExecutor:
         self, entries: Mapping[str, ExecutorEntry], uploads: Uploads, directory: Path, *, hosts: int | None = None,
         search_path: Sequence[str] = (), allow_hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB, slots: int = 64,
         on_start: Callable[[float], None] = unheard, grants: HostGrants | None = None,
-        slices: DaySlices | None = None,
+        slices: DaySlices | None = None, proxy_pools: Mapping[str, list[str]] | None = None,
     ) -> None:  # fmt: skip
         self._entries = entries
         self._uploads = uploads
@@ -59,11 +59,12 @@ class ProcessExecutor:
         self._grants = grants
         self._slices = slices
         is_granted = grants is not None
+        pools = self._pools = dict(proxy_pools or {})
+        # Only for built-in types: a user's own code has no business with their passwords.
         self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
-        self._shared = SharedHosts(
-            max(1, hosts or usable_cores()), Serve(built_in, [], list(allow_hosts), window_bytes, is_granted), grants
-        )  # fmt: skip
+        shared = Serve(built_in, [], list(allow_hosts), window_bytes, is_granted, pools)
+        self._shared = SharedHosts(max(1, hosts or usable_cores()), shared, grants)
         self._on_start = on_start
         self._figures: dict[int, bytes] = {}
         self._alone: dict[asyncio.Task[None], AloneHost] = {}
@@ -131,7 +132,9 @@ class ProcessExecutor:
     async def _run_alone(self, assignment: AssignmentBody) -> OutcomeBody:
         flight = Flight(assignment, self._uploads, self._figures.__setitem__, self._slices)
         memory_bytes = max(self._memory_bytes, assignment.memory_mb << 20)
-        host = AloneHost(flight, self._serve, self._directory, memory_bytes, self._on_start, self._grants)
+        is_builtin = self._entries[assignment.task_type].is_builtin
+        serve = msgspec.structs.replace(self._serve, proxy_pools=self._pools) if is_builtin else self._serve
+        host = AloneHost(flight, serve, self._directory, memory_bytes, self._on_start, self._grants)
         life = asyncio.create_task(host.run(), name=f"alone-{assignment.execution}")
         self._alone[life] = host
         life.add_done_callback(self._alone.pop)

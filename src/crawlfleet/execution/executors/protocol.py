@@ -1,7 +1,7 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
-    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice, Exchanged
-    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want, Exchange
+    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice, Exchanged, Recalled
+    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want, Exchange, Recollect
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -35,6 +35,7 @@ class Serve(msgspec.Struct, array_like=True, tag=0, frozen=True):
     """Of items and log lines of one execution that are not credited yet."""
     is_granted: bool = False
     """Target hosts are asked with grants only."""
+    proxy_pools: dict[str, list[str]] = {}
 
 
 class Start(msgspec.Struct, array_like=True, tag=1, frozen=True):
@@ -93,6 +94,17 @@ class Exchanged(msgspec.Struct, array_like=True, tag=8, frozen=True):
 
     execution: int
     body: bytes
+
+
+class Recalled(msgspec.Struct, array_like=True, tag=9, frozen=True):
+    """A part of what an earlier task noted of its pages, as JSON lines."""
+
+    execution: int
+    number: int
+    parts: int
+    lines: bytes = b""
+    problem: str = ""
+    """Why it cannot be had."""
 
 
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
@@ -185,8 +197,16 @@ class Exchange(msgspec.Struct, array_like=True, tag=21, frozen=True):
     body: bytes
 
 
-ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice | Exchanged
-ToAgent = Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want | Exchange
+class Recollect(msgspec.Struct, array_like=True, tag=22, frozen=True):
+    """An execution asks what an earlier task noted of its pages, part by part."""
+
+    execution: int
+    number: int
+    task: str
+
+
+ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice | Exchanged | Recalled
+ToAgent = Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want | Exchange | Recollect
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

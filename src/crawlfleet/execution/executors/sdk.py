@@ -14,12 +14,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.gate import Gate
     from crawlfleet.execution.crawl.meter import Meter
+    from crawlfleet.execution.crawl.proxies import ProxyPool
+    from crawlfleet.execution.crawl.robots_cache import RobotsCache
 
 ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
 LEVELS = ("debug", "info", "warning", "error")
@@ -78,6 +80,7 @@ class TaskContext:
         self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
         attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
         gate: Gate | None = None, meter: Meter | None = None, master: MasterLink | None = None,
+        proxy_pools: Mapping[str, ProxyPool] | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -96,6 +99,12 @@ class TaskContext:
         """Where pages and bytes are counted; None for a project without daily quotas."""
         self.master = master
         """The way to a master; None where there is none."""
+        self.robots: RobotsCache | None = None
+        """What its process knows of sites' robots.txt; None: it reads them for itself."""
+        self.proxy_pools = proxy_pools or {}
+        """Those that the node was given, by name."""
+        self.earlier: Callable[[str], AsyncIterator[bytes]] | None = None
+        """Reads what an earlier task noted of its pages; None where there is no master to ask."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""

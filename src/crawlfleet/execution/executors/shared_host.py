@@ -32,6 +32,7 @@ from crawlfleet.execution.executors.protocol import (
     Ping,
     Pong,
     Ready,
+    Recollect,
     Records,
     Serve,
     Taken,
@@ -164,7 +165,7 @@ class SharedHost:
                 case Done():
                     if (flight := self._flights.pop(message.execution, None)) is not None:
                         flight.take(message)
-                case Figures() | Want() | Exchange():
+                case Figures() | Want() | Exchange() | Recollect():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                 case Items() | Lines() | Records():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -78,17 +79,23 @@ class Uploads:
 
     async def put(self, path: str, lines: bytes) -> None:
         """Until a master has it. Raises what a master objects to it."""
-        await self._send("PUT", path, lines, _HEADERS, self._turn)
+        await self._ask("PUT", path, self._compressor.compress(lines), _HEADERS, self._turn)
 
     async def post(self, path: str, body: bytes) -> bytes:
         """A master's answer. It may be long in coming, and so it takes no chunk's turn."""
-        return await self._send("POST", path, body, _JSON_HEADERS, nullcontext())
+        return await self._ask("POST", path, self._compressor.compress(body), _JSON_HEADERS, nullcontext())
 
-    async def _send(
-        self, method: str, path: str, said: bytes, headers: Mapping[str, str],
+    async def recollect(self, task: int, execution: int, earlier: str, number: int) -> tuple[int, bytes]:
+        """A part of what an earlier task noted of its pages, and of how many. Raises what a master objects to it."""
+        path = f"/api/v1/executions/{execution_text(execution)}/earlier/{number}"
+        query = urlencode({"task": task_text(task), "of": earlier})
+        head, _, lines = (await self._ask("GET", f"{path}?{query}", b"", None, self._turn)).partition(b"\n")
+        return int(head), lines
+
+    async def _ask(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None,
         turn: AbstractAsyncContextManager[object],
     ) -> bytes:  # fmt: skip
-        body = self._compressor.compress(said)
         failures = 0
         while True:
             place = self._current

@@ -62,6 +62,10 @@ class Chunks:
             return self._expected
         return await self._store.count(self._task, self._execution, self._kind)
 
+    async def lines(self, number: int) -> list[msgspec.Raw]:
+        """Of one chunk. Raises NotFound for one that is gone."""
+        return _LINES.decode_lines(await self._chunk_or_end(number) or b"")
+
     async def page(
         self, start: Place, limit: int, *, keep: Callable[[msgspec.Raw], bool] | None = None,
         most_bytes: int = PAGE_BYTES, most_chunks: int = PAGE_CHUNKS,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from crawlfleet.execution.crawl.extract.trees import Tree
+from crawlfleet.execution.crawl.robots_tags import in_content
 
 LINKS_MOST = 20_000
 _ANCHORS = frozenset({"a", "area"})
 _ROBOTS = frozenset({"robots", "crawlfleet"})
-# Words of X-Robots-Tag that have a value of their own: what else stands before a colon is the name of a robot.
-_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
 class PageLinks(msgspec.Struct):
@@ -26,11 +25,15 @@ class PageLinks(msgspec.Struct):
     canonical: str | None = None
     next: str | None = None
     robots: frozenset[str] = frozenset()
-    """What the robots meta says: noindex, nofollow, none."""
+    """What the page says to robots, by its meta and its headers: noindex, nofollow."""
 
     @property
     def may_follow(self) -> bool:
-        return self.robots.isdisjoint({"nofollow", "none"})
+        return "nofollow" not in self.robots
+
+    @property
+    def may_keep(self) -> bool:
+        return "noindex" not in self.robots
 
 
 def page_links(tree: Tree) -> PageLinks:
@@ -43,22 +46,8 @@ def page_links(tree: Tree) -> PageLinks:
         if (tree.attribute(meta, "http-equiv") or "").lower() == "refresh":
             links.refresh = links.refresh or _target(said)
         if (tree.attribute(meta, "name") or "").lower() in _ROBOTS:
-            links.robots |= {word.strip().lower() for word in said.split(",")}
+            links.robots |= in_content([said])
     return links
-
-
-def said_to_robots(headers: Iterable[str]) -> frozenset[str]:
-    """What X-Robots-Tag headers say to us: `noindex, nofollow`, or `otherbot: none`, which is said to another."""
-    said: set[str] = set()
-    for header in headers:
-        name, colon, rest = header.partition(":")
-        name = name.strip().lower()
-        if colon and "," not in name and name not in _VALUED:
-            words = rest if name in _ROBOTS else ""
-        else:
-            words = header
-        said.update(word.strip().lower() for word in words.split(","))
-    return frozenset(said)
 
 
 def _linked(tree: Tree) -> PageLinks:

@@ -8,14 +8,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from crawlfleet.execution.crawl.extract.schema import DEFS, EXTRACT, PAGE, SELECTORS
+from crawlfleet.execution.crawl.fetch_schema import fetch_properties
 from crawlfleet.execution.crawl.follow_schema import follow_properties
 from crawlfleet.execution.executors.sdk import Executor, MasterLink, TaskContext, TaskError
 
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
     from crawlfleet.execution.crawl.gathered import Gathered
+    from crawlfleet.execution.crawl.page_book import PageBook
     from crawlfleet.execution.crawl.plan import CrawlPlan
+    from crawlfleet.execution.crawl.proxies import ProxyWay
 
 URL = {
     "type": "string",
@@ -26,6 +31,7 @@ URL = {
 }
 URLS_MAX = 10_000
 NO_LIMIT = 1 << 62
+_ITEMS = msgspec.json.Decoder(dict[str, Any])
 
 
 class WebCrawl(Executor):
@@ -45,11 +51,16 @@ class WebCrawl(Executor):
             "extract": EXTRACT,
             "page": PAGE,
             "respect_robots": {"type": "boolean"},
+            "obey_noindex": {"type": "boolean"},
             "user_agent": {
                 "type": "string",
                 "description": "1 to 300 printable ASCII characters",
                 "pattern": r"^[\x21-\x7e][\x20-\x7e]{0,299}$",
             },
+            **fetch_properties(),
+            "keep_pages": {"type": "boolean"},
+            "keep_unchanged": {"type": "boolean"},
+            "since": {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "description": "the id of an earlier task"},
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
             "archive": {"enum": ["warc"]},
@@ -62,11 +73,11 @@ class WebCrawl(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.crawl import following
+        from crawlfleet.execution.crawl import following, profiles
         from crawlfleet.execution.crawl.extract import compiling
 
         found = [(problem.path, problem.detail) for problem in compiling.problems_of(parameters)]
-        return found + following.problems_of(parameters)
+        return found + following.problems_of(parameters) + profiles.problems_of(parameters)
 
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
@@ -87,6 +98,8 @@ class WebCrawl(Executor):
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
+        proxies = _proxies(context)
+        book = await _book(context)
         archive = Archive(context.record) if "archive" in context.parameters else None
         pagination = plan.following.pagination
         frontier = None
@@ -98,11 +111,13 @@ class WebCrawl(Executor):
         try:
             async with Fetcher(
                 guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate,
-                meter=context.meter, keep=None if archive is None else archive.keep,
+                meter=context.meter, headers=plan.headers, proxies=proxies,
+                keep=None if archive is None else archive.keep,
             ) as fetcher:  # fmt: skip
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
-                    frontier=frontier,
+                    frontier=frontier, robots=context.robots if plan.is_plain else None,
+                    is_own_address=proxies is None, book=book,
                 )  # fmt: skip
                 if frontier is None:
                     await crawl.run()
@@ -113,7 +128,10 @@ class WebCrawl(Executor):
         await gathered.finish()
         if frontier is None and not crawl.starts_reached:
             raise _failure(plan, crawl)
+        if book is not None:
+            await book.finish(is_whole=crawl.stopped_by is None)
         result = _result(plan, crawl, gathered, time.monotonic() - began)
+        result["metrics"] |= _changes(context, book)
         if archive is not None:
             result["metrics"]["archive"] = archive.summary()
         return result
@@ -146,6 +164,55 @@ def _master(context: TaskContext) -> MasterLink:
     if context.master is None:
         raise TaskError("a member of a crawl needs a master", error="internal", permanent=True)
     return context.master
+
+
+async def _book(context: TaskContext) -> PageBook | None:
+    """What is noted of pages, where it is asked for; with what an earlier task noted, where one is named."""
+    from crawlfleet.execution.crawl.page_book import PAGES, Earlier, PageBook
+
+    since = context.parameters.get("since")
+    if since is None:
+        return PageBook(context.item) if context.parameters.get("keep_pages") else None
+    if context.earlier is None:
+        raise TaskError("since: there is no master to ask for it", error="input", permanent=True)
+    earlier = Earlier()
+    async for lines in context.earlier(since):
+        earlier.add(_ITEMS.decode_lines(lines))
+    if not earlier.pages:
+        message = f"since: {since} noted no pages: was it a web_crawl with keep_pages, or since another?"
+        raise TaskError(message, error="input", permanent=True)
+    if earlier.is_cut:
+        context.log(f"of {since}, {PAGES:,} pages are remembered; the others count as new", "warning")
+    return PageBook(context.item, earlier, keeps_unchanged=bool(context.parameters.get("keep_unchanged")))
+
+
+def _changes(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
+    if book is None or "since" not in context.parameters:
+        return {}
+    counts = {name: book.changes[name] for name in ("new", "changed", "unchanged", "gone")}
+    return {"changes": counts | {"not_visited": book.unseen, "urls": book.shown}}
+
+
+def _proxies(context: TaskContext) -> ProxyWay | None:
+    """As the parameters name them: a list of the task's own, or one of the node's pools."""
+    from crawlfleet.execution.crawl.proxies import ProxyPool, ProxyWay
+
+    asked = context.parameters.get("proxies")
+    if asked is None:
+        return None
+    asked = {"urls": asked} if isinstance(asked, list) else asked
+    if "pool" in asked:
+        pool = context.proxy_pools.get(asked["pool"])
+        if pool is None:
+            known = ", ".join(sorted(context.proxy_pools)) or "none"
+            message = f"proxies.pool: this node has no pool {asked['pool']!r} (it has: {known})"
+            raise TaskError(message, error="input", permanent=True)
+    else:
+        try:
+            pool = ProxyPool("the task's proxies", asked["urls"])
+        except ValueError as exc:
+            raise TaskError(f"proxies: {exc}", error="input", permanent=True) from exc
+    return ProxyWay(pool, asked.get("rotation", "request"), context.log)
 
 
 def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
@@ -186,8 +253,10 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
             "pages_failed": sum(errors.values()),
             "pages_skipped": crawl.skipped,
             "pages_moved": crawl.moved,
+            "pages_not_kept": crawl.unkept,
             "items": gathered.items,
             "errors": errors,
+            "failures": dict(crawl.failures),
             "links_left_out": dict(crawl.left_out),
             "max_pages": None if plan.max_pages == NO_LIMIT else plan.max_pages,
             "stopped_by": crawl.stopped_by,

@@ -1,0 +1,199 @@
+"""One answer of a site: a page, a redirect, or a refusal; read as it streams, and told to the gate at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+import aiohttp
+
+from crawlfleet.execution.crawl.archive import Exchange, exchange_of
+from crawlfleet.execution.crawl.body import Unpacker
+from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
+from crawlfleet.execution.crawl.gate import Gate
+from crawlfleet.execution.crawl.links import canonical, target_of
+from crawlfleet.execution.crawl.meter import Meter
+from crawlfleet.execution.crawl.signatures import file_kind
+from crawlfleet.execution.crawl.walls import LOOK_AT_BYTES, SUSPECT, wall_of
+
+RETRY_AFTER_MOST_S = 86_400.0
+CHUNK_BYTES = 64 << 10
+REFUSAL_S = 2.0
+"""How long the page of a refusal may take: it only says whose wall it is."""
+_CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PAGES = frozenset({"", "text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
+
+Reads = Callable[[str], bool]
+"""Whether an answer of a content type is read as a page."""
+Keep = Callable[[Exchange], Awaitable[None]]
+"""Where pages go as they came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    url: str
+    """Where the redirects ended."""
+    status: int
+    content_type: str
+    charset: str | None
+    body: bytes
+    etag: str = ""
+    last_modified: str = ""
+    cache_control: str = ""
+    robots_tags: tuple[str, ...] = ()
+    """Its X-Robots-Tag headers."""
+    took_s: float = 0.0
+
+
+class Redirect(NamedTuple):
+    url: str
+    sets_cookie: bool
+    """One that was not sent."""
+
+
+def is_page(content_type: str) -> bool:
+    """Whether a type is one of pages; a page without a type is taken for HTML, as browsers do."""
+    return content_type in _PAGES
+
+
+def is_text(content_type: str) -> bool:
+    """Whether a type can be read as a page where somebody names its URL: feeds and tables have no other reader."""
+    return (
+        not content_type
+        or content_type.startswith("text/")
+        or content_type == "application/xml"
+        or content_type.endswith("+xml")
+    )
+
+
+def is_json(content_type: str) -> bool:
+    return content_type.endswith(("/json", "+json"))
+
+
+class Answers:
+    def __init__(self, gate: Gate, meter: Meter | None, keep: Keep | None) -> None:
+        self._gate = gate
+        self._meter = meter
+        self._keep = keep
+        self.bytes_in = 0
+
+    async def read(
+        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, began: float, reads: Reads | None
+    ) -> Fetched | Redirect:
+        """Raises PageFailed, and PageSkipped for what is no page. `began` is when it was asked, monotonic.
+
+        Without `reads` it is a file of any type, of which the beginning is enough.
+        """
+        headers = response.headers
+        if response.status in _REDIRECTS:
+            return _redirect(url, response)
+        is_same = response.status == 304 and not _CONDITIONS.isdisjoint(response.request_info.headers)
+        if not is_same and not 200 <= response.status < 300:
+            raise await self._refusal(url, response)
+        content_type = response.content_type if headers.get("Content-Type", "").strip() else ""
+        if reads is not None and not is_same and not reads(content_type):
+            raise PageSkipped(f"{url}: {content_type} is not read")
+        body = await self._body(url, response, most_bytes, may_cut=reads is None)
+        if reads is not None:
+            self._check_page(url, response, body)
+            if self._keep is not None and not is_same:
+                await self._keep(exchange_of(url, response, body))
+        return Fetched(
+            url, response.status, content_type, response.charset, body, headers.get("ETag", ""),
+            headers.get("Last-Modified", ""), headers.get("Cache-Control", ""),
+            tuple(headers.getall("X-Robots-Tag", ())), time.monotonic() - began,
+        )  # fmt: skip
+
+    def _check_page(self, url: str, response: aiohttp.ClientResponse, body: bytes) -> None:
+        if (wall := wall_of(response.status, response.headers, body)) is not None:
+            self._gate.blocked(target_of(url))
+            raise refused_by_site(url, response.status, 0.0, wall)
+        if (kind := file_kind(body)) is not None:
+            raise PageSkipped(f"{url}: {kind} by its bytes, no page")
+
+    async def _refusal(self, url: str, response: aiohttp.ClientResponse) -> PageFailed:
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
+        # First of all: others are about to ask the same host.
+        self._gate.answered(target_of(url), response.status, wait_s)
+        wall = None
+        if response.status in SUSPECT:
+            wall = wall_of(response.status, response.headers, await self._beginning(url, response))
+        failure = refused_by_site(url, response.status, wait_s, wall)
+        if failure.is_wall:
+            self._gate.blocked(target_of(url))
+        return failure
+
+    async def _beginning(self, url: str, response: aiohttp.ClientResponse) -> bytes:
+        """Of the page of a refusal; nothing where it cannot be read in time."""
+        try:
+            async with asyncio.timeout(REFUSAL_S):
+                return await self._body(url, response, LOOK_AT_BYTES, may_cut=True)
+        except (TimeoutError, aiohttp.ClientError, OSError, PageFailed):
+            return b""
+
+    async def _body(self, url: str, response: aiohttp.ClientResponse, most: int, *, may_cut: bool) -> bytes:
+        too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
+        if (response.content_length or 0) > most and not may_cut:
+            raise too_large
+        unpacker = Unpacker(", ".join(response.headers.getall("Content-Encoding", ())), url)
+        parts: list[bytes] = []
+        size = raw = 0
+        async for chunk in self._chunks(response.content):
+            raw += len(chunk)
+            self.bytes_in += len(chunk)
+            for part in unpacker.feed(chunk):
+                if part:
+                    parts.append(part)
+                size += len(part)
+                # Packed bytes count too: there are streams that never unpack to anything.
+                if max(size, raw) > most:
+                    if may_cut:
+                        return b"".join(parts)[:most]
+                    raise too_large
+                if len(parts) % 4 == 0:
+                    await asyncio.sleep(0)
+        unpacker.finish()
+        return b"".join(parts)
+
+    def _chunks(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+        return content.iter_any() if self._meter is None else _metered(content, self._meter)
+
+
+def _redirect(url: str, response: aiohttp.ClientResponse) -> Redirect:
+    target = canonical(response.headers.get("Location", ""), url) if "Location" in response.headers else None
+    if target is None:
+        raise PageFailed(
+            "http", f"{url}: redirects to no page", permanent=True, status=response.status, kind="redirects"
+        )
+    sent = response.request_info.headers.get("Cookie", "")
+    names = {pair.partition("=")[0].strip() for pair in sent.split(";")}
+    return Redirect(target, any(name not in names for name in response.cookies))
+
+
+async def _metered(content: aiohttp.StreamReader, meter: Meter) -> AsyncIterator[bytes]:
+    """No more than was granted is read."""
+    while not content.at_eof():
+        chunk = await content.read(await meter.room(CHUNK_BYTES))
+        meter.read(len(chunk))
+        if chunk:
+            yield chunk
+
+
+def retry_after_s(value: str) -> float:
+    """Seconds of a Retry-After header, which is a number or a date; 0 for none, and a day for more than that."""
+    try:
+        return min(max(0.0, float(value)), RETRY_AFTER_MOST_S)
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return 0.0
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return min(max(0.0, (at - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_S)

@@ -1,0 +1,38 @@
+"""The parameters of a crawl that say how pages are fetched, as JSON schema; apart from the code that they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PROFILE_NAMES = ["crawlfleet", "chrome", "firefox", "safari", "mobile"]
+_PROFILE = {"enum": PROFILE_NAMES}
+_PROXIES = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 1_000,
+    "items": {
+        "type": "string",
+        "maxLength": 1_000,
+        "description": "http://[user:password@]host:port",
+        "pattern": r"^https?://([^/?#\s@]*@)?[^/?#\s@:]+(:[0-9]{1,5})?/?$",
+    },
+}
+_ROTATION = {"enum": ["request", "host", "session"]}
+
+
+def _object(required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+
+
+def fetch_properties() -> dict[str, Any]:
+    return {
+        "profile": {"anyOf": [_PROFILE, {"type": "array", "minItems": 1, "maxItems": 10, "items": _PROFILE}]},
+        "headers": {"type": "object", "maxProperties": 50, "additionalProperties": {"type": "string"}},
+        "proxies": {
+            "anyOf": [
+                _PROXIES,
+                _object("urls", urls=_PROXIES, rotation=_ROTATION),
+                _object("pool", pool={"type": "string", "minLength": 1, "maxLength": 100}, rotation=_ROTATION),
+            ]
+        },
+    }

@@ -1,0 +1,154 @@
+"""Proxies that requests go through: pools with health, rotation and cool-down.
+
+A pool knows how its proxies do and may serve many executions. A way through it belongs to one execution and knows which
+proxy it keeps for whom. A proxy that fails is left out for a while, twice as long each time, and then tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+COOL_S, COOL_MAX_S = 30.0, 1_800.0
+ROTATIONS = ("request", "host", "session")
+HOSTS_KEPT = 10_000
+_SMOOTH = 0.2
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(slots=True, eq=False)
+class Proxy:
+    url: str
+    """Without user and password."""
+    host: str
+    port: int
+    user: str | None = None
+    password: str = ""
+    failures: int = 0
+    """In a row."""
+    down_until: float = 0.0
+    latency_s: float = 0.0
+    uses: int = 0
+
+    @property
+    def name(self) -> str:
+        """As people may see it."""
+        return f"{self.host}:{self.port}"
+
+
+class NoProxy(Exception):
+    """All proxies of a pool are down."""
+
+    def __init__(self, pool: str, count: int, again_s: float) -> None:
+        super().__init__(f"all {count} proxies of {pool} are down, the next is tried in {again_s:.0f} s")
+        self.again_s = again_s
+
+
+def proxy_of(text: str) -> Proxy:
+    """Reads `http://user:password@host:port`. Raises ValueError, which does not repeat what may be a password."""
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port
+    except ValueError:
+        raise ValueError("not a proxy's URL: http://[user:password@]host:port") from None
+    is_bare = parts.path in {"", "/"} and not parts.query and not parts.fragment
+    if parts.scheme not in _PORTS or not parts.hostname or not is_bare or port == 0:
+        raise ValueError("not a proxy's URL: http://[user:password@]host:port")
+    port = port or _PORTS[parts.scheme]
+    shown = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    user = None if parts.username is None else unquote(parts.username)
+    return Proxy(f"{parts.scheme}://{shown}:{port}", parts.hostname, port, user, unquote(parts.password or ""))
+
+
+def pools_of(lines: Iterable[str]) -> dict[str, list[str]]:
+    """Pools as a file has them: a name and a URL on each line. Raises ValueError that names the line."""
+    pools: dict[str, list[str]] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) != 2:
+            raise ValueError(f"line {number}: a pool's name and a proxy's URL")
+        try:
+            proxy_of(words[1])
+        except ValueError as exc:
+            raise ValueError(f"line {number}: {exc}") from None
+        pools.setdefault(words[0], []).append(words[1])
+    return pools
+
+
+class ProxyPool:
+    def __init__(self, name: str, urls: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        """`name` is how people are told of it. Raises ValueError for what is no proxy."""
+        self.name = name
+        self._clock = clock
+        self._proxies = [proxy_of(url) for url in dict.fromkeys(urls)]
+
+    def __len__(self) -> int:
+        return len(self._proxies)
+
+    def is_up(self, proxy: Proxy) -> bool:
+        return proxy.down_until <= self._clock()
+
+    def next(self) -> Proxy:
+        """The one used least of those that are up, the faster of two. Raises NoProxy."""
+        up = [proxy for proxy in self._proxies if self.is_up(proxy)]
+        if not up:
+            first = min(proxy.down_until for proxy in self._proxies)
+            raise NoProxy(self.name, len(self._proxies), first - self._clock())
+        return min(up, key=lambda proxy: (proxy.uses, proxy.latency_s))
+
+    def worked(self, proxy: Proxy, took_s: float) -> None:
+        proxy.failures = 0
+        proxy.latency_s += _SMOOTH * (took_s - proxy.latency_s) if proxy.latency_s else took_s
+
+    def failed(self, proxy: Proxy) -> float:
+        """For how long it is left out. Requests that were under way when it failed are the same failure."""
+        now = self._clock()
+        if proxy.down_until <= now:
+            proxy.failures += 1
+            proxy.down_until = now + min(COOL_S * 2 ** (proxy.failures - 1), COOL_MAX_S)
+        # One that comes back must not be used alone until it has caught up with the others.
+        proxy.uses = max(other.uses for other in self._proxies)
+        return proxy.down_until - now
+
+
+class ProxyWay:
+    """One execution's way through a pool."""
+
+    def __init__(
+        self, pool: ProxyPool, rotation: str = "request", log: Callable[[str, str], None] | None = None
+    ) -> None:
+        self.pool = pool
+        self._rotation = rotation
+        self._log = log
+        self._kept: dict[str, Proxy] = {}
+
+    def choose(self, host: str) -> Proxy:
+        """Raises NoProxy."""
+        key = host if self._rotation == "host" else ""
+        proxy = None if self._rotation == "request" else self._kept.get(key)
+        if proxy is None or not self.pool.is_up(proxy):
+            proxy = self.pool.next()
+            # Each host counts as one use of the proxy that is kept for it, each request where none is.
+            proxy.uses += 1
+            if self._rotation != "request":
+                if len(self._kept) >= HOSTS_KEPT:
+                    self._kept.clear()
+                self._kept[key] = proxy
+        return proxy
+
+    def worked(self, proxy: Proxy, took_s: float) -> None:
+        self.pool.worked(proxy, took_s)
+
+    def failed(self, proxy: Proxy, why: str) -> None:
+        was_up = self.pool.is_up(proxy)
+        cool_s = self.pool.failed(proxy)
+        if was_up and self._log is not None:
+            self._log(f"proxy {proxy.name} of {self.pool.name} is left out for {cool_s:.0f} s: {why}", "warning")
+
+    def leave(self, host: str) -> None:
+        """The host does not like the proxy that is kept for it: the next request goes through another."""
+        self._kept.pop(host if self._rotation == "host" else "", None)
