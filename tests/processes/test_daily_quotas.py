@@ -33,7 +33,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 def crawls(site: LoggingSite, count: int) -> list[dict[str, Any]]:
-    """Each asks for robots.txt and thirty pages."""
+    """Each asks for thirty pages, and for robots.txt where its process does not know it."""
     return [
         {
             "task_type": "web_crawl",
@@ -80,8 +80,9 @@ async def test_crawls_stop_at_the_quota_of_their_day_and_go_on_when_it_is_raised
     assert (why.sentence, why.data["cause"], why.data["limit"]) == (sentence, "quota", asked)
     await running.client.put_project(PROJECT, pages_per_day=QUOTA + 400)
     await running.until_status([*tasks, late], "completed")
-    in_all = asked + (len(tasks) + 1) * (PAGES + 1)
-    assert len(await site.arrivals()) == in_all
+    in_all = len(await site.arrivals())
+    # A process that has read robots.txt before does not ask for it again.
+    assert (len(tasks) + 1) * PAGES <= in_all - asked <= (len(tasks) + 1) * (PAGES + 1)
     assert (await running.client.project(PROJECT)).quotas.pages_per_day.used == in_all
     for task in tasks:
         assert (await running.client.get(task)).retry_count == 0
