@@ -2,6 +2,8 @@
 # All tests, in three parts side by side: what computes, what talks to databases and servers, and what mostly waits for
 # processes, leases and faults. The output of the first two is shown when all have ended. Ctrl-C ends all of them.
 set -euo pipefail
+# With job control: without it whatever runs in the background ignores Ctrl-C, which some tests are about.
+set -m
 
 python=${1:?the Python to run them with}
 shown=$(mktemp -d)

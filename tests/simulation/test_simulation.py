@@ -14,7 +14,7 @@ from crawlfleet.testing.simulation.variants import VARIANTS
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
-SMALL = Scale(tasks=120, busy_s=200.0, total_s=330.0)
+SMALL = Scale(tasks=120, busy_s=200.0, total_s=600.0)
 MOST_SEEDS = 80
 CAUGHT_BY = {
     "completes_without_the_fence": 10, "elects_late": 2, "fires_the_newest_tick_only": 1, "judges_late": 10,

@@ -53,8 +53,10 @@ class StepWatch:
         self.violations: list[Violation] = []
         self._places: dict[TaskId, _Place] = {}
         self._tasks: dict[_Place, TaskId] = {}
-        self._may_begin: set[TaskId] = set()
-        """Steps that were not released in their round, or are to be tried again."""
+        self._waiting: set[TaskId] = set()
+        """Steps that were not released in their round."""
+        self._retrying: set[TaskId] = set()
+        """Released before, and to be tried again: whatever their parents do meanwhile."""
 
     def committed(self, batches: Iterable[EventBatch]) -> None:
         """After the world has noted who ended."""
@@ -63,39 +65,43 @@ class StepWatch:
             tasks = batch.each.get("task", ())
             if batch.kind is Kind.TASK_SUBMITTED:
                 self._meet(tasks)
-            elif batch.kind in (Kind.TASK_REOPENED, Kind.TASK_RETRYING, Kind.TASK_PARKED):
-                self._may_begin.update(task for task in tasks if task in self._places)
+            elif batch.kind is Kind.TASK_REOPENED:
+                self._waiting.update(task for task in tasks if task in self._places)
+            elif batch.kind in (Kind.TASK_RETRYING, Kind.TASK_PARKED):
+                self._retrying.update(task for task in tasks if task in self._places)
         for batch in batches:
             if batch.kind is Kind.TASK_READY:
                 for task in batch.each["task"]:
                     if task in self._places:
                         self._released(task)
             elif batch.kind is Kind.TASK_ASSIGNED:
-                for task in batch.each["task"]:
-                    if task in self._places:
-                        self._judge_parents(task, "assigned")
+                for task in self._waiting.intersection(batch.each["task"]):
+                    self._say(f"{self._named(task)} was assigned, and never released")
 
     def _meet(self, tasks: Iterable[TaskId]) -> None:
         for task, flow, key in self._look(_STEPS, msgspec.json.encode(list(tasks)).decode()):
             if task not in self._places:
                 place = self._places[task] = _Place(flow, key)
                 self._tasks[place] = task
-                self._may_begin.add(task)
+                self._waiting.add(task)
 
     def _released(self, task: TaskId) -> None:
-        if task not in self._may_begin:
+        if task in self._waiting:
+            self._waiting.remove(task)
+            self._judge_parents(task)
+        elif task in self._retrying:
+            self._retrying.remove(task)
+        else:
             self._say(f"{self._named(task)} was released twice")
-        self._may_begin.discard(task)
-        self._judge_parents(task, "released")
 
-    def _judge_parents(self, task: TaskId, what: str) -> None:
+    def _judge_parents(self, task: TaskId) -> None:
         place = self._places[task]
         for parent, on in _EDGES[place.key].items():
             status = self._world.ended.get(self._tasks[_Place(place.flow, parent)])
             is_so = status is not None and (on == "always" or (status is TaskStatus.COMPLETED) is (on == "success"))
             if not is_so:
                 word = "goes on" if status is None else f"ended {status.word}"
-                self._say(f"{self._named(task)} was {what} on {on} of {parent}, which {word}")
+                self._say(f"{self._named(task)} was released on {on} of {parent}, which {word}")
 
     def _named(self, task: TaskId) -> str:
         return f"step {self._places[task].key} ({task_text(task)}) of {group_text(self._places[task].flow)}"
