@@ -407,3 +407,23 @@ def test_ctrl_c_while_it_waits_for_the_next_of_many_ends_the_stream_and_is_heard
     with Client("http://127.0.0.1:9", "a-token") as client, pytest.raises(KeyboardInterrupt):
         list(client._each(endless()))
     assert is_ended.is_set()
+
+
+def test_a_stream_that_nobody_reads_on_ends_without_making_anybody_wait() -> None:
+    """The interpreter closes such a stream where exceptions are thrown away: a Ctrl-C heard there would be lost."""
+    may_end, is_ended = threading.Event(), threading.Event()
+
+    async def many() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.to_thread(may_end.wait, 10)
+            is_ended.set()
+
+    with Client("http://127.0.0.1:9", "a-token") as client:
+        for _ in client._each(many()):
+            break
+        assert not is_ended.is_set()
+        may_end.set()
+    assert is_ended.is_set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -22,6 +23,7 @@ class Background:
         self._client = AsyncClient(url, token, data_dir=data_dir, ca_file=ca_file, retry=retry)
         self.url = self._client.url
         self._loop = asyncio.new_event_loop()
+        self._ending: set[Future[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="crawlfleet client", daemon=True)
         self._thread.start()
 
@@ -35,6 +37,8 @@ class Background:
         """Doing it again changes nothing."""
         if self._loop.is_closed():
             return
+        for ending in tuple(self._ending):
+            ending.exception()
         self._done(self._client.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -57,8 +61,23 @@ class Background:
                     yield self._done(_next(stream, turn))
                 except StopAsyncIteration:
                     return
-        finally:
+        except GeneratorExit:
+            self._abandon(stream, turn)
+            raise
+        except BaseException:
             self._done(_end(stream, turn))
+            raise
+
+    def _abandon(self, stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
+        """Lets a stream end that nobody reads on.
+
+        The interpreter may call this where it throws every exception away, so it does not wait: a Ctrl-C while it
+        waited would be lost.
+        """
+        if not self._loop.is_closed():
+            ending = asyncio.run_coroutine_threadsafe(_end(stream, turn), self._loop)
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
 
 async def _next(stream: AsyncIterator[T], turn: asyncio.Lock) -> T:
