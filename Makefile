@@ -66,7 +66,7 @@ chaos: setup ## Run a real cluster under faults (SEED=1 SECONDS=600 RATE=20; SCE
 	  --scenario $(SCENARIO) --tasks $(TASKS) --every $(EVERY)
 
 .PHONY: demo
-demo: system setup ## A cluster, a shop, a crawl of it, and a worker killed on purpose
+demo: system setup ## A cluster, a shop, one crawl of it over all nodes, and a worker killed on purpose
 	$(BIN)/crawlfleet demo
 
 .PHONY: tour
