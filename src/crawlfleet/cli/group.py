@@ -136,8 +136,10 @@ def show(call: Call, group_id: GroupId) -> None:
     record = plain(group)
     apart = ("progress", "failures", "crawl")
     call.out.record({name: value for name, value in record.items() if name not in apart})
+    call.out.text("\nits members")
     call.out.record(record["progress"])
     if group.crawl is not None:
+        call.out.text("\nits pages")
         call.out.record(record["crawl"])
     if group.failures:
         call.out.text("")

@@ -20,9 +20,18 @@ def complaint(schema: Any, error: ValidationError) -> tuple[str, str]:
 
 
 def _meant(error: ValidationError) -> ValidationError:
-    """Where a value fits no alternative, what is wrong with the only one of its type: that one was meant."""
-    fitting = [branch for branch in _branches(error) if _other_type(branch, error) is None]
-    return _meant(fitting[0][0]) if len(fitting) == 1 else error
+    """Where a value fits no alternative, what is wrong with the one that was meant: the only one of its type, or the
+    only one of which nothing is missing."""
+    fitting = _of_its_type(error)
+    whole = [branch for branch in fitting if not any(one.kind.name == "required" for one in branch)]
+    for some in (fitting, whole):
+        if len(some) == 1:
+            return _meant(some[0][0])
+    return error
+
+
+def _of_its_type(error: ValidationError) -> list[list[ValidationError]]:
+    return [branch for branch in _branches(error) if not any(_is_other_type(one, error) for one in branch)]
 
 
 def _branches(error: ValidationError) -> list[list[ValidationError]]:
@@ -31,9 +40,13 @@ def _branches(error: ValidationError) -> list[list[ValidationError]]:
     return branches if all(branches) else []
 
 
-def _other_type(branch: Iterable[ValidationError], error: ValidationError) -> ValidationError | None:
-    of_type = (one for one in branch if one.kind.name == "type" and one.instance_path == error.instance_path)
-    return next(of_type, None)
+def _is_other_type(one: ValidationError, error: ValidationError) -> bool:
+    kind: Any = one.kind
+    if one.instance_path != error.instance_path:
+        return False
+    return kind.name == "type" or (
+        kind.name == "enum" and not any(type(option) is type(error.instance) for option in kind.options)
+    )
 
 
 def _detail(part: Mapping[str, Any], error: ValidationError) -> str:
@@ -53,13 +66,16 @@ def _detail(part: Mapping[str, Any], error: ValidationError) -> str:
 
 def _of_all(error: ValidationError) -> str | None:
     """Where all alternatives have the same to say."""
-    firsts: list[Any] = [branch[0].kind for branch in _branches(error)]
-    types: list[Any] = [_other_type(branch, error) for branch in _branches(error)]
+    firsts: list[Any] = [branch[0].kind for branch in _of_its_type(error)]
     if firsts and all(kind.name == "required" for kind in firsts):
         return f"needs {_either(kind.property for kind in firsts)}"
-    if types and None not in types:
-        return f"{_shown(error.instance)} is not of type {_either(name for one in types for name in one.kind.types)}"
-    return None
+    others: list[Any] = [one.kind for branch in _branches(error) for one in branch if _is_other_type(one, error)]
+    if firsts or not others:
+        return None
+    values = [option for kind in others if kind.name == "enum" for option in kind.options]
+    if values:
+        return f"{_shown(error.instance)} is none of {_listed(values)}"
+    return f"{_shown(error.instance)} is not of type {_either(name for kind in others for name in kind.types)}"
 
 
 def _strange(names: list[str], known: list[str]) -> str:
