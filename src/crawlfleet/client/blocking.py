@@ -162,9 +162,9 @@ class Client(Background):
         with_results: bool = True,
         on_look: OnLook | None = None,
     ) -> Sequence[TaskView]:
-        """The tasks, in the order given (one id is a list of one), once all are final. `with_results=False` spares a call per task where only
-        their statuses matter. `on_look` is called every second with each of a few tasks as it is. Raises WaitTimeout;
-        the tasks themselves go on."""
+        """The tasks, in the order given (one id is a list of one), once all are final. `with_results=False` spares a
+        call per task where only their statuses matter. `on_look` is called every second with each of a few tasks as it
+        is. Raises WaitTimeout; the tasks themselves go on."""
         return self._done(self._client.wait(ids, timeout, on_progress, with_results=with_results, on_look=on_look))
 
     def cancel(self, task_id: str) -> ChangedView:
@@ -355,9 +355,9 @@ class Client(Background):
         idempotency_key: str | None = None,
         **fields: Any,
     ) -> GroupView:
-        """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page is read once.
-        `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields` are the others
-        of its tasks."""
+        """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page
+        is read once. `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields`
+        are the others of its tasks."""
         return self._done(
             self._client.crawl(
                 urls,

@@ -57,9 +57,9 @@ class GroupCalls(Calls):
         self, urls: str | Iterable[str], parameters: Fields | None = None, *, members: int, name: str | None = None,
         project_id: str | None = None, idempotency_key: str | None = None, **fields: Any,
     ) -> GroupView:  # fmt: skip
-        """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page is read once.
-        `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields` are the others
-        of its tasks."""
+        """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page
+        is read once. `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields`
+        are the others of its tasks."""
         starts = [urls] if isinstance(urls, str) else list(urls)
         body = {
             "name": name, "project_id": project_id, "crawl": {"members": members},
