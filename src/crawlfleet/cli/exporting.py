@@ -91,10 +91,13 @@ def print_quality(call: Call, found: QualityView) -> None:
 
 def chosen_format(given: str | None, output: Path | None) -> ExportFormat:
     # The archive of a crawl is called items.warc.gz: of what is compressed the name before decides.
-    named = "" if output is None else Path(output.name.removesuffix(".gz")).suffix.removeprefix(".")
+    name = "" if output is None else output.name
+    named = Path(name.removesuffix(".gz")).suffix.removeprefix(".")
     found = given or (named if named in FORMATS else "jsonl")
     if found not in FORMATS:
         usage_error(f"--format: {found!r} is none of {', '.join(FORMATS)}")
+    if name.endswith(".gz") and found != "warc":
+        usage_error(f"--output: {found} is not compressed, as {name} says", "leave out --output and pipe it into gzip")
     return cast("ExportFormat", found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -99,6 +100,9 @@ class _PartFile:
     """Under another name until all of it is there: half an export must not pass for a whole one."""
 
     def __init__(self, path: Path) -> None:
+        if path.is_dir():
+            # Now, not when all of it has come.
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         self._path = path
         self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
         self.size = 0
