@@ -14,7 +14,7 @@ from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.extract.compiling import plan_of
 from crawlfleet.execution.crawl.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.page import PageFacts
+from crawlfleet.execution.crawl.page import PageFacts, PageJob
 from crawlfleet.execution.crawl.reader import HERE_BYTES, THREAD_BYTES, PageReader
 
 CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
@@ -54,6 +54,16 @@ async def test_a_page_reads_the_same_wherever_it_is_read(size: int) -> None:
     assert got.records == [{"title": "A", "url": "/1"}]
     assert got.counts == {"product": [1, 1, 1, 0, 0, 0], "title": [1, 1, 1, 0, 0, 0]}
     assert children() == []
+
+
+async def test_a_page_that_reading_stumbles_over_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(_job: PageJob) -> PageFacts:
+        raise KeyError("href")
+
+    monkeypatch.setattr("crawlfleet.execution.crawl.reader.read", stumble)
+    with pytest.raises(PageFailed, match=r"http://shop\.test/: could not be read \(KeyError: 'href'\)") as told:
+        await read(CARD, SELECTORS)
+    assert (told.value.error, told.value.permanent) == ("parse", True)
 
 
 async def test_a_large_page_does_not_hold_the_loop() -> None:

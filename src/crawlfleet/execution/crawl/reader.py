@@ -9,6 +9,7 @@ from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
+from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.page import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
 
 HERE_BYTES = 64 << 10
@@ -45,6 +46,10 @@ class PageReader:
             return await asyncio.get_running_loop().run_in_executor(self._thread, read, job)
         except NeedsApart:
             return await self._apart.read(job)
+        except Exception as exc:
+            # A page that reading stumbles over fails alone, as it does in the process apart: a crawl has many others.
+            why = f"{fetched.url}: could not be read ({type(exc).__name__}: {exc})"
+            raise PageFailed("parse", why, permanent=True) from exc
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -59,7 +59,8 @@ def _linked(tree: Tree) -> PageLinks:
     links = PageLinks()
     found, links.unread = tree.linked(LINKS_MOST)
     for tag, attributes in found:
-        href = attributes["href"]
+        # Links in pictures (SVG) have theirs under another name.
+        href = attributes.get("href") or attributes.get("xlink:href")
         if not href:
             continue
         if tag not in _ANCHORS:
