@@ -362,6 +362,19 @@ async def test_links_that_one_page_has_too_many_of_are_counted(monkeypatch: pyte
     assert result["metrics"]["links_left_out"] == {"too many on a page": 5}
 
 
+@pytest.mark.parametrize(
+    ("beginning", "is_followed"),
+    [("How to link:\n", False), ("", False), ("<!DOCTYPE html>\n", True), ("\ufeff\n <!-- by hand --><HTML>", True)],
+)
+async def test_a_text_about_links_has_none_and_a_page_that_is_called_a_text_has(
+    beginning: str, is_followed: bool
+) -> None:
+    pages = {"/": links("/source.txt"), "/source.txt": text(f'{beginning}<a href="/a">a</a>', "text/plain"), "/a": "a"}
+    async with site(pages) as served:
+        got, _ = await paths({"url": f"{served.url}/", "depth": 5}, served.url)
+    assert got == ["/", *(["/a"] if is_followed else []), "/source.txt"]
+
+
 async def test_a_file_is_a_page_where_it_was_named_and_json_where_it_is_read() -> None:
     table, data = text("a,b", "text/csv"), text('{"things": [{"id": 7}]}', "application/json")
     pages: dict[str, Answer | str] = {
