@@ -16,6 +16,7 @@ RATE ?= 20
 SCENARIO ?= random
 TASKS ?= 2000
 EVERY ?= 20
+TREES ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -65,12 +66,16 @@ chaos: setup ## Run a real cluster under faults (SEED=1 SECONDS=600 RATE=20; SCE
 	  --scenario $(SCENARIO) --tasks $(TASKS) --every $(EVERY)
 
 .PHONY: demo
-demo: system setup ## A cluster, a shop, a crawl of it, and a worker killed on purpose
+demo: system setup ## A cluster, a shop, one crawl of it over all nodes, and a worker killed on purpose
 	$(BIN)/crawlfleet demo
 
 .PHONY: tour
 tour: setup ## A cluster of six nodes, and everything it decides: shown, and compared with what is documented
 	$(BIN)/python examples/tour
+
+.PHONY: crawl-trees
+crawl-trees: setup ## Crawl Debian's documentation of Python and PostgreSQL, and compare with wget (TREES="git-doc sqlite3-doc")
+	$(BIN)/python -m tests.trees $(TREES)
 
 .PHONY: bench
 bench: setup ## Measure on this machine: the store beside its raw limit, the queue beside Huey and Celery

@@ -21,6 +21,7 @@ from crawlfleet.cli.exporting import (
 )
 from crawlfleet.cli.output import plain
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
+from crawlfleet.cli.watching import group_done, group_note
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import BulkView, GroupView
@@ -240,43 +241,14 @@ def watch_group(call: Call, group_id: str, timeout: float | None) -> GroupView:
         line = bar.add_task("waiting", total=None, note="")
 
         def looked(group: GroupView) -> None:
-            done, total = _done(group)
-            bar.update(line, total=total, completed=done, note=_note(group))
+            done, total = group_done(group)
+            bar.update(line, total=total, completed=done, note=group_note(group))
 
         try:
             return call.client.wait_group(group_id, timeout, looked)
         except WaitTimeout as exc:
             hint = f"crawlfleet task list --group {group_id} --status pending,waiting,retrying"
             raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
-
-
-def _done(group: GroupView) -> tuple[int, int]:
-    """Of how many how many are done: of a crawl its pages, of others their members."""
-    if (crawl := group.crawl) is not None:
-        visited = crawl.pages + crawl.failed + crawl.skipped + crawl.moved
-        return visited, max(visited, min(crawl.found, crawl.max_pages + visited - crawl.pages))
-    return group.progress.total - group.progress.open, group.progress.total
-
-
-def _note(group: GroupView) -> str:
-    """`2 failed, 12.5/s, 40 s left`"""
-    progress = group.progress
-    bad = progress.failed + progress.timeout + progress.cancelled
-    if (crawl := group.crawl) is not None:
-        rate = crawl.lately_per_s or crawl.rate_per_s
-        told = [
-            f"{crawl.items} items",
-            f"{crawl.failed} failed" if crawl.failed else "",
-            "" if rate is None else f"{rate:.3g}/s",
-            "" if crawl.left_s is None else f"{crawl.left_s:.0f} s left",
-        ]
-        return ", ".join(filter(None, told))
-    said = [
-        f"{bad} failed" if bad else "",
-        "" if progress.rate_per_s is None else f"{progress.rate_per_s:.3g}/s",
-        "" if progress.left_s is None else f"{progress.left_s:.0f} s left",
-    ]
-    return ", ".join(filter(None, said))
 
 
 def print_new(call: Call, group: GroupView, wait: bool, timeout: float | None) -> None:

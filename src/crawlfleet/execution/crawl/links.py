@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import ada_url
 
 URL_CHARS = 4_096
-PAGE_LINKS = 10_000
-"""Of one page; what comes after them is not followed."""
+PAGE_LINKS = 50_000
+"""Of one page, as of one sitemap; what comes after them is not followed."""
 _PORTS = {"http": 80, "https": 443}
 
 
