@@ -56,7 +56,8 @@ def _linked(tree: Tree) -> PageLinks:
     refused: set[str] = set()
     links = PageLinks()
     for tag, attributes in tree.linked(LINKS_MOST):
-        href = attributes["href"]
+        # A picture's `xlink:href` is one to a selector, and has another name here.
+        href = attributes.get("href")
         if not href:
             continue
         if tag not in _ANCHORS:
