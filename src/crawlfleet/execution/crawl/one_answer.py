@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -32,4 +32,5 @@ class Connector(aiohttp.TCPConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         # There is no other way to say which protocol is spoken on its connections.
-        self._factory: partial[ResponseHandler] = partial(OneAnswer, loop=asyncio.get_running_loop())
+        made = partial(OneAnswer, loop=asyncio.get_running_loop())
+        self._factory = cast("partial[ResponseHandler]", made)
