@@ -17,6 +17,7 @@ SCENARIO ?= random
 TASKS ?= 2000
 EVERY ?= 20
 TREES ?=
+PRODUCTS ?= 5000
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -64,6 +65,10 @@ simulate: setup ## Run the simulated installation under faults (SEEDS=200 START=
 chaos: setup ## Run a real cluster under faults (SEED=1 SECONDS=600 RATE=20; SCENARIO=rolling TASKS=2000 EVERY=20)
 	$(BIN)/python -m crawlfleet.testing.chaos --seed $(SEED) --seconds $(SECONDS) --rate $(RATE) \
 	  --scenario $(SCENARIO) --tasks $(TASKS) --every $(EVERY)
+
+.PHONY: prove-crawl
+prove-crawl: setup ## Crawl a shop of 5,000 products whole: on one node, on four, with nodes, master and processes lost
+	PROVE_PRODUCTS=$(PRODUCTS) $(BIN)/python -m pytest -s tests/processes/test_complete_crawl.py
 
 .PHONY: demo
 demo: system setup ## A cluster, a shop, one crawl of it over all nodes, and a worker killed on purpose

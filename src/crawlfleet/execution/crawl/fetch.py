@@ -24,6 +24,7 @@ from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
 from crawlfleet.execution.crawl.links import place, target_of
 from crawlfleet.execution.crawl.meter import Meter
+from crawlfleet.execution.crawl.one_answer import Connector
 from crawlfleet.execution.crawl.profiles import HeaderSets
 from crawlfleet.execution.crawl.proxies import ProxyWay
 from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options
@@ -101,7 +102,7 @@ class Fetcher:
         resolver = GuardedResolver(self._resolver or ThreadedResolver(), self._guard)
         if self._proxies is not None:
             self._through = Through(self._proxies, self._guard, resolver)
-        connector = aiohttp.TCPConnector(
+        connector = Connector(
             resolver=resolver,
             socket_factory=self._guard.open_socket,
             ttl_dns_cache=60,

@@ -59,7 +59,8 @@ def _linked(tree: Tree) -> PageLinks:
     links = PageLinks()
     found, links.unread = tree.linked(LINKS_MOST)
     for tag, attributes in found:
-        href = attributes["href"]
+        # A picture's `xlink:href` is one to a selector, and has another name here.
+        href = attributes.get("href")
         if not href:
             continue
         if tag not in _ANCHORS:
