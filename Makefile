@@ -98,6 +98,13 @@ bench-cluster: setup ## Measure many masters on PostgreSQL and Redis, beside one
 bench-scheduler: setup ## Measure how fast the leader decides, 10 to 10,000 nodes, beside the naive loop
 	$(BIN)/python -m bench.scheduler
 
+.PHONY: bench-crawl
+bench-crawl: setup ## Measure the crawl engine beside Scrapy, Crawlee and a bare loop, then memory over 100,000 pages (about ten minutes)
+	BENCH=true scripts/system.sh
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m bench.crawl
+	$(BIN)/python -m bench.crawl --pages 100000
+
 .PHONY: generate
 generate: setup ## Write what is generated from the code: the client's models, the references in docs/
 	$(BIN)/python scripts/generate_client.py
