@@ -20,13 +20,14 @@ from crawlfleet.execution.crawl.addresses import AddressGuard, GuardedResolver, 
 from crawlfleet.execution.crawl.answers import Answers, Fetched, Keep, Reads, Redirect, is_text
 from crawlfleet.execution.crawl.body import ENCODINGS
 from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
-from crawlfleet.execution.crawl.failures import PageFailed
+from crawlfleet.execution.crawl.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
 from crawlfleet.execution.crawl.links import place, target_of
 from crawlfleet.execution.crawl.meter import Meter
 from crawlfleet.execution.crawl.profiles import HeaderSets
 from crawlfleet.execution.crawl.proxies import ProxyWay
 from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options
+from crawlfleet.model.host_figures import answered, error_place
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
@@ -63,6 +64,8 @@ class _Turn:
     is_paid: bool = False
     """A page was taken for it, and it has not left yet."""
     conditions: Mapping[str, str] = field(default_factory=dict)
+    left_at: float = 0.0
+    """When the request left on its connection, monotonic."""
 
 
 class Fetcher:
@@ -194,6 +197,7 @@ class Fetcher:
                     # The client asks once more by itself when a kept connection turns out to be closed.
                     await self._meter.page()
                 turn.is_paid = False
+            turn.left_at = time.monotonic()
 
         trace.on_connection_create_end.append(look)
         trace.on_connection_reuseconn.append(look)
@@ -204,6 +208,7 @@ class Fetcher:
         assert self._session is not None, "used as a context manager"
         began = time.monotonic()
         proxy = None
+        figures = self._gate.figures(turn.host)
         try:
             asked = self._checked(url)
             if self._through is not None:
@@ -211,16 +216,21 @@ class Fetcher:
             async with self._session.get(
                 asked, allow_redirects=False, trace_request_ctx=turn, **options(url, self._headers(url, turn), proxy)
             ) as response:
+                answered(figures, response.status, time.monotonic() - turn.left_at)
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
                 if self._through is not None and proxy is not None:
                     self._through.answered(proxy, response, time.monotonic() - began)
-                return await self._answers.read(url, response, most_bytes, began, reads)
+                return await self._answers.read(url, response, most_bytes, began, reads, figures)
         except FAILURES as exc:
             if self._through is not None and proxy is not None:
                 self._through.check(url, proxy, exc)
-            raise of_connection(url, exc, self._limits.total_s) from exc
+            failure = of_connection(url, exc, self._limits.total_s)
+            figures[error_place(failure.kind)] += 1
+            raise failure from exc
         except PageFailed as exc:
+            if exc.kind not in BY_STATUS:
+                figures[error_place(exc.kind)] += 1
             if self._through is not None and exc.is_wall:
                 self._through.blocked(url)
             raise
