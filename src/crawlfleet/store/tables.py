@@ -236,6 +236,8 @@ crawl = Table(
     _big("older_pages"),
     _big("newer_at"),
     _big("newer_pages"),
+    # When it was last told how far it is.
+    _big("told_at", server_default=text("0")),
 )  # fmt: skip
 
 # URLs a crawl knows, by hash: one narrow insert each, and never touched again.

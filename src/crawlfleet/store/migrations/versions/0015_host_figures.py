@@ -1,4 +1,4 @@
-"""Host figures"""
+"""Host figures, and what watchers of a crawl were told"""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def _big(name: str) -> sa.Column[int]:
 
 
 def upgrade() -> None:
+    op.add_column("crawl", sa.Column("told_at", sa.BigInteger(), server_default=sa.text("0"), nullable=False))
     op.create_table(
         "host_told",
         sa.Column("node", _ROW_ID, autoincrement=False, nullable=False),
@@ -48,3 +49,4 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("host_figure", "host_delta", "host_told"):
         op.drop_table(table)
+    op.drop_column("crawl", "told_at")
