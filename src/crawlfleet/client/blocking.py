@@ -43,6 +43,7 @@ from crawlfleet.client.models import (
     GroupOutcome,
     GroupView,
     HostDetail,
+    HostHistory,
     HostView,
     IssuedTokenView,
     NodeView,
@@ -640,8 +641,20 @@ class Client(Background):
         return self._each(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
 
     def host(self, name: str) -> HostDetail:
-        """With who holds parts of its budget, and who waits."""
+        """With who holds parts of its budget, who waits, and what was counted of it."""
         return self._done(self._client.host(name))
+
+    def host_history(
+        self,
+        name: str,
+        *,
+        span: str = "minute",
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+    ) -> HostHistory:
+        """What was counted of it by `minute` or `hour`, the newest so many points; `*` is all hosts together."""
+        return self._done(self._client.host_history(name, span=span, since=since, until=until, limit=limit))
 
     def put_host(
         self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None

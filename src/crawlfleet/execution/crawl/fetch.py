@@ -22,13 +22,14 @@ from crawlfleet.execution.crawl.answers import Answers, Fetched, Keep, Reads, Re
 from crawlfleet.execution.crawl.body import ENCODINGS
 from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
 from crawlfleet.execution.crawl.departures import DepartureConnector
-from crawlfleet.execution.crawl.failures import PageFailed
+from crawlfleet.execution.crawl.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
 from crawlfleet.execution.crawl.links import place, target_of
 from crawlfleet.execution.crawl.meter import Meter
 from crawlfleet.execution.crawl.profiles import HeaderSets
 from crawlfleet.execution.crawl.proxies import ProxyWay
 from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options
+from crawlfleet.model.host_figures import answered, error_place
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
@@ -66,6 +67,8 @@ class _Turn:
     is_paid: bool = False
     """A page was taken for it, and it has not left yet."""
     conditions: Mapping[str, str] = field(default_factory=dict)
+    left_at: float = 0.0
+    """When the request left on its connection, monotonic."""
 
 
 _TURN: ContextVar[_Turn] = ContextVar("turn")
@@ -207,12 +210,14 @@ class Fetcher:
                 # The client asks once more by itself when a kept connection turns out to be closed.
                 await self._meter.page()
             turn.is_paid = False
+        turn.left_at = time.monotonic()
 
     async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
         began = time.monotonic()
         proxy = None
+        figures = self._gate.figures(turn.host)
         try:
             asked, headers = self._checked(url)
             if turn.conditions:
@@ -221,16 +226,21 @@ class Fetcher:
                 proxy = await self._through.proxy_for(url)
             _TURN.set(turn)
             async with self._session.get(asked, allow_redirects=False, **options(url, headers, proxy)) as response:
+                answered(figures, response.status, time.monotonic() - turn.left_at)
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
                 if self._through is not None and proxy is not None:
                     self._through.answered(proxy, response, time.monotonic() - began)
-                return await self._answers.read(url, response, most_bytes, began, reads)
+                return await self._answers.read(url, response, most_bytes, began, reads, figures)
         except FAILURES as exc:
             if self._through is not None and proxy is not None:
                 self._through.check(url, proxy, exc)
-            raise of_connection(url, exc, self._limits.total_s) from exc
+            failure = of_connection(url, exc, self._limits.total_s)
+            figures[error_place(failure.kind)] += 1
+            raise failure from exc
         except PageFailed as exc:
+            if exc.kind not in BY_STATUS:
+                figures[error_place(exc.kind)] += 1
             if self._through is not None and exc.is_wall:
                 self._through.blocked(url)
             raise
