@@ -435,6 +435,30 @@ class NodeView(Struct, frozen=True, kw_only=True):
     egress_address: str
 
 
+class ProductChangeView(Struct, frozen=True, kw_only=True):
+    at: datetime
+    kind: str
+    fields: dict[str, Any]
+    execution_id: str
+
+
+class ProductView(Struct, frozen=True, kw_only=True):
+    id: str
+    project_id: str
+    shop: str
+    product_id: str
+    url: str
+    title: str
+    price: str | None
+    currency: str | None
+    availability: str | None
+    attributes: dict[str, Any]
+    first_seen_at: datetime
+    changed_at: datetime
+    seen_at: datetime
+    gone_at: datetime | None
+
+
 class ProjectUse(Struct, frozen=True, kw_only=True):
     project_id: str | None
     running: int
@@ -842,6 +866,16 @@ class NodeUse(Struct, frozen=True, kw_only=True):
     declared: dict[str, float]
     reserved: dict[str, float]
     measured: MeasurementView | None
+
+
+class ProductDetail(Struct, frozen=True, kw_only=True):
+    product: ProductView
+    changes: list[ProductChangeView]
+
+
+class ProductPage(Struct, frozen=True, kw_only=True):
+    products: list[ProductView]
+    next_cursor: str | None
 
 
 class ProjectView(Struct, frozen=True, kw_only=True):

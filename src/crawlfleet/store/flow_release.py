@@ -138,9 +138,14 @@ class StepRelease:
         fitting = flows.fitting([end.size for _, end in completed])
         results = await self._fetched(task for task, _ in completed[:fitting])
         cut = sum(end.size > 0 for _, end in completed[fitting:])
+        reasons = {
+            at: end.reason
+            for at, (_, end) in enumerate(items)
+            if end is not None and end.reason and end.status is not TaskStatus.COMPLETED
+        }
         return flows.gathered(
             [(None if end is None else end.status, results.get(task)) for task, end in items], cut,
-            allow_failures=known.spec.allow_failures,
+            allow_failures=known.spec.allow_failures, reasons=reasons,
         )  # fmt: skip
 
     async def _fetched(self, tasks: Iterable[TaskId]) -> dict[TaskId, bytes]:

@@ -265,6 +265,41 @@ crawl_chunk = Table(
           postgresql_where=text("state < 2")),
 )  # fmt: skip
 
+# Found by a key made of project, shop and the shop's own id.
+product = Table(
+    "product", metadata,
+    _id("key"),
+    _text("project"),
+    _text("shop"),
+    _text("product_id"),
+    _text("url"),
+    _text("title"),
+    _text("price", nullable=True),
+    _text("currency", nullable=True),
+    _text("availability", nullable=True),
+    Column("attributes", LargeBinary, nullable=False),
+    _text("hash"),
+    _big("first_seen_at"),
+    _big("listed_at"),
+    _big("changed_at"),
+    _big("seen_at"),
+    _at("gone_at"),
+    Column("changes", Integer, nullable=False),
+    _big("execution"),
+    Index(None, "project", "shop", "key"),
+    Index(None, "product_id"),
+)  # fmt: skip
+
+product_change = Table(
+    "product_change", metadata,
+    _id("product", BigInteger()),
+    _id("number", Integer()),
+    _big("at"),
+    _small("kind"),
+    Column("fields", LargeBinary, nullable=False),
+    _big("execution"),
+)  # fmt: skip
+
 # Under the status with which members ended, or 0 for those that have not.
 group_counter = Table(
     "group_counter", metadata,

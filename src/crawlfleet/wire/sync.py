@@ -45,6 +45,8 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     """The host it waits for, or the project whose day is spent."""
     used: UsedBody | None = None
     """Of one that was metered; None for one that was not, or that could not say."""
+    products: list[msgspec.Raw] = []
+    """`wire.products.ProductBody`: what it saw of products, beside what it sent while it ran."""
 
 
 class StartBody(msgspec.Struct, array_like=True, frozen=True):
