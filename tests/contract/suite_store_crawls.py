@@ -239,6 +239,29 @@ async def many_members_at_once_visit_every_page_once(store: Store, kit: Kit) -> 
     assert (state.counts.pages, state.found, state.queued) == (len(reachable), len(reachable), 0)
 
 
+async def watchers_are_told_now_and_then_and_at_the_end(store: Store, kit: Kit) -> None:
+    crawl, (run,) = await _crawl(kit, members=1, seeds=_urls(*(str(number) for number in range(250))), depth=0)
+    given = await _ask(kit, run)
+    while given.state == "chunk":
+        kit.now += 2_000
+        counts = CrawlCounts(pages=len(given.urls) - 1, failed=1, items=3, bytes=10)
+        given = await _ask(kit, run, ChunkReport(given.number, counts))
+    assert given.state == "done"
+    told = [event.data for event in await kit.events() if event.kind == "crawl.progress"]
+    assert told[0]["group"] == crawl
+    pages = [one["pages"] for one in told]
+    # Two seconds apart are chunks, and events five at least; but for the last.
+    state = (await kit.second.crawls([crawl]))[crawl]
+    assert pages == sorted(pages) and len(told) <= 2 + (kit.now - (state.started_at or 0)) // 5_000
+    assert [one["is_finished"] for one in told] == [False] * (len(told) - 1) + [True]
+    last = told[-1]
+    assert (last["pages"], last["failed"], last["items"]) == (*state.counts[:2], state.counts.items)
+    assert (last["found"], last["queued"], last["left_s"], last["stopped_by"]) == (250, 0, None, None)
+    assert told[0]["left_s"] > 0 and told[0]["rate_per_s"] > 0
+    async with kit.unchanged():
+        await _ask(kit, run)
+
+
 async def _check_disjoint(kit: Kit, crawl: GroupId) -> None:
     sql = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND state < 2"
     rows = await kit.second.engine.read(lambda tx: tx.fetch(sql, crawl))

@@ -369,7 +369,11 @@ async def test_links_that_one_page_has_too_many_of_are_counted(monkeypatch: pyte
 async def test_a_text_about_links_has_none_and_a_page_that_is_called_a_text_has(
     beginning: str, is_followed: bool
 ) -> None:
-    pages = {"/": links("/source.txt"), "/source.txt": text(f'{beginning}<a href="/a">a</a>', "text/plain"), "/a": "a"}
+    pages: dict[str, Answer | str] = {
+        "/": links("/source.txt"),
+        "/source.txt": text(f'{beginning}<a href="/a">a</a>', "text/plain"),
+        "/a": "a",
+    }
     async with site(pages) as served:
         got, _ = await paths({"url": f"{served.url}/", "depth": 5}, served.url)
     assert got == ["/", *(["/a"] if is_followed else []), "/source.txt"]

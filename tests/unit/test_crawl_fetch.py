@@ -121,6 +121,32 @@ async def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
         assert "larger than" in str(await failure(f"{served.url}/"))
 
 
+async def test_hints_without_end_are_no_answer() -> None:
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </x.css>; rel=preload\r\n\r\n"
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(hint * 1_000)
+            await writer.drain()
+
+    async with raw_site(talk) as served, fetcher() as fetching:
+        began = time.monotonic()
+        with pytest.raises(PageFailed, match="too many answers to one request") as told:
+            await fetching.fetch(served.url)
+    assert (told.value.error, told.value.kind) == ("network", "protocol")
+    assert time.monotonic() - began < 5
+
+
+async def test_a_few_hints_are_passed_over() -> None:
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </x.css>; rel=preload\r\n\r\n"
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        writer.write(hint * 20 + b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok")
+
+    async with raw_site(talk) as served, fetcher() as fetching:
+        assert (await fetching.fetch(served.url)).body == b"ok"
+
+
 @pytest.mark.parametrize("packed", [False, True])
 async def test_an_endless_body_is_cut(packed: bool) -> None:
     # Empty gzip members: a stream that never unpacks to anything.

@@ -43,9 +43,12 @@ from crawlfleet.client.models import (
     GroupOutcome,
     GroupView,
     HostDetail,
+    HostHistory,
     HostView,
     IssuedTokenView,
     NodeView,
+    ProductDetail,
+    ProductView,
     ProjectView,
     QualityView,
     QueueOrder,
@@ -640,8 +643,20 @@ class Client(Background):
         return self._each(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
 
     def host(self, name: str) -> HostDetail:
-        """With who holds parts of its budget, and who waits."""
+        """With who holds parts of its budget, who waits, and what was counted of it."""
         return self._done(self._client.host(name))
+
+    def host_history(
+        self,
+        name: str,
+        *,
+        span: str = "minute",
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+    ) -> HostHistory:
+        """What was counted of it by `minute` or `hour`, the newest so many points; `*` is all hosts together."""
+        return self._done(self._client.host_history(name, span=span, since=since, until=until, limit=limit))
 
     def put_host(
         self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
@@ -686,3 +701,56 @@ class Client(Background):
     def audit(self, *, limit: int = 100) -> Sequence[AuditView]:
         """Who changed what, newest first."""
         return self._done(self._client.audit(limit=limit))
+
+    def products(
+        self,
+        *,
+        project_id: str | None = None,
+        shop: str | None = None,
+        product_id: str | None = None,
+        changed_since: str | None = None,
+        gone: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[ProductView]:
+        """Page after page. `product_id` is the shop's own, `changed_since` an instant as text; `gone` shows only those
+        that are gone, or only the others."""
+        return self._each(
+            self._client.products(
+                project_id=project_id,
+                shop=shop,
+                product_id=product_id,
+                changed_since=changed_since,
+                gone=gone,
+                limit=limit,
+            )
+        )
+
+    def product(self, id: str) -> ProductDetail:
+        """With its last changes."""
+        return self._done(self._client.product(id))
+
+    def export_products(
+        self,
+        *,
+        format: Literal["jsonl", "csv"] = "jsonl",
+        project_id: str | None = None,
+        shop: str | None = None,
+        product_id: str | None = None,
+        changed_since: str | None = None,
+        gone: bool | None = None,
+        bom: bool = False,
+        guard: bool = False,
+    ) -> Iterator[bytes]:
+        """All of them as a file, as it comes."""
+        return self._each(
+            self._client.export_products(
+                format=format,
+                project_id=project_id,
+                shop=shop,
+                product_id=product_id,
+                changed_since=changed_since,
+                gone=gone,
+                bom=bom,
+                guard=guard,
+            )
+        )

@@ -20,6 +20,18 @@ class AcceptedView(Struct, frozen=True, kw_only=True):
     priority: int
 
 
+class AnswerTimes(Struct, frozen=True, kw_only=True):
+    """
+    How long the host took from a request to the beginning of its answer; null where it gave none.
+    """
+
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+
+
 class AuditView(Struct, frozen=True, kw_only=True):
     id: int
     at: datetime
@@ -180,6 +192,21 @@ class FieldQuality(Struct, frozen=True, kw_only=True):
     types: dict[str, int]
 
 
+class FiguresView(Struct, frozen=True, kw_only=True):
+    requests: int
+    requests_per_s: float
+    pages: int
+    pages_per_s: float
+    bytes: int
+    bytes_per_s: float
+    statuses: dict[str, int]
+    too_many: int
+    unavailable: int
+    blocked: int
+    errors: dict[str, int]
+    answer_ms: AnswerTimes
+
+
 class FlowChangedView(Struct, frozen=True, kw_only=True):
     """
     A flow after what was asked.
@@ -294,6 +321,12 @@ class HeartbeatHeard(Struct, frozen=True, kw_only=True):
     next_s: float
 
 
+class HostFiguresView(Struct, frozen=True, kw_only=True):
+    since: datetime | None
+    total: FiguresView | None
+    recent: FiguresView | None
+
+
 class HostHolder(Struct, frozen=True, kw_only=True):
     node_id: str
     session: int
@@ -301,6 +334,11 @@ class HostHolder(Struct, frozen=True, kw_only=True):
     concurrency: int
     may_use_rate: int
     may_use_concurrency: int
+
+
+class HostPoint(Struct, frozen=True, kw_only=True):
+    at: datetime
+    counted: FiguresView
 
 
 class HostView(Struct, frozen=True, kw_only=True):
@@ -395,6 +433,30 @@ class NodeView(Struct, frozen=True, kw_only=True):
     created_at: str
     machine_id: str
     egress_address: str
+
+
+class ProductChangeView(Struct, frozen=True, kw_only=True):
+    at: datetime
+    kind: str
+    fields: dict[str, Any]
+    execution_id: str
+
+
+class ProductView(Struct, frozen=True, kw_only=True):
+    id: str
+    project_id: str
+    shop: str
+    product_id: str
+    url: str
+    title: str
+    price: str | None
+    currency: str | None
+    availability: str | None
+    attributes: dict[str, Any]
+    first_seen_at: datetime
+    changed_at: datetime
+    seen_at: datetime
+    gone_at: datetime | None
 
 
 class ProjectUse(Struct, frozen=True, kw_only=True):
@@ -778,6 +840,13 @@ class HostDetail(Struct, frozen=True, kw_only=True):
     host: HostView
     holders: list[HostHolder]
     waiting: list[HostWaiter]
+    figures: HostFiguresView
+
+
+class HostHistory(Struct, frozen=True, kw_only=True):
+    name: str
+    span: str
+    points: list[HostPoint]
 
 
 class HostPage(Struct, frozen=True, kw_only=True):
@@ -797,6 +866,16 @@ class NodeUse(Struct, frozen=True, kw_only=True):
     declared: dict[str, float]
     reserved: dict[str, float]
     measured: MeasurementView | None
+
+
+class ProductDetail(Struct, frozen=True, kw_only=True):
+    product: ProductView
+    changes: list[ProductChangeView]
+
+
+class ProductPage(Struct, frozen=True, kw_only=True):
+    products: list[ProductView]
+    next_cursor: str | None
 
 
 class ProjectView(Struct, frozen=True, kw_only=True):

@@ -15,16 +15,20 @@ import zstandard
 
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.crawl import FOUND_MAX, CrawlCounts, CrawlLimits, CrawlPart, CrawlState, CrawlUrl, UrlFlag
+from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
 from crawlfleet.scheduling.crawl_chunks import OpenChunk, level_of, limit_reached, next_take, pack
 from crawlfleet.store import tables
+from crawlfleet.store.journal import write_events
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tx import Row, Tx
 
 MARK_MS = 10_000
 """How far apart the two marks of the rate are."""
+TELL_MS = 5_000
+"""Between two events that tell how far a crawl is."""
 SHED = 20_000
 _WAITING, _LEASED, _DONE = 0, 1, 2
 _COLUMNS = tuple(column.name for column in tables.crawl.columns)
@@ -56,7 +60,7 @@ JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
 KEEP = (
     "UPDATE crawl SET chunks = $2, found = $3, pages = $4, failed = $5, skipped = $6, moved = $7, items = $8, "
     "bytes = $9, started_at = $10, finished_at = $11, stopped_by = $12, older_at = $13, older_pages = $14, "
-    "newer_at = $15, newer_pages = $16 WHERE id = $1"
+    "newer_at = $15, newer_pages = $16, told_at = $17 WHERE id = $1"
 )
 PARTS = (
     "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
@@ -214,9 +218,19 @@ class _Work:
         if self._now - self.row["newer_at"] >= MARK_MS:
             self.row |= {"older_at": self.row["newer_at"], "older_pages": self.row["newer_pages"]}
             self.row |= {"newer_at": self._now, "newer_pages": self.row["pages"]}
+        if self._is_due():
+            self.row["told_at"] = self._now
+            await write_events(self._tx, [_progress(_state(self.row, 0), self._now)], self._now)
         if self.row != self._before:
             changed = (name for name in _COLUMNS[1:] if name not in CrawlLimits._fields)
             await self._tx.execute(KEEP, self.id, *(self.row[name] for name in changed))
+
+    def _is_due(self) -> bool:
+        """Whether watchers are told how far it is: now and then while it goes on, and when it is finished."""
+        if self.row["finished_at"] != self._before["finished_at"]:
+            return self.row["finished_at"] is not None
+        is_moving = any(self.row[name] != self._before[name] for name in CrawlCounts._fields)
+        return is_moving and self._now - self.row["told_at"] >= TELL_MS
 
     async def _add_chunks(self, urls: Sequence[CrawlUrl]) -> None:
         if not urls:
@@ -238,6 +252,16 @@ class _Work:
         if self.row["finished_at"] is None:
             self.row |= {"finished_at": self._now, "stopped_by": stopped_by}
             self.is_news = True
+
+
+def _progress(crawl: CrawlState, now: Instant) -> EventBatch:
+    rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.lately_per_s(now) or crawl.rate_per_s(now)
+    left_s = crawl.left_s(now)
+    return EventBatch(Kind.CRAWL_PROGRESS, shared={
+        "group": crawl.id, **crawl.counts._asdict(), "found": crawl.found, "queued": crawl.queued,
+        "rate_per_s": None if rate is None else round(rate, 3), "left_s": None if left_s is None else round(left_s, 3),
+        "is_finished": crawl.finished_at is not None, "stopped_by": crawl.stopped_by,
+    })  # fmt: skip
 
 
 def _packed(urls: Sequence[CrawlUrl]) -> bytes:

@@ -20,6 +20,7 @@ from crawlfleet.execution.crawl.links import canonical, target_of
 from crawlfleet.execution.crawl.meter import Meter
 from crawlfleet.execution.crawl.signatures import file_kind
 from crawlfleet.execution.crawl.walls import LOOK_AT_BYTES, SUSPECT, wall_of
+from crawlfleet.model.host_figures import BYTES, PAGES
 
 RETRY_AFTER_MOST_S = 86_400.0
 CHUNK_BYTES = 64 << 10
@@ -84,24 +85,32 @@ class Answers:
         self.bytes_in = 0
 
     async def read(
-        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, began: float, reads: Reads | None
+        self,
+        url: str,
+        response: aiohttp.ClientResponse,
+        most_bytes: int,
+        began: float,
+        reads: Reads | None,
+        figures: list[int],
     ) -> Fetched | Redirect:
         """Raises PageFailed, and PageSkipped for what is no page. `began` is when it was asked, monotonic.
 
-        Without `reads` it is a file of any type, of which the beginning is enough.
+        Without `reads` it is a file of any type, of which the beginning is enough. What is read of the host is added to
+        its `figures`.
         """
         headers = response.headers
         if response.status in _REDIRECTS:
             return _redirect(url, response)
         is_same = response.status == 304 and not _CONDITIONS.isdisjoint(response.request_info.headers)
         if not is_same and not 200 <= response.status < 300:
-            raise await self._refusal(url, response)
+            raise await self._refusal(url, response, figures)
         content_type = response.content_type if headers.get("Content-Type", "").strip() else ""
         if reads is not None and not is_same and not reads(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")
-        body = await self._body(url, response, most_bytes, may_cut=reads is None)
+        body = await self._body(url, response, most_bytes, figures, may_cut=reads is None)
         if reads is not None:
             self._check_page(url, response, body)
+            figures[PAGES] += 1
             if self._keep is not None and not is_same:
                 await self._keep(exchange_of(url, response, body))
         return Fetched(
@@ -117,27 +126,29 @@ class Answers:
         if (kind := file_kind(body)) is not None:
             raise PageSkipped(f"{url}: {kind} by its bytes, no page")
 
-    async def _refusal(self, url: str, response: aiohttp.ClientResponse) -> PageFailed:
+    async def _refusal(self, url: str, response: aiohttp.ClientResponse, figures: list[int]) -> PageFailed:
         wait_s = retry_after_s(response.headers.get("Retry-After", ""))
         # First of all: others are about to ask the same host.
         self._gate.answered(target_of(url), response.status, wait_s)
         wall = None
         if response.status in SUSPECT:
-            wall = wall_of(response.status, response.headers, await self._beginning(url, response))
+            wall = wall_of(response.status, response.headers, await self._beginning(url, response, figures))
         failure = refused_by_site(url, response.status, wait_s, wall)
         if failure.is_wall:
             self._gate.blocked(target_of(url))
         return failure
 
-    async def _beginning(self, url: str, response: aiohttp.ClientResponse) -> bytes:
+    async def _beginning(self, url: str, response: aiohttp.ClientResponse, figures: list[int]) -> bytes:
         """Of the page of a refusal; nothing where it cannot be read in time."""
         try:
             async with asyncio.timeout(REFUSAL_S):
-                return await self._body(url, response, LOOK_AT_BYTES, may_cut=True)
+                return await self._body(url, response, LOOK_AT_BYTES, figures, may_cut=True)
         except (TimeoutError, aiohttp.ClientError, OSError, PageFailed):
             return b""
 
-    async def _body(self, url: str, response: aiohttp.ClientResponse, most: int, *, may_cut: bool) -> bytes:
+    async def _body(
+        self, url: str, response: aiohttp.ClientResponse, most: int, figures: list[int], *, may_cut: bool
+    ) -> bytes:
         too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
         if (response.content_length or 0) > most and not may_cut:
             raise too_large
@@ -147,6 +158,7 @@ class Answers:
         async for chunk in self._chunks(response.content):
             raw += len(chunk)
             self.bytes_in += len(chunk)
+            figures[BYTES] += len(chunk)
             for part in unpacker.feed(chunk):
                 if part:
                     parts.append(part)

@@ -185,7 +185,9 @@ class Host:
         if len(encoded) > limits.RESULT_BYTES:
             notice = {"truncated": True, "size_bytes": len(encoded), "limit_bytes": limits.RESULT_BYTES}
             encoded = as_json(notice)
-        return Done(start.execution, is_completed=True, result=encoded, metrics=stream.metrics())
+        return Done(
+            start.execution, is_completed=True, result=encoded, metrics=stream.metrics(), products=stream.last_products
+        )
 
     def _context(self, start: Start, stream: Stream) -> TaskContext:
         context = TaskContext(

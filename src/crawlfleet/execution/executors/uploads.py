@@ -179,6 +179,10 @@ class Upload:
         self._counted = last
         return answer
 
+    async def ask(self, about: str, body: bytes) -> bytes:
+        """A master's answer to a question of the execution's."""
+        return await self._uploads.post(f"{self._path}/{about}{self._query}", body)
+
     async def _flushed(self) -> int:
         """All items are up: how many chunks they are."""
         while (self._items.pending or self._items.is_sending) and self._refusal is None:

@@ -59,8 +59,8 @@ def _linked(tree: Tree) -> PageLinks:
     links = PageLinks()
     found, links.unread = tree.linked(LINKS_MOST)
     for tag, attributes in found:
-        # Links in pictures (SVG) have theirs under another name.
-        href = attributes.get("href") or attributes.get("xlink:href")
+        # A picture's `xlink:href` is one to a selector, and has another name here.
+        href = attributes.get("href")
         if not href:
             continue
         if tag not in _ANCHORS:

@@ -142,9 +142,6 @@ class LexborTree:
         return (element.html or "")[:HTML_CHARS]
 
 
-_LINKED = etree.XPath('//*[@href or @*[name()="xlink:href"]]')
-
-
 class XPathTree:
     # lxml keeps one object per element while somebody holds it, and matches hold theirs.
     key = staticmethod(lambda element: element)
@@ -186,7 +183,7 @@ class XPathTree:
         return None if value is None else str(value)
 
     def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
-        found = _LINKED(self._root)
+        found = self.css("[href]")
         return ((self.tag(element), element.attrib) for element in found[:most]), max(0, len(found) - most)
 
     def tagged(self, tag: str) -> list[Any]:

@@ -98,7 +98,7 @@ class WebCrawl(Executor):
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        proxies = _proxies(context)
+        proxies = proxies_of(context)
         book = await _book(context)
         archive = Archive(context.record) if "archive" in context.parameters else None
         pagination = plan.following.pagination
@@ -127,7 +127,7 @@ class WebCrawl(Executor):
             await reader.close()
         await gathered.finish()
         if frontier is None and not crawl.starts_reached:
-            raise _failure(plan, crawl)
+            raise failure_of(plan, crawl)
         if book is not None:
             await book.finish(is_whole=crawl.stopped_by is None)
         result = _result(plan, crawl, gathered, time.monotonic() - began)
@@ -193,7 +193,7 @@ def _changes(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
     return {"changes": counts | {"not_visited": book.unseen, "urls": book.shown}}
 
 
-def _proxies(context: TaskContext) -> ProxyWay | None:
+def proxies_of(context: TaskContext) -> ProxyWay | None:
     """As the parameters name them: a list of the task's own, or one of the node's pools."""
     from crawlfleet.execution.crawl.proxies import ProxyPool, ProxyWay
 
@@ -215,7 +215,7 @@ def _proxies(context: TaskContext) -> ProxyWay | None:
     return ProxyWay(pool, asked.get("rotation", "request"), context.log)
 
 
-def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
+def failure_of(plan: CrawlPlan, crawl: Crawl) -> TaskError:
     """Why no start URL was reached. One that may pass decides, so that the task is tried again."""
     failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
     if not failures:

@@ -1,0 +1,52 @@
+"""Host figures, and what watchers of a crawl were told"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0015"
+down_revision = "0014"
+branch_labels = None
+depends_on = None
+
+_ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def _big(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger(), nullable=False)
+
+
+def upgrade() -> None:
+    op.add_column("crawl", sa.Column("told_at", sa.BigInteger(), server_default=sa.text("0"), nullable=False))
+    op.create_table(
+        "host_told",
+        sa.Column("node", _ROW_ID, autoincrement=False, nullable=False),
+        _big("session"),
+        _big("number"),
+        sa.PrimaryKeyConstraint("node", name=op.f("pk_host_told")),
+    )
+    op.create_table(
+        "host_delta",
+        sa.Column("id", _ROW_ID, autoincrement=True, nullable=False),
+        _big("at"),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_host_delta")),
+    )
+    op.create_table(
+        "host_figure",
+        sa.Column("host", sa.Text(), nullable=False),
+        sa.Column("span_s", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("at", sa.BigInteger(), autoincrement=False, nullable=False),
+        _big("since_at"),
+        _big("changed_at"),
+        sa.Column("figures", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("host", "span_s", "at", name=op.f("pk_host_figure")),
+    )
+    op.create_index(op.f("ix_host_figure_span_s_at"), "host_figure", ["span_s", "at"], unique=False)
+
+
+def downgrade() -> None:
+    for table in ("host_figure", "host_delta", "host_told"):
+        op.drop_table(table)
+    op.drop_column("crawl", "told_at")
