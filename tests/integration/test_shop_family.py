@@ -20,7 +20,7 @@ from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
 from crawlfleet.shop.server import RunningShop, start_site
 from crawlfleet.shop.site import SiteOptions
 from crawlfleet.wire.products import ReportDown, UnseenBody, UnseenDown
-from tests.unit.crawl_kit import LOOPBACK, Heard, site
+from tests.unit.crawl_kit import LOOPBACK, Answer, Heard, site
 
 pytestmark = pytest.mark.integration
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -97,7 +97,13 @@ async def test_a_known_product_may_be_gone() -> None:
     async def moved(_: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("/empty")
 
-    pages = {"/a": POT % "A", "/empty": "<h1>No more</h1>", "/moved": moved, "/busy": busy, "/other": POT % "B"}
+    pages: dict[str, Answer | str] = {
+        "/a": POT % "A",
+        "/empty": "<h1>No more</h1>",
+        "/moved": moved,
+        "/busy": busy,
+        "/other": POT % "B",
+    }
     async with site(pages) as served:
         for path, status in (
             ("a", "success"),
