@@ -44,7 +44,8 @@ def list_products(
 ) -> None:
     """List products."""
     found = list(call.client.products(
-        project_id=project, shop=shop, product_id=product_id, changed_since=changed_since, gone=_is_gone(gone, not_gone), limit=limit
+        project_id=project, shop=shop, product_id=product_id, changed_since=changed_since,
+        gone=_is_gone(gone, not_gone), limit=limit,
     ))  # fmt: skip
     call.out.listing(
         "products", found, ("ID", "SHOP", "THEIR ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"),
