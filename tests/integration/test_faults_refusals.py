@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 
 import pytest
 from aiohttp import web
 
 from crawlfleet.execution.crawl.crawl import REFUSED_TRIES
 from crawlfleet.execution.executors.sdk import TaskError
-from tests.unit.crawl_kit import Heard, crawl, site
+from tests.unit.crawl_kit import Answer, Heard, crawl, site
 
 pytestmark = pytest.mark.integration
 
@@ -18,7 +18,13 @@ PAGES = [f"/{number}" for number in range(20)]
 START = "".join(f'<a href="{path}">x</a>' for path in PAGES)
 
 
-def refuses(times: int, status: int, then: str, wait: str = "0.05") -> Callable[[web.Request], Awaitable[web.Response]]:
+def shop(**others: Answer | str) -> Mapping[str, Answer | str]:
+    """All its pages, with others in the place of some."""
+    pages: dict[str, Answer | str] = {"/": START, **dict.fromkeys(PAGES, "<p>x")}
+    return pages | {f"/{name.removeprefix('page')}": other for name, other in others.items()}
+
+
+def refuses(times: int, status: int, then: str, wait: str = "0.05") -> Answer:
     """So often for each path, and never again."""
     asked: Counter[str] = Counter()
 
@@ -35,14 +41,14 @@ def refuses(times: int, status: int, then: str, wait: str = "0.05") -> Callable[
 async def test_a_page_that_is_to_be_asked_for_later_is_not_lost(status: int) -> None:
     page = refuses(REFUSED_TRIES - 1, status, "<p>here")
     heard = Heard()
-    async with site({"/": START} | dict.fromkeys(PAGES, page)) as served:
+    async with site({"/": START, **dict.fromkeys(PAGES, page)}) as served:
         result = await crawl({"url": f"{served.url}/", "depth": 1, "max_pages": 100}, heard)
     assert Counter(item["url"] for item in heard.items) == Counter(f"{served.url}{path}" for path in ["/", *PAGES])
     assert result["metrics"]["errors"] == {}
 
 
 async def test_a_page_that_is_always_refused_fails_in_the_end() -> None:
-    async with site({"/": START, "/0": refuses(1_000, 429, "")} | dict.fromkeys(PAGES[1:], "<p>x")) as served:
+    async with site(shop(page0=refuses(1_000, 429, ""))) as served:
         result = await crawl({"url": f"{served.url}/", "depth": 1, "max_pages": 100})
     assert result["metrics"]["pages_crawled"] == len(PAGES)
     assert result["metrics"]["failures"] == {"rate_limited": 1}
@@ -50,7 +56,7 @@ async def test_a_page_that_is_always_refused_fails_in_the_end() -> None:
 
 
 async def test_a_page_that_is_only_broken_is_not_asked_for_so_often() -> None:
-    async with site({"/": START, "/0": refuses(1_000, 503, "", wait="")} | dict.fromkeys(PAGES[1:], "<p>x")) as served:
+    async with site(shop(page0=refuses(1_000, 503, "", wait=""))) as served:
         await crawl({"url": f"{served.url}/", "depth": 1, "max_pages": 100})
     assert Counter(served.hits)["/0"] == 2
 
@@ -58,8 +64,8 @@ async def test_a_page_that_is_only_broken_is_not_asked_for_so_often() -> None:
 @pytest.mark.parametrize(("status", "wait"), [(429, "0.05"), (503, "0.05"), (503, "")])
 async def test_while_robots_is_refused_no_page_is_asked_for_and_none_is_lost(status: int, wait: str) -> None:
     heard = Heard()
-    pages = {"/": START, "/robots.txt": refuses(3, status, "User-agent: *\nDisallow: /3\n", wait)}
-    async with site(pages | dict.fromkeys(PAGES, "<p>x")) as served:
+    robots = refuses(3, status, "User-agent: *\nDisallow: /3\n", wait)
+    async with site({**shop(), "/robots.txt": robots}) as served:
         result = await crawl({"urls": [f"{served.url}{path}" for path in PAGES], "max_pages": 100}, heard)
     assert served.hits[:4] == ["/robots.txt"] * 4
     assert Counter(item["url"] for item in heard.items) == Counter(
@@ -69,7 +75,7 @@ async def test_while_robots_is_refused_no_page_is_asked_for_and_none_is_lost(sta
 
 
 async def test_a_robots_that_stays_away_fails_with_its_class() -> None:
-    async with site({"/robots.txt": refuses(1_000, 503, "")} | dict.fromkeys(PAGES, "<p>x")) as served:
+    async with site({**shop(), "/robots.txt": refuses(1_000, 503, "")}) as served:
         with pytest.raises(TaskError) as told:
             await crawl({"url": f"{served.url}/1"})
     assert (told.value.error, told.value.permanent) == ("http", False)
