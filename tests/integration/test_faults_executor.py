@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.execution.executors.processes import ProcessExecutor
-from crawlfleet.model.execution import End, ErrorClass
+from crawlfleet.model.execution import End
+from crawlfleet.model.status import ErrorClass
 from crawlfleet.shop.nasty.table import FAMILIES
 from crawlfleet.testing.site import SiteProcess, site_process
 from tests.integration.executors_kit import ChunkServer, assignment, executing
@@ -83,12 +84,16 @@ class Watched:
 
     async def peaks(self, work: asyncio.Future[Any]) -> tuple[int, int]:
         """In MB, while the work lasts: of the process, and of the largest one below it."""
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        forget_peak(self.process.pid)
         apart = 0
         while not work.done():
             await asyncio.wait({work}, timeout=0.05)
             apart = max([apart, *(peak_mb(child.pid) for child in self.process.children())])
         return peak_mb(self.process.pid), apart
+
+
+def forget_peak(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak_mb(pid: int) -> int:
