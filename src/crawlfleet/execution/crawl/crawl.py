@@ -31,6 +31,8 @@ from crawlfleet.execution.crawl.robots_tags import in_headers
 from crawlfleet.execution.crawl.sitemaps import FILE_BYTES, Sitemap
 
 PAGE_TRIES = 2
+REFUSED_TRIES = 4
+"""Of a page that the site asks to come back for: that says nothing of the page."""
 RETRY_S = 0.5
 LOGGED_FAILURES = 200
 
@@ -311,7 +313,8 @@ class Crawl:
             self._pace.hold(site(link.url), failure.retry_after_s)
         # A host that is left alone by everybody is waited for, however long it asks for.
         is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(target_of(link.url)) > 0
-        if not failure.permanent and link.tries < PAGE_TRIES and is_soon:
+        tries = REFUSED_TRIES if failure.is_later else PAGE_TRIES
+        if not failure.permanent and link.tries < tries and is_soon:
             self._frontier.put_back(link)
             return True
         if link.is_sitemap:
