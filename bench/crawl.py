@@ -48,9 +48,12 @@ async def beside_bare(site: Site, folder: Path, cores: Sequence[int], turns: int
     bare: list[Run] = []
     async with ours(folder / f"ours-{len(cores)}", site, cores) as one:
         for _ in range(turns):
-            mine.append(total(await one.run(site)))
+            run = total(await one.run(site))
+            # Two keep all cores busy, and so what the rest of the installation takes is theirs.
+            others_s = one.others_cpu_s[-1] if len(cores) > 1 else 0.0
+            mine.append(run._replace(cpu_s=run.cpu_s + others_s))
             bare.append(total(await asyncio.to_thread(run_bare, site, folder, cores)))
-            say(f"  ours {shown(mine[-1])}; bare {shown(bare[-1])}")
+            say(f"  ours {shown(mine[-1])} (master and agent {one.others_cpu_s[-1]:.2f}); bare {shown(bare[-1])}")
     return mine, bare
 
 
@@ -72,9 +75,10 @@ def ratios(mine: Sequence[Run], theirs: Sequence[Run]) -> tuple[float, float]:
 
 
 def row(name: str, mine: Sequence[Run], theirs: Sequence[Run], least: float | None) -> Row:
+    """Judged by processor time: each crawler keeps its core busy, as far as others let it have one."""
     by_time, by_cpu = ratios(mine, theirs)
-    value = f"{by_time:.2f}x (by CPU {by_cpu:.2f}x); {shown(best(theirs))}"
-    return Row(f"ours beside {name}", value, f">= {least:g}x" if least else "", by_time >= least if least else None)
+    value = f"{by_cpu:.2f}x by CPU, {by_time:.2f}x by time; {shown(best(theirs))}"
+    return Row(f"ours beside {name}", value, f">= {least:g}x" if least else "", by_cpu >= least if least else None)
 
 
 async def compare(folder: Path, cores: tuple[int, int], python: str, parts: str) -> list[Row]:
