@@ -101,7 +101,7 @@ async def test_a_crawl_is_a_group_of_members_over_one_list_of_urls(site: Site) -
                 },
                 f"task.parameters.{name}",
             )
-            for name, value in (("archive", "warc"), ("since", "task-0000000000000001"), ("keep_pages", True))
+            for name, value in (("archive", "warc"), ("since", "node-0000000000000001"), ("keep_pages", 1))
         ),
         (
             {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
 
 from crawlfleet.control.exchange import Exchange
+from crawlfleet.execution.crawl.chunk_book import OWN
 from crawlfleet.execution.crawl.seeding import seeds_of
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.sdk import TaskContext
@@ -49,8 +50,10 @@ class Link:
 
 
 class Spread:
-    def __init__(self, kit: Kit, parameters: Mapping[str, Any], members: int) -> None:
+    def __init__(self, kit: Kit, parameters: Mapping[str, Any], members: int, *, earlier: Spread | None = None) -> None:
+        """`earlier`: the one that is meant, whatever `since` says."""
         self._kit = kit
+        self._earlier = earlier
         self._seeds = seeds_of(parameters, members)
         self._members = members
         self.service = Exchange(store=kit.store, clock=SystemClock())
@@ -99,8 +102,15 @@ class Spread:
             heard, task_id="task-1", execution_id="exec-1", task_type="web_crawl",
             parameters=self._seeds.parameters, allow_hosts=LOOPBACK, master=link,
         )  # fmt: skip
+        context.earlier = self._notes
         result: dict[str, Any] = await WebCrawl().run(context)
         return result
+
+    async def _notes(self, of: str) -> AsyncIterator[bytes]:
+        of_whom = self if of == OWN else self._earlier
+        assert of_whom is not None
+        for item in await of_whom.items():
+            yield msgspec.json.encode(item) + b"\n" if "_page" in item else b""
 
     async def state(self) -> CrawlState:
         return (await self._kit.store.crawls([self.crawl]))[self.crawl]

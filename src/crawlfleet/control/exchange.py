@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from crawlfleet.control.collect import StaleExecution
 from crawlfleet.control.finish import is_storable
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.model.crawl import CrawlCounts, CrawlUrl
+from crawlfleet.model.crawl import CrawlCounts, CrawlUrl, UrlFlag
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId, execution_text, task_text
 from crawlfleet.ports.artifacts import CHUNKS
 from crawlfleet.ports.clock import Clock
@@ -20,6 +20,7 @@ LOOK_S = 0.5
 URL_CHARS = 8_192
 DEPTH_MAX = 100_000
 VIA_MAX = 50
+_FLAGS = UrlFlag.START | UrlFlag.SITEMAP | UrlFlag.CLOSING
 
 
 class Exchange:
@@ -78,7 +79,7 @@ def _report(said: ReportBody, items: tuple[int, int]) -> ChunkReport:
         raise InvalidInput("from-to, of chunks of items", field="items")
     _check(said.found, "report.found")
     _check(said.again, "report.again")
-    counts = CrawlCounts(said.pages, said.failed, said.skipped, said.moved, said.items, said.bytes)
+    counts = CrawlCounts(**{name: getattr(said, name) for name in CrawlCounts._fields})
     return ChunkReport(said.number, counts, said.found, said.again, first, last)
 
 
@@ -88,7 +89,7 @@ def _check(urls: Iterable[CrawlUrl], field: str) -> None:
             0 < len(one.url) <= URL_CHARS
             and 0 <= one.depth <= DEPTH_MAX
             and 0 <= one.tries <= DEPTH_MAX
-            and 0 <= one.flags <= 3
+            and 0 <= one.flags <= _FLAGS
             and len(one.via) <= VIA_MAX
         )
         if not is_good:

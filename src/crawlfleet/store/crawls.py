@@ -19,7 +19,7 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
-from crawlfleet.scheduling.crawl_chunks import OpenChunk, level_of, limit_reached, next_take, pack
+from crawlfleet.scheduling.crawl_chunks import CLOSING, OpenChunk, level_of, limit_reached, next_take, pack
 from crawlfleet.store import tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.query import QueryEngine
@@ -60,7 +60,8 @@ JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
 KEEP = (
     "UPDATE crawl SET chunks = $2, found = $3, pages = $4, failed = $5, skipped = $6, moved = $7, items = $8, "
     "bytes = $9, started_at = $10, finished_at = $11, stopped_by = $12, older_at = $13, older_pages = $14, "
-    "newer_at = $15, newer_pages = $16, told_at = $17 WHERE id = $1"
+    "newer_at = $15, newer_pages = $16, told_at = $17, pages_new = $18, pages_changed = $19, "
+    "pages_unchanged = $20, pages_gone = $21 WHERE id = $1"
 )
 PARTS = (
     "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
@@ -180,7 +181,7 @@ class _Work:
             return
         new = await self._tx.add_seen(self.id, list(by_key))
         fresh = [one for key, one in by_key.items() if key in new]
-        self.row["found"] += sum(1 for one in fresh if not one.flags & UrlFlag.SITEMAP)
+        self.row["found"] += sum(1 for one in fresh if not one.flags & (UrlFlag.SITEMAP | UrlFlag.CLOSING))
         await self._add_chunks(fresh)
 
     async def lease(self, asking: Asking) -> Exchanged:
@@ -190,7 +191,8 @@ class _Work:
                 return Exchanged(self.id, "chunk", number, unpacked(urls))
         leased = [OpenChunk(*row[:3]) for row in rows]
         waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, 2 * self.limits.members)]
-        stopped_by = self._limit()
+        # With every page visited, no limit kept any of them away.
+        stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
         if not leased and (stopped_by is not None or not waiting):
             self._finish(stopped_by if waiting else None)
             return Exchanged(self.id, "done")
@@ -276,5 +278,5 @@ def _state(row: dict[str, Any], leased: int) -> CrawlState:
     return CrawlState(
         row["id"], CrawlLimits(*(row[name] for name in CrawlLimits._fields)),
         CrawlCounts(*(row[name] for name in CrawlCounts._fields)), row["found"], leased, row["started_at"],
-        row["finished_at"], row["stopped_by"], (row["older_at"], row["older_pages"]),
+        row["finished_at"], row["stopped_by"], (row["older_at"], row["older_pages"]), row["chunks"],
     )  # fmt: skip
