@@ -18,10 +18,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 async def told(running: Fleet, group: str, url: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
-    lines = b"".join([part async for part in running.client.export_group(group, format="jsonl")])
+    lines = b"".join([part async for part in running.client.export_group(group, kind="pages")])
     for item in map(json.loads, lines.splitlines()):
-        if "_page" in item:
-            found[item.get("change", "")].add(item["_page"].removeprefix(url))
+        found[item.get("change", "")].add(item["_page"].removeprefix(url))
     return found
 
 
@@ -36,6 +35,10 @@ async def test_a_later_crawl_over_nodes_says_what_has_changed(tmp_path: Path) ->
         ended = await running.client.wait_group(first.id, 90)
         assert ended.crawl is not None and ended.crawl.changes is None
         assert len((await told(running, first.id, site.url))[""]) == ended.crawl.pages
+        quality = await running.client.group_quality(first.id)
+        assert quality.items == ended.crawl.items
+        whole = await running.client.crawl_result(first.id)
+        assert whole.data["items"] and not any("_page" in item for item in whole.data["items"])
         await site.set(version=2)
         code, said = await running.run(
             "crawl", "crawl", f"{site.url}/", "--members", "3", "--params", json.dumps({**asked, "since": first.id}),

@@ -7,12 +7,11 @@ from typing import NamedTuple
 from crawlfleet.api.routes.results import execution_with_items, items_of
 from crawlfleet.api.services import Services
 from crawlfleet.errors import NotFound
+from crawlfleet.execution.results.page_notes import is_note
 from crawlfleet.execution.results.reading import Chunks
 from crawlfleet.model import ids
 from crawlfleet.model.ids import GroupId, TaskId
 
-PAGE_NOTE = b'{"_page":'
-"""How a note on a page begins, among other items."""
 OWN = "own"
 CHUNKS_AT_ONCE = 20
 """Of a crawl over many nodes, in one part: each has notes on up to a hundred pages."""
@@ -67,4 +66,4 @@ async def _crawl(services: Services, task: TaskId, of: str) -> GroupId:
 
 
 async def _notes(items: Chunks, number: int) -> bytes:
-    return b"".join(bytes(line) + b"\n" for line in await items.lines(number) if bytes(line).startswith(PAGE_NOTE))
+    return b"".join(bytes(line) + b"\n" for line in await items.lines(number) if is_note(memoryview(line)))
