@@ -34,7 +34,7 @@ class Link:
         self._spread = spread
         self._run = run
         self._heard = heard
-        self._chunks = 0
+        self._chunks = self._archived = 0
 
     async def exchange(self, body: bytes) -> bytes:
         self._spread.note_exchange()
@@ -43,9 +43,15 @@ class Link:
             self._spread.uploaded[self._run.execution, self._chunks] = self._heard.items[:]
             self._heard.items.clear()
             self._chunks += 1
+        archived = self._archived
+        if self._heard.records:
+            self._spread.archived[self._run.execution, self._archived] = b"".join(self._heard.records)
+            self._heard.records.clear()
+            self._archived += 1
         up = msgspec.json.decode(body, type=CrawlUp)
         run, service = self._run, self._spread.service
-        down = await service.exchange(run.node.id, run.task, run.execution, up, (first, self._chunks))
+        ranges = (first, self._chunks), (archived, self._archived)
+        down = await service.exchange(run.node.id, run.task, run.execution, up, *ranges)
         return msgspec.json.encode(down)
 
 
@@ -58,6 +64,7 @@ class Spread:
         self._members = members
         self.service = Exchange(store=kit.store, clock=SystemClock())
         self.uploaded: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        self.archived: dict[tuple[int, int], bytes] = {}
         self.crawl: GroupId = 0
         self.results: list[dict[str, Any]] = []
         self._lost_after = 0
@@ -123,3 +130,8 @@ class Spread:
             for item in self.uploaded[part.execution, n]
         ]  # fmt: skip
         return sorted(found, key=lambda item: json.dumps(item, sort_keys=True))
+
+    async def archive(self) -> bytes:
+        """The records that count."""
+        parts = await self._kit.store.crawl_parts(self.crawl, 0, 10_000, "warc")
+        return b"".join(self.archived[part.execution, n] for part in parts for n in range(part.first, part.last))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.testing.site import site_process
 from tests.processes.fleet import Fleet, fleet
@@ -31,10 +33,18 @@ async def test_a_later_crawl_over_nodes_says_what_has_changed(tmp_path: Path) ->
         asked: dict[str, Any] = {
             "depth": 20, "max_pages": 5_000, "follow": {"obey_nofollow": True, "deny": ["/feeds/"]},
         }  # fmt: skip
-        first = await running.client.crawl([f"{site.url}/"], {**asked, "keep_pages": True}, members=3)
+        first = await running.client.crawl(
+            [f"{site.url}/"], {**asked, "keep_pages": True, "archive": "warc"}, members=3
+        )
         ended = await running.client.wait_group(first.id, 90)
         assert ended.crawl is not None and ended.crawl.changes is None
         assert len((await told(running, first.id, site.url))[""]) == ended.crawl.pages
+        archive = b"".join([part async for part in running.client.export_group(first.id, format="warc")])
+        archived = [
+            one.rec_headers.get_header("WARC-Target-URI") for one in ArchiveIterator(io.BytesIO(archive))
+            if one.rec_type in {"response", "revisit"}
+        ]  # fmt: skip
+        assert len(archived) == len(set(archived)) == ended.crawl.pages
         quality = await running.client.group_quality(first.id)
         assert quality.items == ended.crawl.items
         whole = await running.client.crawl_result(first.id)

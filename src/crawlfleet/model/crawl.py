@@ -121,7 +121,7 @@ class CrawlState:
 
 
 class CrawlPart(NamedTuple):
-    """Items of a reported chunk: which chunks of items, of whose."""
+    """What a reported chunk left: which chunks of items or of records, of whose."""
 
     number: int
     task: TaskId

@@ -18,6 +18,7 @@ from crawlfleet.model.crawl import FOUND_MAX, CrawlCounts, CrawlLimits, CrawlPar
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
+from crawlfleet.ports.artifacts import ChunkKind
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
 from crawlfleet.scheduling.crawl_chunks import CLOSING, OpenChunk, level_of, limit_reached, next_take, pack
 from crawlfleet.store import tables
@@ -44,7 +45,8 @@ TAKE_BACK = (
 )
 CHUNK = "SELECT state, execution, count FROM crawl_chunk WHERE crawl = $1 AND number = $2"
 END_CHUNK = (
-    "UPDATE crawl_chunk SET state = 2, urls = NULL, first_item = $3, last_item = $4 WHERE crawl = $1 AND number = $2"
+    "UPDATE crawl_chunk SET state = 2, urls = NULL, first_item = $3, last_item = $4, first_record = $5, "
+    "last_record = $6 WHERE crawl = $1 AND number = $2"
 )
 LEASED = (
     "SELECT number, depth, count, execution, urls FROM crawl_chunk WHERE crawl = $1 AND state = 1 "
@@ -67,6 +69,7 @@ PARTS = (
     "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
     "AND state = 2 AND last_item > first_item ORDER BY number LIMIT $3"
 )
+RECORD_PARTS = PARTS.replace("_item", "_record")
 SHED_SOME = (
     "DELETE FROM crawl_seen WHERE crawl = $1 AND hash IN (SELECT hash FROM crawl_seen WHERE crawl = $1 LIMIT $2)"
 )
@@ -89,8 +92,9 @@ class CrawlTables:
         rows, leased = await self._engine.glance(work)
         return {row[0]: _state(dict(zip(_COLUMNS, row, strict=True)), leased.get(row[0], 0)) for row in rows}
 
-    async def crawl_parts(self, crawl: GroupId, after: int, limit: int) -> list[CrawlPart]:
-        rows = await self._engine.read(lambda tx: tx.fetch(PARTS, crawl, after, limit))
+    async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
+        sql = RECORD_PARTS if kind == "warc" else PARTS
+        rows = await self._engine.read(lambda tx: tx.fetch(sql, crawl, after, limit))
         return [CrawlPart(*row) for row in rows]
 
 
@@ -162,7 +166,8 @@ class _Work:
             return True  # said before; the answer was lost
         if report.counts.pages + len(report.again) > count:
             raise InvalidInput(f"a chunk of {count} URLs", field="report.counts")
-        await self._tx.execute(END_CHUNK, self.id, report.number, report.first_item, report.last_item)
+        left = (report.first_item, report.last_item, report.first_record, report.last_record)
+        await self._tx.execute(END_CHUNK, self.id, report.number, *left)
         for name, n in report.counts._asdict().items():
             self.row[name] += n
         await self._add_chunks(report.again)
@@ -242,7 +247,7 @@ class _Work:
         for chunk in pack(urls, waiting=waiting, members=self.limits.members):
             self.row["chunks"] += 1
             number = self.row["chunks"]
-            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), 0, 0, 0, 0))
+            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), *(0,) * 6))
         await self._tx.insert(tables.crawl_chunk, _CHUNK_COLUMNS, rows)
 
     def _limit(self) -> str | None:

@@ -266,6 +266,8 @@ crawl_chunk = Table(
     _big("execution"),
     _big("first_item"),
     _big("last_item"),
+    _big("first_record", server_default=text("0")),
+    _big("last_record", server_default=text("0")),
     Index("ix_crawl_chunk_open", "crawl", "state", "depth", "number", sqlite_where=text("state < 2"),
           postgresql_where=text("state < 2")),
 )  # fmt: skip

@@ -152,8 +152,7 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
     """Of a crawl, what its reported chunks left: of an execution that was lost, only what it had reported."""
 
     async def of_crawl(after: int) -> Window:
-        # Chunks are reported with their items; nothing else is kept of a crawl over many nodes.
-        found = await services.store.crawl_parts(group.id, after, _WINDOW) if kind == "items" else []
+        found = await services.store.crawl_parts(group.id, after, _WINDOW, kind)
         parts = [Part(one.task, one.execution, one.last, one.first, one.number) for one in found]
         return Window(parts, found[-1].number if len(found) == _WINDOW else None)
 

@@ -29,13 +29,15 @@ _decode = msgspec.json.Decoder(CrawlDown).decode
 
 class Member:
     def __init__(
-        self, crawl: Crawl, frontier: SharedFrontier, master: MasterLink, emit: Emit, book: ChunkBook | None = None
-    ) -> None:
+        self, crawl: Crawl, frontier: SharedFrontier, master: MasterLink, emit: Emit, book: ChunkBook | None = None,
+        *, ahead: int = AHEAD,
+    ) -> None:  # fmt: skip
         self._crawl = crawl
         self._frontier = frontier
         self._master = master
         self._emit = emit
         self._book = book
+        self._ahead = ahead
 
     async def run(self) -> None:
         try:
@@ -54,7 +56,7 @@ class Member:
     async def _exchange(self) -> bool:
         """False once nothing is left to do."""
         frontier = self._frontier
-        if len(frontier.held) >= AHEAD:
+        if len(frontier.held) >= self._ahead:
             await frontier.until_over()
         chunk = frontier.take_over()
         report = None

@@ -92,7 +92,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gathered import Gathered
-        from crawlfleet.execution.crawl.member import Member
+        from crawlfleet.execution.crawl.member import AHEAD, Member
         from crawlfleet.execution.crawl.page import NO_MARKS
         from crawlfleet.execution.crawl.reader import PageReader
         from crawlfleet.execution.crawl.seeding import MEMBER
@@ -129,7 +129,9 @@ class WebCrawl(Executor):
                     await crawl.run()
                 else:
                     chunk_book = book if isinstance(book, ChunkBook) else None
-                    await Member(crawl, frontier, _master(context), context.item, chunk_book).run()
+                    # Records go up as they come: those between two reports are of one chunk if there is one at a time.
+                    ahead = AHEAD if archive is None else 1
+                    await Member(crawl, frontier, _master(context), context.item, chunk_book, ahead=ahead).run()
         finally:
             await reader.close()
         await gathered.finish()
