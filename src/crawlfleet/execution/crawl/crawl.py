@@ -127,6 +127,10 @@ class Crawl:
         """URLs that others found worth visiting."""
         self._outlook.expect(urls)
 
+    def expect_known(self, pages: Iterable[tuple[str, int]]) -> None:
+        """Pages of an earlier crawl that nothing led to, and how far from the start they were."""
+        self._outlook.known_before(pages)
+
     @property
     def starts_reached(self) -> int:
         """Start URLs that were read, or that lead to where others have been."""
