@@ -54,6 +54,9 @@ class Link:
         down = await service.exchange(run.node.id, run.task, run.execution, up, *ranges)
         return msgspec.json.encode(down)
 
+    async def ask(self, about: str, body: bytes) -> bytes:
+        raise AssertionError(f"a crawl asks nobody about {about}")
+
 
 class Spread:
     def __init__(self, kit: Kit, parameters: Mapping[str, Any], members: int, *, earlier: Spread | None = None) -> None:
