@@ -35,6 +35,9 @@ class Link:
         self._heard = heard
         self._chunks = 0
 
+    async def ask(self, about: str, body: bytes) -> bytes:
+        raise NotImplementedError
+
     async def exchange(self, body: bytes) -> bytes:
         self._spread.note_exchange()
         first = self._chunks

@@ -25,7 +25,7 @@ Shown = dict[str, tuple[Any, ...]]
 
 
 async def test_two_syncs_and_a_worker_killed_in_the_second(tmp_path: Path) -> None:
-    async with site_process("--products", str(PRODUCTS), "--delay", "0.02") as site, fleet(tmp_path) as running:
+    async with site_process("--products", str(PRODUCTS), "--delay", "0.05") as site, fleet(tmp_path) as running:
         await running.start("--allow-host", "127.0.0.1", workers=2, slots=2)
         await running.client.put_config({"host_rate": 1_000, "host_concurrency": 64})
         first = await shown(site)
@@ -55,8 +55,11 @@ async def test_two_syncs_and_a_worker_killed_in_the_second(tmp_path: Path) -> No
 
 
 async def sync(running: Fleet, site: SiteProcess, *, is_killed: bool = False) -> Any:
-    task = await running.client.submit("full_sync", {"url": f"{site.url}/", **SYNC})
-    crawl = await kill_half_way(running) if is_killed else None
+    await site.clear()
+    task = await running.client.submit(
+        "full_sync", {"url": f"{site.url}/", **SYNC, "concurrency": 8 if is_killed else 32}
+    )
+    crawl = await kill_half_way(running, site) if is_killed else None
     (ended,) = await running.client.wait([task.id], timeout=90)
     assert ended.status == "completed", (ended, running.logs())
     if crawl is not None:
@@ -73,24 +76,18 @@ def result_of(task: TaskView) -> Any:
     return task.result.data
 
 
-async def kill_half_way(running: Fleet) -> str:
+async def kill_half_way(running: Fleet, site: SiteProcess) -> str:
     """The worker that crawls, when it has written some products and not all; the crawl's task."""
-    found: list[tuple[str, str]] = []
 
     async def is_half_way() -> bool:
-        async for task in running.client.list(type="shop_crawl", status="processing"):
-            figures = (await running.client.get(task.id)).progress or {}
-            if figures.get("items", 0) > PRODUCTS / 2 and task.assigned_node:
-                found.append((task.id, task.assigned_node))
-                return True
-        return False
+        return len((await site.log(under="/products/"))["asked"]) > PRODUCTS * 0.75
 
     await running.until(is_half_way, "the crawl does not get going")
+    (crawl,) = [task async for task in running.client.list(type="shop_crawl", status="processing")]
     names = {node.id: node.name for node in await running.client.nodes()}
-    crawl, node = found[0]
-    (worker,) = [one for one in running.workers if one.name == names[node]]
+    (worker,) = [one for one in running.workers if one.name == names[crawl.assigned_node or ""]]
     await worker.kill()
-    return crawl
+    return crawl.id
 
 
 async def shown(site: SiteProcess) -> Shown:
