@@ -1,6 +1,7 @@
 """Flows: every step ends as its edges, its condition and its parents' results say, in the parents' transaction."""
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from crawlfleet.model.answers import Code
 from crawlfleet.model.flow import Edge, Unrun
 from crawlfleet.model.group import GroupCounts, GroupKind
+from crawlfleet.model.project import Quotas
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.claims import Claim, IdempotencyMismatch
 from crawlfleet.ports.flow_store import StepRecord
@@ -166,6 +168,24 @@ async def a_fan_out_makes_a_task_of_each_item_and_gathers_them_in_order(store: S
     assert await flow.parameters("end") == {"all": [0, 1, 2]}
     assert await kit.second.group_counts([flow.id]) == {flow.id: GroupCounts(open=1, completed=5)}
     assert await kit.second.count_members(flow.id) == GroupCounts(open=1, completed=5)
+    assert await kit.second.totals() == await kit.second.count_rows()
+
+
+async def items_that_a_quota_has_no_room_for_are_not_made(store: Store, kit: Kit) -> None:
+    steps: Steps = {
+        "list": {}, "few": {"after": ["list"], "for_each": "steps.list.result"},
+        "many": {"after": ["list"], "for_each": "steps.list.result"},
+    }  # fmt: skip
+    flow = await FlowKit.stored(kit, steps)
+    # The two steps wait themselves: there is room for the items of one of them.
+    await store.change_project(PROJECT, lambda have: replace(have, quotas=Quotas(waiting=6)), 1, kit.now)
+    await flow.complete("list", [1, 2, 3])
+    found = await flow.steps()
+    assert sorted(step.status for key, step in found.items() if key != "list") == [S.WAITING, S.FAILED]
+    (failed,) = (step for step in found.values() if step.status is S.FAILED)
+    assert failed.reason == (
+        f"3 items have no room: quota 'waiting' of project {PROJECT}: 5 of 6 wait, and 3 more would be above it"
+    )
     assert await kit.second.totals() == await kit.second.count_rows()
 
 

@@ -38,6 +38,13 @@ async def failure(url: str, limits: FetchLimits | None = None) -> PageFailed:
     return told.value
 
 
+async def test_nobody_there_is_told_in_words() -> None:
+    refused, unknown = await failure("http://127.0.0.1:1/"), await failure("http://nosuch.invalid/")
+    assert str(refused) == "http://127.0.0.1:1/: no connection to 127.0.0.1:1: Connection refused"
+    assert str(unknown).startswith("http://nosuch.invalid/: no address of nosuch.invalid: ")
+    assert (refused.kind, unknown.kind) == ("connect", "dns")
+
+
 async def test_a_page() -> None:
     async with site({"/": says(body=b"<p>hi", Content_Type="text/html; charset=gbk")}) as served, fetcher() as ours:
         page = await ours.fetch(f"{served.url}/")
@@ -112,6 +119,32 @@ async def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
 
     async with raw_site(talk) as served:
         assert "larger than" in str(await failure(f"{served.url}/"))
+
+
+async def test_hints_without_end_are_no_answer() -> None:
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </x.css>; rel=preload\r\n\r\n"
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(hint * 1_000)
+            await writer.drain()
+
+    async with raw_site(talk) as served, fetcher() as fetching:
+        began = time.monotonic()
+        with pytest.raises(PageFailed, match="too many answers to one request") as told:
+            await fetching.fetch(served.url)
+    assert (told.value.error, told.value.kind) == ("network", "protocol")
+    assert time.monotonic() - began < 5
+
+
+async def test_a_few_hints_are_passed_over() -> None:
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </x.css>; rel=preload\r\n\r\n"
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        writer.write(hint * 20 + b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok")
+
+    async with raw_site(talk) as served, fetcher() as fetching:
+        assert (await fetching.fetch(served.url)).body == b"ok"
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
+from crawlfleet.execution.crawl import reader as reader_module
 from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.extract.compiling import plan_of
 from crawlfleet.execution.crawl.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.page import PageFacts
+from crawlfleet.execution.crawl.page import PageFacts, PageJob
 from crawlfleet.execution.crawl.reader import HERE_BYTES, THREAD_BYTES, PageReader
 
 CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
@@ -54,6 +56,78 @@ async def test_a_page_reads_the_same_wherever_it_is_read(size: int) -> None:
     assert got.records == [{"title": "A", "url": "/1"}]
     assert got.counts == {"product": [1, 1, 1, 0, 0, 0], "title": [1, 1, 1, 0, 0, 0]}
     assert children() == []
+
+
+async def test_links_of_pictures_are_no_links_and_no_trouble() -> None:
+    html = '<svg><a xlink:href="/picture"><use xlink:href="#x"/></a></svg><math><a xlink:href="/m"></a></math>' + CARD
+    assert (await read(html, SELECTORS)).links.hrefs == ["/1"]
+
+
+class Elsewhere(Apart):
+    """Reads nothing, and knows how often it was asked to."""
+
+    asked = 0
+
+    async def read(self, job: PageJob) -> PageFacts:
+        self.asked += 1
+        return PageFacts(title="elsewhere")
+
+
+def reopened(tags: int, paragraphs: int) -> str:
+    """Tags that are open, and opened again in each paragraph: a tree of as many elements as their product."""
+    return "<p>" + "".join(f"<b a{number}>" for number in range(tags)) + "<p>x" * paragraphs
+
+
+async def test_a_page_that_becomes_a_giant_is_not_read_here() -> None:
+    elsewhere = Elsewhere()
+    reader = PageReader(plan_of({}), elsewhere)
+    forget_peak()
+    before = peak_mb()
+    html = reopened(2_000, 3_000)
+    assert len(html) < HERE_BYTES / 2
+    for size in (0, HERE_BYTES):
+        facts = await reader.read(page(html + "<!--" + "x" * size), container=None, follow=True)
+        assert facts.title == "elsewhere"
+    assert elsewhere.asked == 2
+    assert peak_mb() - before < 300
+    # Nothing of the limit is left.
+    assert len(bytearray(600 << 20)) == 600 << 20
+    assert (await reader.read(page("<title>small</title>"), container=None, follow=True)).title == "small"
+    await reader.close()
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mb() -> int:
+    said = Path("/proc/self/status").read_text()
+    return int(said.partition("VmHWM:")[2].split()[0]) >> 10
+
+
+async def test_after_a_small_page_that_took_long_the_loop_is_not_held_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_module, "SLOW_S", 0.02)
+    reader = PageReader(plan_of({}))
+    slow = page(reopened(7_000, 0))
+    assert len(slow.body) < HERE_BYTES
+    for is_held in (True, False):
+        began = time.monotonic()
+        work = asyncio.create_task(reader.read(slow, container=None, follow=True))
+        gap = await longest_gap(work)
+        assert (gap > (time.monotonic() - began) / 2) is is_held
+    await reader.close()
+
+
+async def test_a_mistake_of_ours_is_the_failure_of_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumbles(_job: PageJob) -> PageFacts:
+        raise KeyError("href")
+
+    monkeypatch.setattr(reader_module, "read", stumbles)
+    with pytest.raises(PageFailed, match=r"shop\.test/: cannot be read \(KeyError") as told:
+        await read(CARD, SELECTORS)
+    assert (told.value.error, told.value.permanent) == ("internal", True)
 
 
 async def test_a_large_page_does_not_hold_the_loop() -> None:

@@ -8,7 +8,7 @@ import typer
 
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
-from crawlfleet.cli.group import KeyOption, NameOption, ProjectOption, print_new
+from crawlfleet.cli.group import KeyOption, LinesOption, NameOption, ProjectOption, print_new
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
 
@@ -19,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlfleet crawl https://shop.example/ --members 4 --depth 5 --max-pages 5000 --wait",
         """crawlfleet crawl https://a.example/ https://b.example/ --params '{"selectors": {"title": "h1"}}'""",
         "crawlfleet crawl https://shop.example/ --depth 3 --param sitemaps=true --json",
+        "crawlfleet crawl https://shop.example/ --depth 9 --max-pages 100000 --progress --json",
     )(crawl)
 
 
@@ -40,6 +41,7 @@ def crawl(
     key: KeyOption = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
+    progress: LinesOption = False,
 ) -> None:
     """Crawl with many nodes at once, each page once. Prints the id of its group.
 
@@ -51,4 +53,4 @@ def crawl(
         urls, parameters, members=members, name=name, project_id=project, idempotency_key=key,
         **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
     )  # fmt: skip
-    print_new(call, group, wait, timeout)
+    print_new(call, group, wait or progress, timeout, with_lines=progress)

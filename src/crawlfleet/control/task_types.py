@@ -19,6 +19,7 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import TypeRecord, TypeStore
 from crawlfleet.scheduling.flow_plan import expressions_in, is_reference
+from crawlfleet.wire.complaints import complaint
 from crawlfleet.wire.tasks import unstorable
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
@@ -83,9 +84,8 @@ class TaskTypes:
         for error in validator.iter_errors(value):
             if is_template and _may_be_filled(value, error):
                 continue
-            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            said = shortened(_complaint(self._schemas[task_type], error))
-            return Refusal(Code.INVALID_INPUT, said, shortened(f"parameters{path}"))
+            where, said = complaint(self._schemas[task_type], error)
+            return Refusal(Code.INVALID_INPUT, shortened(said), shortened(f"parameters{where}"))
         check = self._checks.get(task_type)
         if check is None or (is_template and any(expressions_in(value, ""))):
             return None
@@ -110,17 +110,6 @@ def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
         value = value[step]
     is_of_keys = error.schema_path[-1] in ("required", "additionalProperties") and not is_reference(value)
     return not is_of_keys and any(expressions_in(value, ""))
-
-
-def _complaint(schema: Any, error: jsonschema_rs.ValidationError) -> str:
-    """A pattern says nothing to people: where the schema describes what is meant, that is said instead."""
-    *way, keyword = error.schema_path
-    if keyword != "pattern":
-        return error.message
-    for step in way:
-        schema = schema.get(step, {}) if isinstance(schema, Mapping) else {}
-    description = schema.get("description") if isinstance(schema, Mapping) else None
-    return f"{shortened(repr(error.instance))} is not {description}" if description else error.message
 
 
 class KnownTypes:

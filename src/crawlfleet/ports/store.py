@@ -17,6 +17,7 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.host_figures import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
@@ -36,7 +37,7 @@ from crawlfleet.ports.upkeep import Upkeep
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
     ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    ParkingStore, DailyStore, CrawlStore, ProductStore, Protocol,
+    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -18,6 +18,7 @@ import msgspec
 
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.page import PageFacts, PageJob, read
+from crawlfleet.execution.crawl.room import leave_room
 
 LIMIT_S = 10
 MEMORY_BYTES = 2 << 30
@@ -75,6 +76,7 @@ class Apart:
 
 
 def _serve(limit_s: int, source: BinaryIO, target: BinaryIO) -> None:
+    leave_room()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,6 +12,10 @@ PASSING = frozenset({408, 425, 429})
 """Answers of the 4xx kind that another try may change."""
 
 
+BY_STATUS = frozenset({"status", "blocked", "rate_limited"})
+"""Kinds that say what was answered; the others, that there was no answer, or none that can be read."""
+
+
 class PageFailed(Exception):
     def __init__(
         self,
@@ -38,6 +42,11 @@ class PageFailed(Exception):
     def is_wall(self) -> bool:
         """The site does not want us, however slowly we come."""
         return self.kind == "blocked"
+
+    @property
+    def is_later(self) -> bool:
+        """The site is there, and asks to come back; a 503 that does not say so may be a broken page."""
+        return not self.is_wall and (self.status == 429 or (self.status == 503 and self.retry_after_s > 0))
 
 
 class PageSkipped(Exception):

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
+
+from selectolax.lexbor import SelectolaxError
 
 from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.apart import Apart
 from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
+from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.page import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
+from crawlfleet.execution.crawl.room import room
 
 HERE_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10
+SLOW_S, WARY_PAGES = 0.2, 100
+"""A small page that takes so much work was made to: the next ones are read where they hold nobody up."""
 
 
 class PageReader:
@@ -22,6 +29,7 @@ class PageReader:
         self._apart = apart or Apart()
         # Of its own: names that resolve slowly fill the loop's shared threads.
         self._thread = ThreadPoolExecutor(1, "page-reader")
+        self._wary = 0
 
     async def read(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
         """Raises PageFailed when the page cannot be read within its limits."""
@@ -39,13 +47,30 @@ class PageReader:
         if size > THREAD_BYTES or not self._plan.is_plain:
             return await self._apart.read(job)
         try:
-            if size <= HERE_BYTES:
-                return read(job)
+            if size <= HERE_BYTES and not self._wary:
+                return self._read_here(job)
+            self._wary = max(0, self._wary - 1)
             # Parsing lets other threads run: a larger page in a thread does not hold up the loop.
-            return await asyncio.get_running_loop().run_in_executor(self._thread, read, job)
-        except NeedsApart:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, _read, job)
+        except (NeedsApart, MemoryError, SelectolaxError):
             return await self._apart.read(job)
+        except Exception as exc:
+            # A page that we cannot read is our mistake, and no reason to lose all the others.
+            raise PageFailed("internal", f"{fetched.url}: cannot be read ({exc!r:.200})", permanent=True) from exc
+
+    def _read_here(self, job: PageJob) -> PageFacts:
+        began = time.thread_time()
+        try:
+            return _read(job)
+        finally:
+            if time.thread_time() - began > SLOW_S:
+                self._wary = WARY_PAGES
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
         await self._apart.close()
+
+
+def _read(job: PageJob) -> PageFacts:
+    with room():
+        return read(job)

@@ -1,0 +1,63 @@
+"""A limit of memory around work on what strangers wrote, for as long as it lasts.
+
+Some pages of a few kilobytes become trees of gigabytes: HTML has a parser open unclosed tags again in every paragraph.
+The parser asks the kernel for that memory piece by piece and takes no for an answer, so the kernel is told to say no.
+The limit is one for the whole process. That is why it is wide, and there only while somebody is inside.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+ROOM_BYTES = 256 << 20
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_DATA = 5
+"""The place of what is the process's own in `statm`."""
+
+
+class _Process:
+    """What the limit is about: there is one of it."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.inside = 0
+        self.usual = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        self.statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+
+    def limit(self, room_bytes: int) -> None:
+        self.usual = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = int(os.pread(self.statm, 200, 0).split()[_DATA]) * _PAGE_BYTES + room_bytes
+        if soft == resource.RLIM_INFINITY or most < soft:
+            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+    def lift(self) -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, self.usual)
+
+
+_process = _Process()
+
+
+@contextmanager
+def room(room_bytes: int = ROOM_BYTES) -> Iterator[None]:
+    """Inside, the process gets so much more memory than it has; whoever comes meanwhile shares it."""
+    with _process.lock:
+        _process.inside += 1
+        if _process.inside == 1:
+            _process.limit(room_bytes)
+    try:
+        yield
+    finally:
+        with _process.lock:
+            _process.inside -= 1
+            if not _process.inside:
+                _process.lift()
+
+
+def leave_room() -> None:
+    """For a child that was started while its parent was inside."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
