@@ -36,9 +36,6 @@ class Link:
         self._heard = heard
         self._chunks = self._archived = 0
 
-    async def ask(self, about: str, body: bytes) -> bytes:
-        raise NotImplementedError
-
     async def exchange(self, body: bytes) -> bytes:
         self._spread.note_exchange()
         first = self._chunks
