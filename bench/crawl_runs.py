@@ -124,6 +124,9 @@ class Ours:
     def __init__(self, running: Installation) -> None:
         self._running = running
         self._executors: list[psutil.Process] = []
+        self._others: list[psutil.Process] = []
+        self.others_cpu_s: list[float] = []
+        """Of master and agent, per 1,000 pages, run by run."""
 
     async def prepare(self, site: Site, cores: Sequence[int]) -> None:
         """The host's budget is raised out of the way; every executor process has crawled a page before."""
@@ -132,16 +135,14 @@ class Ours:
         tasks = [await self._submit(site, depth=0, max_pages=1) for _ in cores]
         for task in tasks:
             await self._ended(task)
-        below = psutil.Process(self._running.processes[0].pid).children(recursive=True)
+        master = psutil.Process(self._running.processes[0].pid)
+        below = master.children(recursive=True)
         self._executors = [one for one in below if _EXECUTOR in " ".join(one.cmdline())]
+        self._others = [master, *(one for one in below if one not in self._executors)]
         if len(self._executors) != len(cores):
             raise RuntimeError(f"{len(self._executors)} executor processes, not {len(cores)}")
         for process, core in zip(self._executors, cores, strict=True):
             process.cpu_affinity([core])
-
-    @property
-    def executors(self) -> list[int]:
-        return [process.pid for process in self._executors]
 
     def memory_mb(self) -> float:
         """Of the first executor process, now."""
@@ -151,10 +152,12 @@ class Ours:
         """One crawl of the whole site by each executor process."""
         site.begin()
         before = [_cpu_s(process) for process in self._executors]
+        others_before = sum(map(_cpu_s, self._others))
         tasks = [await self._submit(site, depth=1_000, max_pages=1_000_000) for _ in self._executors]
         for task in tasks:
             await self._ended(task)
         cpu_s = [_cpu_s(process) - then for process, then in zip(self._executors, before, strict=True)]
+        self.others_cpu_s.append((sum(map(_cpu_s, self._others)) - others_before) / len(tasks) / site.pages * 1_000)
         asked = site.asked(len(tasks))
         for task in tasks:
             site.check(await self._running.get(f"tasks/{task}/results:export?format=jsonl"))

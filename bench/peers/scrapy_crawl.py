@@ -9,7 +9,7 @@ one XPath and remembers them itself; the other is a CrawlSpider, as its document
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -67,6 +67,10 @@ class Own(CrawlSpider):
         super().__init__()
         self.start_urls = [url]
         self.allowed_domains = [str(urlsplit(url).hostname)]
+
+    async def start(self) -> AsyncIterator[Any]:
+        # By default the first request is not remembered, and its page would be fetched once more.
+        yield Request(self.start_urls[0])
 
     def parse_start_url(self, response: Response, **_: Any) -> Any:
         return self.parse_page(response)

@@ -33,7 +33,7 @@ async def a_reported_chunk_counts_with_all_it_found(store: Store, kit: Kit) -> N
     crawl, (run, _) = await _crawl(kit, members=2)
     given = await _ask(kit, run)
     report = ChunkReport(
-        given.number, CrawlCounts(pages=1, items=7, bytes=900), _urls("b", "c", "b", depth=1), (), 0, 2
+        given.number, CrawlCounts(pages=1, items=7, bytes=900), _urls("b", "c", "b", depth=1), (), 0, 2, 3, 4
     )
     then = await _ask(kit, run, report)
     assert (then.state, _names(then)) == ("chunk", ["b"])
@@ -42,6 +42,8 @@ async def a_reported_chunk_counts_with_all_it_found(store: Store, kit: Kit) -> N
     (part,) = await kit.second.crawl_parts(crawl, 0, 10)
     assert part == (given.number, run.task, run.execution, 0, 2)
     assert await kit.second.crawl_parts(crawl, part.number, 10) == []
+    (archived,) = await kit.second.crawl_parts(crawl, 0, 10, "warc")
+    assert archived == (given.number, run.task, run.execution, 3, 4)
 
 
 async def the_same_report_again_is_answered_the_same(store: Store, kit: Kit) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import patch
 
 from crawlfleet.model.execution import End, Failure
 from crawlfleet.model.product import (
@@ -51,6 +52,12 @@ async def an_outcome_said_twice_writes_once(store: Store, kit: Kit) -> None:
     kit.later()
     async with kit.unchanged():
         assert (await store.complete([outcome], kit.now)).refused
+
+
+async def outcomes_without_products_cost_nothing(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    with patch("crawlfleet.store.tasks.put_products", side_effect=AssertionError("asked for nothing")):
+        assert (await kit.complete(run)).after == {run.task: TaskStatus.COMPLETED}
 
 
 async def a_live_execution_writes_batches(store: Store, kit: Kit) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from crawlfleet.client import ApiError, Client
 from tests.docs.conftest import EXAMPLES, PATIENCE_S, Installation
+from tests.processes import specified
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -46,6 +47,16 @@ def test_crawl_of_the_shop_finds_every_product_once(installation: Installation, 
     assert {product["url"] for product in products} == {f"/products/{number}" for number in range(1, 61)}
     assert len(products) == 60
     assert all(product["title"] and product["price"].startswith("$") for product in products)
+
+
+def test_products_of_a_page_has_the_documented_result(installation: Installation, shop: str) -> None:
+    result = json.loads(installation.run(sys.executable, "products_of_a_page.py", f"{shop}/products"))
+    documented = json.loads(specified.COMPLETED.partition("\n\n")[2])["result"]
+    assert documented.keys() <= result.keys()
+    assert documented["metrics"].keys() <= result["metrics"].keys()
+    assert (result["success"], result["metrics"]["pages_crawled"]) == (True, 15)
+    assert {tuple(product) for product in result["data"]["products"]} == {("title", "price", "url")}
+    assert result["data"]["products"][0]["url"] == "/products/1"
 
 
 def test_shard_urls_gives_one_list_in_the_order_of_the_urls(installation: Installation, shop: str) -> None:

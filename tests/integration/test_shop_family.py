@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
@@ -16,11 +17,12 @@ from crawlfleet.execution.executors.builtin.search_keywords import SearchKeyword
 from crawlfleet.execution.executors.builtin.shop_crawl import ShopCrawl
 from crawlfleet.execution.executors.builtin.single_product import SingleProduct
 from crawlfleet.execution.executors.checking import check_of
-from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError
+from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
+from crawlfleet.execution.executors.shop_visits import at_once_all
 from crawlfleet.shop.server import RunningShop, start_site
 from crawlfleet.shop.site import SiteOptions
 from crawlfleet.wire.products import ReportDown, UnseenBody, UnseenDown
-from tests.unit.crawl_kit import LOOPBACK, Heard, site
+from tests.unit.crawl_kit import LOOPBACK, Answer, Heard, site
 
 pytestmark = pytest.mark.integration
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -97,7 +99,13 @@ async def test_a_known_product_may_be_gone() -> None:
     async def moved(_: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("/empty")
 
-    pages = {"/a": POT % "A", "/empty": "<h1>No more</h1>", "/moved": moved, "/busy": busy, "/other": POT % "B"}
+    pages: dict[str, Answer | str] = {
+        "/a": POT % "A",
+        "/empty": "<h1>No more</h1>",
+        "/moved": moved,
+        "/busy": busy,
+        "/other": POT % "B",
+    }
     async with site(pages) as served:
         for path, status in (
             ("a", "success"),
@@ -175,6 +183,23 @@ async def test_products_that_were_not_met_are_looked_at_again() -> None:
         result = await run(ShopCrawl, {"url": served.url, "known_only": True, "since": 5}, heard, master)
     assert result == {"shop": shop, "looked_at": 3, "gone": 1, "unsure": 1}
     assert {(one.id, one.is_gone, one.shop) for one in heard.products} == {("A", False, shop), ("gone", True, shop)}
+
+
+async def test_what_stops_one_visit_stops_all_as_it_is() -> None:
+    ended: list[str] = []
+
+    async def away() -> None:
+        raise TryLater("the host is away", 30.0)
+
+    async def other() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    with pytest.raises(TryLater, match="the host is away"):
+        await at_once_all([other(), away()])
+    assert ended == ["cancelled"]
 
 
 async def test_words_are_searched_for(shop: RunningShop) -> None:

@@ -174,7 +174,7 @@ def broken(status: int) -> Answer:
 
 @pytest.mark.parametrize(
     ("status", "error", "permanent", "tries"),
-    [(404, "http", True, 1), (500, "http", False, 2), (403, "blocked", False, 2), (429, "blocked", False, 2)],
+    [(404, "http", True, 1), (500, "http", False, 2), (403, "blocked", False, 2), (429, "blocked", False, 4)],
 )
 async def test_a_task_fails_with_the_class_of_its_start(status: int, error: str, permanent: bool, tries: int) -> None:
     async with site({"/": broken(status)}) as served:

@@ -21,7 +21,7 @@ from crawlfleet.execution.crawl.normalise import Normaliser
 from crawlfleet.testing.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet, Process, fleet
 
-PRODUCTS = int(os.environ.get("PROVE_PRODUCTS", "600"))
+PRODUCTS = int(os.environ.get("PROVE_PRODUCTS", "400"))
 """`make prove-crawl` sets it to 5,000."""
 WITHIN_S = 60 + PRODUCTS * 0.1
 FRAME = "/map/frame"

@@ -36,9 +36,9 @@ class LoggingSite:
         """When it was asked, by the machine's monotonic clock."""
         return [float(at) for at in await self._call("/control/log")]
 
-    async def refuse(self, retry_after_s: float) -> None:
-        """Answer 429 from now on, for so long."""
-        await self._call(f"/control/refuse?seconds={retry_after_s}")
+    async def refuse(self, retry_after_s: float, status: int = 429) -> float:
+        """Refuse everything from now on, for so long; the instant."""
+        return float(await self._call(f"/control/refuse?seconds={retry_after_s}&status={status}"))
 
     async def _call(self, path: str) -> Any:
         async with aiohttp.request("GET", f"{self.url}{path}") as response:
@@ -71,7 +71,7 @@ async def logging_site(folder: Path) -> AsyncIterator[LoggingSite]:
 
 def _app() -> web.Application:
     arrivals: list[float] = []
-    refusing = {"until": 0.0, "seconds": 0.0}
+    refusing = {"until": 0.0, "seconds": 0.0, "status": 429.0}
 
     @web.middleware
     async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -80,14 +80,14 @@ def _app() -> web.Application:
             return await handler(request)
         arrivals.append(now)
         if now < refusing["until"]:
-            return web.Response(status=429, headers={"Retry-After": f"{refusing['seconds']:.0f}"})
+            return web.Response(status=int(refusing["status"]), headers={"Retry-After": f"{refusing['seconds']:.0f}"})
         return await handler(request)
 
     async def log(_: web.Request) -> web.Response:
         return web.json_response(arrivals)
 
     async def refuse(request: web.Request) -> web.Response:
-        refusing["seconds"] = float(request.query["seconds"])
+        refusing.update(seconds=float(request.query["seconds"]), status=float(request.query["status"]))
         refusing["until"] = time.monotonic() + refusing["seconds"]
         return web.json_response(time.monotonic())
 

@@ -13,7 +13,7 @@ from tests.processes.logging_site import LoggingSite, logging_site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-AWAY_S = 12.0
+AWAY_S = 20.0
 SLOTS = 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from yarl import URL
 from crawlfleet.shop import start_shop
 from tests.processes import specified
 from tests.processes.fleet import Fleet, fleet
+from tests.unit.crawl_kit import site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -129,6 +131,31 @@ async def test_without_those_demands_it_completes_in_the_documented_shape(runnin
     assert {product["title"] for product in products} <= {product.title for product in shop.catalogue.products}
     assert shown["result"]["metrics"]["pages_crawled"] > 1
     await shop.close()
+
+
+CARD = (
+    '<div class="product"><h2 class="title">Product {number}</h2><span class="price">${price}</span>'
+    '<a href="/products/{number}">More</a></div>'
+)
+PAGE = f"<h1>Products</h1>{CARD.format(number=1, price='19.99')}{CARD.format(number=2, price='29.99')}"
+
+
+async def test_the_page_of_the_example_gives_its_data_to_the_letter(running: Fleet) -> None:
+    products = {f"/products/{number}": f"<h2 class='title'>Product {number}</h2>" for number in (1, 2)}
+    body = read(specified.SUBMIT).body
+    del body["min_resources"], body["capabilities"]
+    async with site({"/products": PAGE, **products}) as served:
+        body["parameters"]["url"] = f"{served.url}/products"
+        (task,) = await running.submit([body])
+        await running.until_status([task], "completed")
+    result = (await send(running, specified.SHOW, task_123=task)).body["result"]
+    documented = read(specified.COMPLETED).body["result"]
+    assert (result["success"], result["data"]) == (True, documented["data"])
+    assert documented["metrics"].keys() <= result["metrics"].keys()
+    assert result["metrics"]["pages_crawled"] == 3
+    assert result["metrics"]["data_size"] == len(PAGE) + sum(map(len, products.values()))
+    assert result["metrics"]["processing_time"] > 0
+    assert datetime.fromisoformat(result["timestamp"]).tzinfo is not None
 
 
 async def test_a_running_task_is_shown_as_documented(running: Fleet) -> None:

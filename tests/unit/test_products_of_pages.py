@@ -6,6 +6,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from crawlfleet.execution.crawl.product_plan import extraction, page_said, probl
 from crawlfleet.model.product import Product, content_hash, key_of
 from crawlfleet.shop import markup, product_page
 from crawlfleet.shop.catalogue import Catalogue
+from crawlfleet.wire.products import body_of, products_in
 
 URL = "https://www.shop.test/p/blue-kettle?ref=list"
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -215,6 +217,20 @@ def test_hostile_values_stay_small() -> None:
     assert len(found.title) == 500
     assert len(found.id) == 200
     assert len(json.dumps(found.attributes)) < 16 << 10
+    one, other = (read_product(ld(kettle(sku=None)), url=f"{URL}{'y' * 500}{end}") for end in "ab")
+    assert one is not None
+    assert other is not None
+    assert one.id != other.id
+    assert len(one.id) == len(other.id) == 200
+    html = (
+        f'<meta property="product:price:amount" content="5"><meta property="product:price:currency" content="{long}">'
+    )
+    graph = read_product(
+        f"<title>\U0001f9b4{long}</title>{html}<meta property='og:description' content='{'é' * 9_000}'>"
+    )
+    for found in (one, other, graph):
+        assert found is not None
+        assert products_in([msgspec.Raw(msgspec.json.encode(body_of(found)))]) == [found]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +272,10 @@ def test_whatever_a_page_says_is_read(said: Any) -> None:
     first_text(said)
     thing = said if isinstance(said, dict) else {"offers": said, "name": said, "image": said, "aggregateRating": said}
     found = product_of(PageSaid("http://shop.test/p", {"json_ld": [{**thing, "@type": "Product"}], "open_graph": {}}))
-    assert found is None or (found.title and found.id and len(content_hash(found)) == 32)
+    if found is not None:
+        assert found.title
+        assert len(content_hash(found)) == 32
+        assert products_in([msgspec.Raw(msgspec.json.encode(body_of(found)))]) == [found]
 
 
 def test_what_makes_a_product_another() -> None:

@@ -15,7 +15,9 @@ from crawlfleet.cli.exporting import (
     FormatOption,
     GuardOption,
     OutputOption,
+    PagesOption,
     chosen_format,
+    of_pages,
     print_quality,
     save,
     write_out,
@@ -210,11 +212,13 @@ def export(
     partial: PartialOption = False,
     bom: BomOption = False,
     guard: GuardOption = False,
+    pages: PagesOption = False,
 ) -> None:
     """Write the items of all members, in the order of the members, as JSON lines, CSV or Parquet, or their archives
     as WARC. --json tells what was written."""
     asked: dict[str, Any] = {
         "format": chosen_format(format, output), "partial": partial, "bom": bom, "guard": guard,
+        **of_pages(pages),
     }  # fmt: skip
     if output is None:
         write_out(call, asked["format"], lambda: call.client.export_group(group_id, **asked))
@@ -230,9 +234,9 @@ def export(
 
 
 @api_command(app, "quality", "crawlfleet group quality group-0123456789abcdef")
-def quality(call: Call, group_id: GroupId, partial: PartialOption = False) -> None:
+def quality(call: Call, group_id: GroupId, partial: PartialOption = False, pages: PagesOption = False) -> None:
     """Tell how good the items of all members are: which fields are filled and with what, duplicates."""
-    print_quality(call, call.client.group_quality(group_id, partial=partial))
+    print_quality(call, call.client.group_quality(group_id, partial=partial, **of_pages(pages)))
 
 
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")

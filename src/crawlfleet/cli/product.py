@@ -20,7 +20,8 @@ OwnIdOption = Annotated[str | None, typer.Option("--id", help="Only the one that
 SinceOption = Annotated[
     str | None, typer.Option("--changed-since", help="An instant: new, changed, gone or back since then.")
 ]
-GoneOption = Annotated[bool | None, typer.Option("--gone/--not-gone", help="Only those that are gone, or the others.")]
+GoneOption = Annotated[bool, typer.Option("--gone", help="Only those that are gone.")]
+NotGoneOption = Annotated[bool, typer.Option("--not-gone", help="Only those that are there.")]
 FORMATS = ("jsonl", "csv")
 
 
@@ -37,12 +38,14 @@ def list_products(
     shop: ShopOption = None,
     product_id: OwnIdOption = None,
     changed_since: SinceOption = None,
-    gone: GoneOption = None,
+    gone: GoneOption = False,
+    not_gone: NotGoneOption = False,
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 100,
 ) -> None:
     """List products."""
     found = list(call.client.products(
-        project_id=project, shop=shop, product_id=product_id, changed_since=changed_since, gone=gone, limit=limit
+        project_id=project, shop=shop, product_id=product_id, changed_since=changed_since,
+        gone=_is_gone(gone, not_gone), limit=limit,
     ))  # fmt: skip
     call.out.listing(
         "products", found, ("ID", "SHOP", "THEIR ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"),
@@ -86,7 +89,8 @@ def export(
     shop: ShopOption = None,
     product_id: OwnIdOption = None,
     changed_since: SinceOption = None,
-    gone: GoneOption = None,
+    gone: GoneOption = False,
+    not_gone: NotGoneOption = False,
     format: Annotated[str | None, typer.Option("--format", help="jsonl or csv; by the name of the file.")] = None,
     output: OutputOption = None,
     bom: BomOption = False,
@@ -98,13 +102,19 @@ def export(
         usage_error(f"--format: {chosen!r} is none of {', '.join(FORMATS)}")
     asked: dict[str, Any] = {
         "format": cast(Literal["jsonl", "csv"], chosen), "project_id": project, "shop": shop, "product_id": product_id,
-        "changed_since": changed_since, "gone": gone, "bom": bom, "guard": guard,
+        "changed_since": changed_since, "gone": _is_gone(gone, not_gone), "bom": bom, "guard": guard,
     }  # fmt: skip
     if output is None:
         write_out(call, chosen, lambda: call.client.export_products(**asked))
         return
     size = _save(call, output, asked)
     call.out.answer({"file": str(output), "bytes": size}, f"{output}: {size} bytes")
+
+
+def _is_gone(gone: bool, not_gone: bool) -> bool | None:
+    if gone and not_gone:
+        usage_error("--gone and --not-gone: no product is both")
+    return True if gone else False if not_gone else None
 
 
 def _save(call: Call, output: Path, asked: dict[str, Any]) -> int:

@@ -8,6 +8,7 @@ from crawlfleet.client.answers import (
     BatchItem,
     BatchMode,
     ExportFormat,
+    ExportKind,
     Fields,
     LogLevel,
     LogLine,
@@ -240,11 +241,18 @@ class Client(Background):
         return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level, q=q, tail=tail))
 
     def export(
-        self, task_id: str, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False
+        self,
+        task_id: str,
+        *,
+        format: ExportFormat = "jsonl",
+        bom: bool = False,
+        guard: bool = False,
+        kind: ExportKind = "items",
     ) -> Iterator[bytes]:
         """The items of a task as a file, as it comes. `bom` and `guard` are for CSV: the mark that Excel knows UTF-8
-        by, and an apostrophe before texts that a spreadsheet would run."""
-        return self._each(self._client.export(task_id, format=format, bom=bom, guard=guard))
+        by, and an apostrophe before texts that a spreadsheet would run. `kind`: without the notes that crawls keep of
+        pages, only those (`pages`), or both (`all`)."""
+        return self._each(self._client.export(task_id, format=format, bom=bom, guard=guard, kind=kind))
 
     def export_group(
         self,
@@ -254,10 +262,13 @@ class Client(Background):
         partial: bool = False,
         bom: bool = False,
         guard: bool = False,
+        kind: ExportKind = "items",
     ) -> Iterator[bytes]:
         """The items of all members as a file, as it comes. Refused (409) while members are missing, unless
         `partial`."""
-        return self._each(self._client.export_group(group_id, format=format, partial=partial, bom=bom, guard=guard))
+        return self._each(
+            self._client.export_group(group_id, format=format, partial=partial, bom=bom, guard=guard, kind=kind)
+        )
 
     def save_export(
         self,
@@ -267,12 +278,13 @@ class Client(Background):
         format: ExportFormat = "jsonl",
         bom: bool = False,
         guard: bool = False,
+        kind: ExportKind = "items",
         on_bytes: OnBytes | None = None,
     ) -> SavedExport:
         """`export` into a file, which has its name only once all of it is there. A broken connection is begun again
         from the first byte. `on_bytes` is called with how many have come."""
         return self._done(
-            self._client.save_export(task_id, path, format=format, bom=bom, guard=guard, on_bytes=on_bytes)
+            self._client.save_export(task_id, path, format=format, bom=bom, guard=guard, kind=kind, on_bytes=on_bytes)
         )
 
     def save_group_export(
@@ -284,22 +296,23 @@ class Client(Background):
         partial: bool = False,
         bom: bool = False,
         guard: bool = False,
+        kind: ExportKind = "items",
         on_bytes: OnBytes | None = None,
     ) -> SavedExport:
         """`export_group` into a file, as `save_export` does."""
         return self._done(
             self._client.save_group_export(
-                group_id, path, format=format, partial=partial, bom=bom, guard=guard, on_bytes=on_bytes
+                group_id, path, format=format, partial=partial, bom=bom, guard=guard, kind=kind, on_bytes=on_bytes
             )
         )
 
-    def quality(self, task_id: str) -> QualityView:
+    def quality(self, task_id: str, *, kind: ExportKind = "items") -> QualityView:
         """Which fields of a task's items are filled and with what, items per page, and duplicates."""
-        return self._done(self._client.quality(task_id))
+        return self._done(self._client.quality(task_id, kind=kind))
 
-    def group_quality(self, group_id: str, *, partial: bool = False) -> QualityView:
+    def group_quality(self, group_id: str, *, partial: bool = False, kind: ExportKind = "items") -> QualityView:
         """The same over the items of all members."""
-        return self._done(self._client.group_quality(group_id, partial=partial))
+        return self._done(self._client.group_quality(group_id, partial=partial, kind=kind))
 
     def create_group(
         self,

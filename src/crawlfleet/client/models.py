@@ -85,6 +85,17 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None
 
 
+class CrawlChanges(Struct, frozen=True, kw_only=True):
+    """
+    Pages against those of the earlier crawl that it names (`since`).
+    """
+
+    new: int
+    changed: int
+    unchanged: int
+    gone: int
+
+
 class CrawlMetrics(Struct, frozen=True, kw_only=True):
     pages_crawled: int
     processing_time: float
@@ -95,6 +106,7 @@ class CrawlMetrics(Struct, frozen=True, kw_only=True):
     items: int
     max_pages: int
     stopped_by: str | None
+    changes: CrawlChanges | None
 
 
 class CrawlResult(Struct, frozen=True, kw_only=True):
@@ -134,6 +146,7 @@ class CrawlView(Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     stopped_by: str | None
+    changes: CrawlChanges | None
 
 
 class DayQuotaView(Struct, frozen=True, kw_only=True):

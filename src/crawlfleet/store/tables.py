@@ -238,6 +238,11 @@ crawl = Table(
     _big("newer_pages"),
     # When it was last told how far it is.
     _big("told_at", server_default=text("0")),
+    # Against the earlier crawl that it names.
+    _big("pages_new", server_default=text("0")),
+    _big("pages_changed", server_default=text("0")),
+    _big("pages_unchanged", server_default=text("0")),
+    _big("pages_gone", server_default=text("0")),
 )  # fmt: skip
 
 # URLs a crawl knows, by hash: one narrow insert each, and never touched again.
@@ -261,6 +266,8 @@ crawl_chunk = Table(
     _big("execution"),
     _big("first_item"),
     _big("last_item"),
+    _big("first_record", server_default=text("0")),
+    _big("last_record", server_default=text("0")),
     Index("ix_crawl_chunk_open", "crawl", "state", "depth", "number", sqlite_where=text("state < 2"),
           postgresql_where=text("state < 2")),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -27,6 +27,7 @@ CHUNK_BYTES = 64 << 10
 REFUSAL_S = 2.0
 """How long the page of a refusal may take: it only says whose wall it is."""
 _CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
+_ENCODING = "Content-Encoding"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PAGES = frozenset({"", "text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
 
@@ -149,17 +150,17 @@ class Answers:
     async def _body(
         self, url: str, response: aiohttp.ClientResponse, most: int, figures: list[int], *, may_cut: bool
     ) -> bytes:
-        too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
+        headers, content = response.headers, response.content
         if (response.content_length or 0) > most and not may_cut:
-            raise too_large
-        unpacker = Unpacker(", ".join(response.headers.getall("Content-Encoding", ())), url)
+            raise _too_large(url, most)
+        unpacker = Unpacker(", ".join(headers.getall(_ENCODING)), url) if _ENCODING in headers else None
         parts: list[bytes] = []
         size = raw = 0
-        async for chunk in self._chunks(response.content):
+        while chunk := await self._chunk(content):
             raw += len(chunk)
             self.bytes_in += len(chunk)
             figures[BYTES] += len(chunk)
-            for part in unpacker.feed(chunk):
+            for part in (chunk,) if unpacker is None else unpacker.feed(chunk):
                 if part:
                     parts.append(part)
                 size += len(part)
@@ -167,14 +168,26 @@ class Answers:
                 if max(size, raw) > most:
                     if may_cut:
                         return b"".join(parts)[:most]
-                    raise too_large
+                    raise _too_large(url, most)
                 if len(parts) % 4 == 0:
                     await asyncio.sleep(0)
-        unpacker.finish()
-        return b"".join(parts)
+        if unpacker is not None:
+            unpacker.finish()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _chunks(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        return content.iter_any() if self._meter is None else _metered(content, self._meter)
+    async def _chunk(self, content: aiohttp.StreamReader) -> bytes:
+        """What is there, and no more than was granted; nothing at the end."""
+        if self._meter is None:
+            return await content.readany()
+        if content.at_eof():
+            return b""
+        chunk = await content.read(await self._meter.room(CHUNK_BYTES))
+        self._meter.read(len(chunk))
+        return chunk
+
+
+def _too_large(url: str, most: int) -> PageFailed:
+    return PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
 
 
 def _redirect(url: str, response: aiohttp.ClientResponse) -> Redirect:
@@ -186,15 +199,6 @@ def _redirect(url: str, response: aiohttp.ClientResponse) -> Redirect:
     sent = response.request_info.headers.get("Cookie", "")
     names = {pair.partition("=")[0].strip() for pair in sent.split(";")}
     return Redirect(target, any(name not in names for name in response.cookies))
-
-
-async def _metered(content: aiohttp.StreamReader, meter: Meter) -> AsyncIterator[bytes]:
-    """No more than was granted is read."""
-    while not content.at_eof():
-        chunk = await content.read(await meter.room(CHUNK_BYTES))
-        meter.read(len(chunk))
-        if chunk:
-            yield chunk
 
 
 def retry_after_s(value: str) -> float:

@@ -43,6 +43,11 @@ class PageFailed(Exception):
         """The site does not want us, however slowly we come."""
         return self.kind == "blocked"
 
+    @property
+    def is_later(self) -> bool:
+        """The site is there, and asks to come back; a 503 that does not say so may be a broken page."""
+        return not self.is_wall and (self.status == 429 or (self.status == 503 and self.retry_after_s > 0))
+
 
 class PageSkipped(Exception):
     """Nothing went wrong: the page is known already, belongs to another site, or is not of a kind that is read."""

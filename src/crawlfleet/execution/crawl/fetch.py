@@ -24,7 +24,7 @@ from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connecti
 from crawlfleet.execution.crawl.departures import DepartureConnector
 from crawlfleet.execution.crawl.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
-from crawlfleet.execution.crawl.links import place, target_of
+from crawlfleet.execution.crawl.links import place, start_of, target_of
 from crawlfleet.execution.crawl.meter import Meter
 from crawlfleet.execution.crawl.profiles import HeaderSets
 from crawlfleet.execution.crawl.proxies import ProxyWay
@@ -247,8 +247,7 @@ class Fetcher:
 
     def _checked(self, url: str) -> tuple[yarl.URL, Mapping[str, str]]:
         """The URL for the client, if both of us read the same host in it and that may be asked; and its headers."""
-        end = url.find("/", 8)
-        start = url if end < 0 else url[:end]
+        start = start_of(url)
         origin = self._origins.get(start)
         made = yarl.URL(url, encoded=True)
         if origin is None:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from crawlfleet.execution.crawl.extract.trees import tidy
 from crawlfleet.execution.crawl.extract.values import absolute
 from crawlfleet.execution.crawl.links import canonical, target_of
-from crawlfleet.execution.crawl.offers import Offered, availability_of, first_text, offered, price_in
+from crawlfleet.execution.crawl.offers import Offered, availability_of, currency_of, first_text, offered, price_in
 from crawlfleet.model import product as model
 from crawlfleet.model.product import Product
 
@@ -84,7 +85,11 @@ def url_id(page: PageSaid) -> str:
     """The path of the page that the site itself calls the one, if it is one of its own."""
     named = canonical(page.canonical, page.url) if page.canonical else None
     url = named if named is not None and shop_of(named) == shop_of(page.url) else page.url
-    return ("/" + url.split("/", 3)[3])[: model.ID_CHARS]
+    path = f"/{url.split('/', 3)[3]}"
+    if len(path) <= model.ID_CHARS:
+        return path
+    # Long addresses differ at their ends.
+    return f"{path[: model.ID_CHARS - 33]}~{blake2b(path.encode(), digest_size=16).hexdigest()}"
 
 
 def _merged(page: PageSaid, said: Sequence[Said]) -> Product | None:
@@ -108,7 +113,7 @@ def _merged(page: PageSaid, said: Sequence[Said]) -> Product | None:
     product_id = next((ids[kind] for kind in ("sku", "product_id", "gtin", "id") if kind in ids), "") or url_id(page)
     return Product(
         shop_of(page.url), product_id[: model.ID_CHARS], page.url, title[: model.TITLE_CHARS], priced.price,
-        currency, stock, _fitting(attributes),
+        currency and currency_of(currency), stock, _fitting(attributes),
     )  # fmt: skip
 
 

@@ -18,13 +18,16 @@ from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.links import canonical, place, site
-from crawlfleet.execution.crawl.robots_cache import RobotsCache, RobotsEntry
+from crawlfleet.execution.crawl.robots_cache import FAILED_S, RobotsCache, RobotsEntry
 
 ROBOTS_BYTES = 500 << 10
 ROBOTS_HOPS = 5
 DELAY_MAX_S = 60.0
 WAIT_MAX_S = 30.0
 """A robots.txt that is to be asked for later is waited for once, so long at most."""
+LATER_S = 0.5
+"""How soon a robots.txt that was refused is asked for again, where the site does not say."""
+BUSY = frozenset({429, 503})
 SITEMAPS = 1_000
 _IN_THREAD_BYTES = 32 << 10
 
@@ -55,7 +58,12 @@ class Robots:
             if isinstance(cause.__cause__, AddressRefused):
                 raise PageFailed("policy", f"{url}: {cause.__cause__}", permanent=True)
             message = f"{url}: not fetched while its robots.txt cannot be read ({cause})"
-            raise PageFailed(cause.error, message, permanent=cause.permanent, kind=cause.kind)
+            # A site that is busy says nothing of its pages: they are asked for again when it may be asked.
+            wait_s = max(LATER_S, cause.retry_after_s) if cause.status in BUSY else 0.0
+            raise PageFailed(
+                cause.error, message, permanent=cause.permanent, kind=cause.kind, status=cause.status,
+                retry_after_s=wait_s,
+            )  # fmt: skip
         if known.rules is not None and not known.rules.can_fetch(url, self._agent):
             raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True, kind="robots")
 
@@ -86,6 +94,8 @@ class Robots:
             elif isinstance(exc.__cause__, AddressRefused):
                 # What may be visited is ours to change, and others may visit more.
                 self._cache.keep_failure(known, exc, 0.0)
+            elif exc.status in BUSY:
+                self._cache.keep_failure(known, exc, min(max(LATER_S, exc.retry_after_s), FAILED_S))
             else:
                 self._cache.keep_failure(known, exc)
         except PageSkipped:
@@ -100,7 +110,7 @@ class Robots:
         try:
             return await self._fetcher.fetch_head(where, ROBOTS_BYTES, hops=ROBOTS_HOPS)
         except PageFailed as exc:
-            if exc.status not in {429, 503} or not 0 < exc.retry_after_s <= WAIT_MAX_S:
+            if exc.status not in BUSY or not 0 < exc.retry_after_s <= WAIT_MAX_S:
                 raise
             await asyncio.sleep(exc.retry_after_s)
         return await self._fetcher.fetch_head(where, ROBOTS_BYTES, hops=ROBOTS_HOPS)

@@ -52,7 +52,7 @@ async def crawl_shop(context: TaskContext, shopper: Shopper) -> dict[str, Any]:
     await context.send_products()
     shop = seen.shops.most_common(1)[0][0] if seen.shops else shop_of(plan.urls[0])
     result = {
-        "shop": shop, "products": len(seen.products), "complete": crawl.stopped_by is None and not crawl.dropped,
+        "shop": shop, "products": seen.products, "complete": crawl.stopped_by is None and not crawl.dropped,
         "metrics": _metrics(crawl),
     }  # fmt: skip
     return result | ({"notes": notes} if (notes := crawl.notes()[:20]) else {})
@@ -71,7 +71,7 @@ async def search(context: TaskContext, shopper: Shopper, url: str, keywords: Seq
         seen = Seen(context, plan, asked.get("product_pages", ()))
         crawl = await shopper.crawl(plan, seen)
         if crawl.starts_reached:
-            found = {"status": SUCCESS, "products": len(seen.products), "pages": crawl.pages}
+            found = {"status": SUCCESS, "products": seen.products, "pages": crawl.pages}
         else:
             failures.append(failure_of(plan, crawl))
             found = {"status": FAILED, "error": str(failures[-1])[:ERROR_CHARS]}

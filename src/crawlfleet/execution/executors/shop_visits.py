@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
+from crawlfleet.execution.crawl.crawl import first_of
 from crawlfleet.execution.executors.sdk import MasterLink, TaskContext, TaskError
 from crawlfleet.execution.executors.shopping import Look, Shopper, gone
 from crawlfleet.model.ids import made_at, parse
@@ -17,6 +18,7 @@ from crawlfleet.wire.products import ANSWER_PRODUCTS, UnseenBody, UnseenDown, Un
 DETAILS_BYTES = 40 << 10
 ERROR_CHARS = 300
 SUCCESS, FAILED, IS_GONE = "success", "failed", "gone"
+T = TypeVar("T")
 _UNSEEN = msgspec.json.Decoder(UnseenDown)
 _encode = msgspec.json.Encoder().encode
 
@@ -40,8 +42,7 @@ async def looked_at_all(context: TaskContext, shopper: Shopper, urls: Sequence[s
     """One batch after the other, the pages of each at once."""
     details: list[dict[str, Any]] = []
     for start in range(0, len(urls), batch_size):
-        batch = urls[start : start + batch_size]
-        details += await asyncio.gather(*(_told(context, shopper, url) for url in batch))
+        details += await at_once_all([_told(context, shopper, url) for url in urls[start : start + batch_size]])
         context.progress(done=len(details), total=len(urls))
     return await summary(context, details)
 
@@ -90,9 +91,7 @@ async def look_again(
         context.progress(**counts)
 
     async for page in _unseen(context, shop, since):
-        async with asyncio.TaskGroup() as group:
-            for unseen in page:
-                group.create_task(one(unseen))
+        await at_once_all([one(unseen) for unseen in page])
     return counts
 
 
@@ -118,6 +117,16 @@ async def _unseen(context: TaskContext, shop: str, since: Instant) -> AsyncItera
         if len(page) < ANSWER_PRODUCTS:
             return
         after = page[-1].key
+
+
+async def at_once_all(visits: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What one of them raises ends the others, and is raised as it is: a host that is away parks the task."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(visit) for visit in visits]
+    except BaseExceptionGroup as raised:
+        raise first_of(raised) from None
+    return [task.result() for task in tasks]
 
 
 async def _told(context: TaskContext, shopper: Shopper, url: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from crawlfleet.execution.crawl.reader import PageReader
 from crawlfleet.execution.executors.builtin.web_crawl import proxies_of
 from crawlfleet.execution.executors.sdk import TaskContext, TaskError
 from crawlfleet.execution.executors.shop_schema import VISIT_NAMES
-from crawlfleet.model.product import Product
+from crawlfleet.model.product import Product, ProductKey, key_of
 
 GONE = frozenset({404, 410})
 """Answers that say there is no such page, rather than that it cannot be had now."""
@@ -41,25 +41,26 @@ class Seen(Gathered):
         self._context = context
         fields = [f"product_pages[{at}]" for at in range(len(product_pages))]
         self._product_pages = Patterns(product_pages, fields)
-        self.products: dict[str, Product] = {}
+        self._met: set[ProductKey] = set()
+        self.last: Product | None = None
         self.shops: Counter[str] = Counter()
 
     async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
         if self._product_pages and not self._product_pages.matching(url):
             return
         product = product_of(page_said(url, facts))
-        if product is None or product.id in self.products:
+        if product is None or (key := key_of("", product.shop, product.id)) in self._met:
             return
-        # What it looks like is told to the store; here it is enough to know that it was met.
-        self.products[product.id] = product._replace(attributes={}, title="")
+        self._met.add(key)
+        self.last = product
         self.shops[product.shop] += 1
         self.items += 1
         await self._context.product(product)
         await self._context.item(item_of(product))
 
     @property
-    def last(self) -> Product | None:
-        return next(reversed(self.products.values()), None)
+    def products(self) -> int:
+        return len(self._met)
 
 
 @dataclass(frozen=True, slots=True)

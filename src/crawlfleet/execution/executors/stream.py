@@ -126,10 +126,13 @@ class Stream:
             self._log(message, level)
 
     def progress(self, figures: Mapping[str, Any]) -> None:
-        room = FIGURES - len(self.figures)
-        known = {name: value for name, value in figures.items() if name in self.figures}
-        new = [pair for pair in figures.items() if pair[0] not in self.figures]
-        self.figures.update(known | dict(new[:room]))
+        if figures.keys() <= self.figures.keys():
+            self.figures.update(figures)
+        else:
+            room = FIGURES - len(self.figures)
+            known = {name: value for name, value in figures.items() if name in self.figures}
+            new = [pair for pair in figures.items() if pair[0] not in self.figures]
+            self.figures.update(known | dict(new[:room]))
         if not self._is_telling:
             self._is_telling = True
             if threading.get_ident() != self._thread:

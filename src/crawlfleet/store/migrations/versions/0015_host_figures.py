@@ -1,4 +1,4 @@
-"""Host figures, and what watchers of a crawl were told"""
+"""Host figures; what a crawl over many nodes told watchers, and what it found changed"""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ branch_labels = None
 depends_on = None
 
 _ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_OF_CHUNK = ("first_record", "last_record")
+_OF_CRAWL = ("told_at", "pages_new", "pages_changed", "pages_unchanged", "pages_gone")
 
 
 def _big(name: str) -> sa.Column[int]:
@@ -18,7 +20,9 @@ def _big(name: str) -> sa.Column[int]:
 
 
 def upgrade() -> None:
-    op.add_column("crawl", sa.Column("told_at", sa.BigInteger(), server_default=sa.text("0"), nullable=False))
+    for table, names in (("crawl", _OF_CRAWL), ("crawl_chunk", _OF_CHUNK)):
+        for name in names:
+            op.add_column(table, sa.Column(name, sa.BigInteger(), server_default=sa.text("0"), nullable=False))
     op.create_table(
         "host_told",
         sa.Column("node", _ROW_ID, autoincrement=False, nullable=False),
@@ -49,4 +53,6 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("host_figure", "host_delta", "host_told"):
         op.drop_table(table)
-    op.drop_column("crawl", "told_at")
+    for table, names in (("crawl", _OF_CRAWL), ("crawl_chunk", _OF_CHUNK)):
+        for name in names:
+            op.drop_column(table, name)
