@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
+from crawlfleet.client.models import CrawlView
 from tests.unit.test_cli_exporting import said
 from tests.unit.test_client import Script
 
@@ -16,15 +18,16 @@ AT = "2026-01-01T00:00:00Z"
 
 def group(**crawl: Any) -> web.Response:
     progress = {"total": 4, "open": 0, "completed": 4, "failed": 0, "timeout": 0, "cancelled": 0, "percent": 100.0}
-    figures = {
-        "members": 4, "depth": 5, "max_pages": 100, "pages": 100, "failed": 0, "skipped": 0, "moved": 0, "found": 250,
-        "queued": 150, "leased": 0, "items": 90, "data_bytes": 5, "percent": 100.0, "rate_per_s": None,
-        "lately_per_s": None, "left_s": None, "started_at": AT, "finished_at": AT, "stopped_by": None,
-    }  # fmt: skip
+    # Whatever figures there are besides: those of which nothing is known are null.
+    figures: dict[str, Any] = dict.fromkeys(
+        (field.name for field in msgspec.structs.fields(CrawlView)), None
+    ) | dict.fromkeys(("failed", "skipped", "moved", "leased", "data_bytes"), 0)
+    figures |= {"members": 4, "depth": 5, "max_pages": 100, "pages": 100, "found": 250, "queued": 150, "items": 90}
+    figures |= {"percent": 100.0, **crawl}
     body: dict[str, Any] = {
         "id": GROUP, "name": None, "project_id": None, "kind": "crawl", "created_at": AT, "is_closed": True,
         "is_finished": True, "is_complete": True, "finished_at": AT, "shard": None, "failures": [],
-        "progress": {**progress, "rate_per_s": None, "left_s": None}, "crawl": {**figures, **crawl},
+        "progress": {**progress, "rate_per_s": None, "left_s": None}, "crawl": figures,
     }  # fmt: skip
     return web.json_response(body, status=201)
 
