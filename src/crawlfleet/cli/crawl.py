@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.group import KeyOption, LinesOption, NameOption, ProjectOption, print_new
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
+
+if TYPE_CHECKING:
+    from crawlfleet.client.models import GroupView
 
 
 def add_to(app: typer.Typer) -> None:
@@ -53,4 +56,16 @@ def crawl(
         urls, parameters, members=members, name=name, project_id=project, idempotency_key=key,
         **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
     )  # fmt: skip
+    for note in _assumed(parameters, group):
+        call.out.note(note)
     print_new(call, group, wait or progress, timeout, with_lines=progress)
+
+
+def _assumed(parameters: dict[str, Any], group: GroupView) -> list[str]:
+    """What nobody said, and people may not expect."""
+    leads_on = [name for name in ("depth", "sitemaps", "pagination") if parameters.get(name)]
+    if not leads_on:
+        return ["note: without --depth only the given URLs are read, and no link is followed"]
+    if "max_pages" not in parameters and group.crawl is not None:
+        return [f"note: no --max-pages was given, {group.crawl.max_pages} are read at most"]
+    return []

@@ -48,14 +48,17 @@ def demo(
 
     Everything lives in a temporary folder and is gone afterwards, but for FILE.
     """
+    if output is not None:
+        _check(output)
+    out = Output(is_json=json)
+    # Before the engine is loaded: a machine that is slow shows at least that it works.
+    out.note("Starting a master, three nodes and a shop ...")
     import uvloop
 
     from crawlfleet.observe.logs import configure_logs
 
-    if output is not None:
-        _check(output)
     configure_logs("error")
-    uvloop.run(_until_interrupted(Output(is_json=json), products, output, keep))
+    uvloop.run(_until_interrupted(out, products, output, keep))
 
 
 def _check(output: Path) -> None:
@@ -77,7 +80,6 @@ async def _until_interrupted(out: Output, products: int, output: Path | None, ke
 async def _demo(out: Output, products: int, output: Path | None, keep: bool) -> None:
     from crawlfleet.bootstrap import demo as parts
 
-    out.note(f"Starting a master, {parts.NODES} nodes and a shop ...")
     async with parts.demo_cluster(products) as running:
         await parts.wait_online(running)
         out.note(f"The cluster is up: {running.url} (API documentation: {running.url}/docs)")

@@ -300,6 +300,8 @@ def _print_end(call: Call, group: GroupView, *, with_lines: bool = False) -> Non
     told = f"{progress.completed} of {progress.total} completed"
     if (crawl := group.crawl) is not None:
         told = f"{crawl.pages} pages, {crawl.items} items, {crawl.failed} failed"
+        if crawl.stopped_by is not None:
+            told += f"; stopped by {crawl.stopped_by}, {crawl.queued} URLs were not visited"
     if with_lines and call.out.is_json:
         call.out.json_line(group)
     else:
