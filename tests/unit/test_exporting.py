@@ -164,7 +164,7 @@ async def test_a_thousand_columns_and_a_field_of_a_megabyte() -> None:
 async def test_options_of_csv_are_refused_elsewhere() -> None:
     for name in ("bom", "guard"):
         with pytest.raises(InvalidInput) as refused:
-            Asked("parquet", **{name: True}).check()
+            Asked("parquet", bom=name == "bom", guard=name == "guard").check()
         assert refused.value.field == name
 
 
