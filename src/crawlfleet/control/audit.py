@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.control.task_types import shortened
+from crawlfleet.control.complaints import shortened
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.principal import AuditEntry, Principal

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from crawlfleet.control.complaints import shortened
 from crawlfleet.control.hints import tell, tell_ready
 from crawlfleet.control.submit import Submit
-from crawlfleet.control.task_types import shortened
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import instants, limits
 from crawlfleet.model.answers import Code, Refusal

@@ -9,12 +9,13 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from crawlfleet.control.complaints import shortened
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.contents import host_in
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
 from crawlfleet.control.projects import Projects
-from crawlfleet.control.task_types import KnownTypes, shortened
+from crawlfleet.control.task_types import KnownTypes
 from crawlfleet.control.waiting import RETRY_AFTER_S, Room, Waiting
 from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
