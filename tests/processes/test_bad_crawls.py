@@ -111,7 +111,7 @@ async def test_a_depth_without_a_limit_of_pages_has_one_and_says_so(running: Fle
     await shop.close()
 
 
-async def test_a_proxy_that_is_down_is_named_and_another_is_taken(running: Fleet) -> None:
+async def test_a_proxy_that_is_down_is_named_and_so_is_a_pool_that_is_not_there(running: Fleet) -> None:
     gone = f"http://127.0.0.1:{free_port()}"
     asked = {"url": "http://shop.invalid/", "proxies": [gone]}
     crawl = {"task_type": "web_crawl", "parameters": asked, "retry": {"max_retries": 0}}
