@@ -12,6 +12,7 @@ from crawlfleet.client.models import GroupView
 from crawlfleet.testing.servers import S3Server
 from tests.processes.crawl_proof import (
     HELD_URLS,
+    WITHIN_S,
     Crawled,
     Proof,
     alone_processes,
@@ -21,7 +22,7 @@ from tests.processes.crawl_proof import (
     shared_processes,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(4 * WITHIN_S)]
 
 
 async def test_every_page_once_on_one_node_on_four_and_when_one_is_killed_and_one_frozen(tmp_path: Path) -> None:

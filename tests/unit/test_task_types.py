@@ -16,7 +16,6 @@ from crawlfleet.control.task_types import (
     KnownTypes,
     TaskTypes,
     check_types,
-    shortened,
 )
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
@@ -26,6 +25,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.answers import Code
 from crawlfleet.ports.identity import TypeRecord
 from crawlfleet.testing.clock import FakeClock
+from crawlfleet.wire.complaints import shortened
 from tests.unit.store_kit import sqlite_kit
 
 CRAWL = {
@@ -163,9 +163,29 @@ def test_a_refusal_is_short_however_long_what_it_refuses(types: TaskTypes) -> No
     for parameters in ({"urls": ["x" * 500_000]}, {"urls": 7, "k" * 100_000: 1}, {"urls": list(range(50_000))}):
         refusal = types.refusal("crawl", msgspec.json.encode(parameters))
         assert refusal is not None
-        assert len(refusal.detail) <= limits.NAME_CHARS + 3
+        assert len(refusal.detail) <= 5 * (2 * limits.NAME_CHARS + 10)
         assert refusal.field is not None
         assert len(refusal.field) <= limits.NAME_CHARS + 3
+
+
+def test_every_entry_that_is_wrong_is_told_and_the_shape_that_was_meant() -> None:
+    url = {"type": "string", "pattern": "^http", "description": "a URL"}
+    shape = {"anyOf": [{"type": "array", "items": url, "minItems": 1}, {"type": "object", "required": ["pool"]}]}
+    types = TaskTypes({"crawl": {"type": "object", "properties": {"urls": {"items": url}, "proxies": shape}}})
+
+    def told(parameters: dict[str, Any]) -> tuple[str | None, str]:
+        refusal = types.refusal("crawl", msgspec.json.encode(parameters))
+        assert refusal is not None
+        return refusal.field, refusal.detail
+
+    assert told({"urls": ["x", "http://a", "y"]}) == (
+        "parameters.urls[0]",
+        "'x' is not a URL; urls[2]: 'y' is not a URL",
+    )
+    assert told({"urls": ["x"] * 10})[1].endswith("; and 5 more")
+    assert told({"proxies": ["http://a", "x"]}) == ("parameters.proxies[1]", "'x' is not a URL")
+    assert told({"proxies": {}}) == ("parameters.proxies", "needs pool")
+    assert told({"proxies": 5}) == ("parameters.proxies", "5 is not of type array or object")
 
 
 def test_shortening_keeps_both_ends() -> None:

@@ -81,8 +81,11 @@ def figures_view(report: HostReport) -> HostFiguresView:
     )
 
 
-def history_view(name: str, span: str, points: Sequence[Counted]) -> HostHistory:
-    return HostHistory(name, span, [HostPoint(to_text(one.at), _view(one.figures, one.span_s)) for one in points])
+def history_view(name: str, span: str, points: Sequence[Counted], now: Instant) -> HostHistory:
+    # Of the last one only a part is over.
+    return HostHistory(name, span, [
+        HostPoint(to_text(one.at), _view(one.figures, min(one.span_s, _span_s(one.at, now)))) for one in points
+    ])  # fmt: skip
 
 
 def _span_s(since: Instant, now: Instant) -> float:

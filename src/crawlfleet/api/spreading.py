@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
+from crawlfleet.control.task_types import TaskTypes
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.checking import check_of
-from crawlfleet.execution.executors.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.ports.crawl_store import NewCrawl
 from crawlfleet.wire.groups import CrawlBody
 from crawlfleet.wire.tasks import TaskBody
 
 _FIELD = "task.parameters"
-_check = check_of(WebCrawl)
+_types = TaskTypes({WebCrawl.task_type: WebCrawl.schema}, {WebCrawl.task_type: WebCrawl.problems})
+"""As this master's own engine reads parameters: it makes the first URLs of them."""
 
 
 def spread(template: TaskBody, crawl: CrawlBody) -> tuple[list[TaskBody], NewCrawl]:
@@ -26,13 +26,11 @@ def spread(template: TaskBody, crawl: CrawlBody) -> tuple[list[TaskBody], NewCra
 
     if template.task_type != WebCrawl.task_type:
         raise InvalidInput(f"only {WebCrawl.task_type} runs over many nodes", field="task.task_type")
+    if (refusal := _types.refusal(template.task_type, bytes(template.parameters))) is not None:
+        raise InvalidInput(refusal.detail, field=f"task.{refusal.field}")
     parameters: dict[str, Any] = msgspec.json.decode(template.parameters)
     try:
-        _check(parameters)
         seeds = seeds_of(parameters, crawl.members)
-    except TaskError as exc:
-        field, _, detail = str(exc).partition(": ")
-        raise InvalidInput(detail, field=f"task.{field}") from exc
     except BadCrawl as exc:
         raise InvalidInput(exc.detail, field=f"{_FIELD}.{exc.field}") from exc
     said = msgspec.json.encode(seeds.parameters)

@@ -10,7 +10,6 @@ import msgspec
 
 from crawlfleet.control.hints import tell, tell_ready
 from crawlfleet.control.submit import Submit
-from crawlfleet.control.task_types import shortened
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import instants, limits
 from crawlfleet.model.answers import Code, Refusal
@@ -24,6 +23,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
 from crawlfleet.scheduling import schedules as times
+from crawlfleet.wire.complaints import shortened
 from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, change_fields, changed
 from crawlfleet.wire.tasks import TaskBody, read_task, unstorable
 

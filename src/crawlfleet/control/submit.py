@@ -14,7 +14,7 @@ from crawlfleet.control.contents import host_in
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.hints import tell_ready
 from crawlfleet.control.projects import Projects
-from crawlfleet.control.task_types import KnownTypes, shortened
+from crawlfleet.control.task_types import KnownTypes
 from crawlfleet.control.waiting import RETRY_AFTER_S, Room, Waiting
 from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
@@ -39,6 +39,7 @@ from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.strategies import BY_SUBJECT
 from crawlfleet.scheduling.subjects import HostClasses, asked
+from crawlfleet.wire.complaints import shortened
 from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
 
 _GATHER_MOST = 4_000

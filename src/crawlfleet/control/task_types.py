@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -19,13 +20,14 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import TypeRecord, TypeStore
 from crawlfleet.scheduling.flow_plan import expressions_in, is_reference
-from crawlfleet.wire.complaints import complaint
+from crawlfleet.wire.complaints import complaint, shortened
 from crawlfleet.wire.tasks import unstorable
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 SCHEMA_BYTES = 64 << 10
 TYPES_MOST = 200
 """That one node can bring along."""
+ERRORS_MOST = 1_000
 _ALSO = 4
 # Linear in the length of the text, so that nobody's pattern can hold up the loop; no lookaround, that is the price.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
@@ -81,15 +83,14 @@ class TaskTypes:
         if validator is None:
             return None
         value = msgspec.json.decode(parameters)
-        for error in validator.iter_errors(value):
-            if is_template and _may_be_filled(value, error):
-                continue
-            where, said = complaint(self._schemas[task_type], error)
-            return Refusal(Code.INVALID_INPUT, shortened(said), shortened(f"parameters{where}"))
+        schema = self._schemas[task_type]
+        errors = (error for error in validator.iter_errors(value) if not (is_template and _may_be_filled(value, error)))
+        if wrong := [complaint(schema, error) for error in islice(errors, ERRORS_MOST)]:
+            return _of_problems(wrong)
         check = self._checks.get(task_type)
         if check is None or (is_template and any(expressions_in(value, ""))):
             return None
-        return _of_problems(check(value))
+        return _of_problems([(f".{path}", detail) for path, detail in check(value)])
 
 
 def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
@@ -97,9 +98,9 @@ def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
     if not problems:
         return None
     (path, detail), *others = problems
-    also = "".join(f"; {other}: {shortened(said)}" for other, said in others[:_ALSO])
+    also = "".join(f"; {other.removeprefix('.') or 'parameters'}: {shortened(said)}" for other, said in others[:_ALSO])
     more = f"; and {len(others) - _ALSO} more" if len(others) > _ALSO else ""
-    return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters.{path}"))
+    return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters{path}"))
 
 
 def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
@@ -207,9 +208,3 @@ def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, list | tuple) else ()
-
-
-def shortened(text: str) -> str:
-    """Its beginning and its end: what is refused may be a megabyte, and a batch has thousands of them."""
-    most = limits.NAME_CHARS
-    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"

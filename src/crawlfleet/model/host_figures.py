@@ -6,6 +6,7 @@ part of the protocol and of what is stored: new ones are appended, so that a sho
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -72,10 +73,7 @@ def error_place(kind: str) -> int:
 
 
 def time_place(took_ms: float) -> int:
-    for place, bound in enumerate(BOUNDS_MS):
-        if took_ms <= bound:
-            return TIMES + place
-    return TIMES + len(BOUNDS_MS)
+    return TIMES + bisect_left(BOUNDS_MS, took_ms)
 
 
 def answered(figures: list[int], status: int, took_s: float) -> None:

@@ -14,19 +14,22 @@ import msgspec
 from crawlfleet.model.host_figures import (
     ALL_HOSTS,
     HOSTS_MOST,
+    HOUR_S,
     KEEP_MS,
     KEEP_TOTALS_MS,
+    MINUTE_S,
     REQUESTS,
     TOTALS_MOST,
     Batch,
     Counted,
     add,
     nothing,
+    summed,
 )
 from crawlfleet.model.instants import Instant
 from crawlfleet.store import tables
 from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.tx import Tx
+from crawlfleet.store.tx import Row, Tx
 
 TOTAL = 0
 """As a span."""
@@ -62,13 +65,7 @@ class HostFigureTables:
     async def fold_figures(self, term: int, now: Instant, limit: int = 1_000) -> int:
         async def work(tx: Tx) -> int:
             rows = await tx.fetch(TAKE_BATCHES, limit)
-            spans: dict[tuple[int, Instant], dict[str, list[int]]] = defaultdict(lambda: defaultdict(nothing))
-            for at, body in rows:
-                for host, figures in _decode_hosts(bytes(body)):
-                    for name in {host, ALL_HOSTS}:
-                        for key in _spans_of(at):
-                            add(spans[key][name], figures)
-            for (span_s, at), counted in sorted(spans.items()):
+            for (span_s, at), counted in sorted(_summed(rows).items()):
                 await _fold(tx, span_s, at, counted, now)
             return len(rows)
 
@@ -109,8 +106,20 @@ async def _take(tx: Tx, batches: Sequence[Batch], now: Instant) -> list[bool]:
     return taken
 
 
-def _spans_of(at: Instant) -> list[tuple[int, Instant]]:
-    return [(TOTAL, 0), *((span_s, at - at % (span_s * 1000)) for span_s in KEEP_MS)]
+def _summed(rows: Sequence[Row]) -> dict[tuple[int, Instant], dict[str, list[int]]]:
+    """By span and when it began, of each host and of all. Minutes first: there are far fewer of them than batches."""
+    sums: dict[tuple[int, Instant], dict[str, list[int]]] = defaultdict(lambda: defaultdict(nothing))
+    for at, body in rows:
+        minute = sums[MINUTE_S, at - at % (MINUTE_S * 1000)]
+        for host, figures in _decode_hosts(bytes(body)):
+            add(minute[host], figures)
+    for (_, at), minute in list(sums.items()):
+        everybody = summed(minute.values())
+        minute[ALL_HOSTS] = everybody
+        for key in ((HOUR_S, at - at % (HOUR_S * 1000)), (TOTAL, 0)):
+            for host, figures in minute.items():
+                add(sums[key][host], figures)
+    return sums
 
 
 async def _fold(tx: Tx, span_s: int, at: Instant, counted: Mapping[str, list[int]], now: Instant) -> None:

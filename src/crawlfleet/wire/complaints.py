@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
+from crawlfleet.model import limits
+
 _VALUE_CHARS = 100
 _KNOWN = 40
 
@@ -17,6 +19,12 @@ def complaint(schema: Any, error: ValidationError) -> tuple[str, str]:
     error = _meant(error)
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     return where, _detail(_part(schema, error.schema_path[:-1]), error)
+
+
+def shortened(text: str) -> str:
+    """Its beginning and its end: what is refused may be a megabyte, and a batch has thousands of them."""
+    most = limits.NAME_CHARS
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
 def _meant(error: ValidationError) -> ValidationError:

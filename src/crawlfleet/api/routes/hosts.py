@@ -151,7 +151,7 @@ async def history(
     """What was counted of a host, over all nodes: minutes of six hours, hours of two weeks. `*`: of all hosts."""
     bounds = _instant("since", since), _instant("until", until)
     name, points = await services.hosts.history(host, SPANS[span], *bounds, limit)
-    return reply(history_view(name, span, points))
+    return reply(history_view(name, span, points, services.clock.now()))
 
 
 @router.put("/hosts/{host}", responses={200: shows(HostDetail)})

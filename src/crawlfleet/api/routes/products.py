@@ -16,7 +16,6 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.api.views import Time
 from crawlfleet.control.products import Products
-from crawlfleet.control.task_types import shortened
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.results.columns import Column
 from crawlfleet.execution.results.csv_table import CsvTable
@@ -25,6 +24,7 @@ from crawlfleet.model.instants import from_text, to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.product import ID_CHARS, SHOP_CHARS, ProductChange, ProductKey, ProductRecord, product_text
 from crawlfleet.ports.product_store import ProductFilter
+from crawlfleet.wire.complaints import shortened
 
 router = APIRouter(prefix=PREFIX, tags=["products"])
 EXPORT_PAGE = 1_000

@@ -8,7 +8,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_figures import HostFigureStore
 
-BATCHES = 500
+BATCHES = 100
 DROP_EVERY_S = 600.0
 
 

@@ -39,9 +39,8 @@ class Apart:
             try:
                 return await self._ask(job)
             except (asyncio.IncompleteReadError, ConnectionError) as exc:
-                raise PageFailed(
-                    "parse", f"{job.url}: could not be read within {self._limit_s} s", permanent=True
-                ) from exc
+                within = f"{self._limit_s} s and {MEMORY_BYTES >> 30} GiB"
+                raise PageFailed("parse", f"{job.url}: could not be read within {within}", permanent=True) from exc
             finally:
                 # Also when cancelled half way: the next page must not get this one's answer.
                 if sys.exc_info()[0] is not None:

@@ -384,6 +384,12 @@ class GrantedGate:
         self._wanting.discard(wanting)
         self._tell_within(0.0)
 
+    def tell(self) -> None:
+        """What was counted and is not told yet, now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell()
+
     # -- what the agent is told
 
     def _target(self, host: str) -> _Target:

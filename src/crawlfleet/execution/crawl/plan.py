@@ -23,6 +23,7 @@ class CrawlPlan:
     urls: tuple[str, ...]
     """Canonical, each once."""
     bad_urls: tuple[str, ...]
+    """Where start URLs are that are none, and what they are: "urls[3]: 'x' is no URL of a page"."""
     credentials: Mapping[str, tuple[str, str]]
     """By origin."""
     extraction: ExtractionPlan
@@ -46,6 +47,7 @@ class CrawlPlan:
 def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
     """Raises BadPlan and BadRule. A start URL that is none is kept aside: the others are crawled all the same."""
     asked = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
+    first = int("url" in parameters)
     normalise = normaliser_of(parameters)
     urls = {text: url and normalise(url) for text, url in ((text, canonical(text)) for text in asked)}
     depth = int(parameters.get("depth", 0))
@@ -59,7 +61,11 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
     known_to = {place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))}
     return CrawlPlan(
         urls=tuple(good),
-        bad_urls=tuple(text for text, url in urls.items() if url is None),
+        bad_urls=tuple(
+            f"{'url' if at < first else f'urls[{at - first}]'}: {text!r:.300} is no URL of a page"
+            for at, text in enumerate(asked)
+            if urls[text] is None
+        ),
         credentials=known_to,
         headers=HeaderSets(
             user_agent=parameters.get("user_agent", USER_AGENT),

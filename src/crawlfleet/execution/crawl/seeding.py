@@ -18,6 +18,9 @@ MEMBER = "spread"
 """The parameter that makes a task a member: its URLs come from the crawl, not from its own start URLs."""
 
 
+TOLD_URLS = 5
+
+
 class BadCrawl(Exception):
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(f"{field}: {detail}")
@@ -44,7 +47,8 @@ def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
     except BadPlan as exc:
         raise BadCrawl(exc.problems[0].path, exc.problems[0].detail) from exc
     if plan.bad_urls:
-        raise BadCrawl("urls" if "urls" in parameters else "url", f"{plan.bad_urls[0]!r} is no URL of a page")
+        field, _, detail = plan.bad_urls[0].partition(": ")
+        raise BadCrawl(field, "; ".join([detail, *plan.bad_urls[1:TOLD_URLS]]))
     frontier = Frontier()
     Outlook(plan.following, frontier, depth=plan.depth).begin(plan.urls)
     urls = []

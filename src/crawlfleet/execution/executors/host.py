@@ -167,6 +167,9 @@ class Host:
 
     def _end(self, done: Done) -> None:
         del self._tasks[done.execution]
+        if self._is_alone and self._gate is not None:
+            # There is no later.
+            self._gate.tell()
         self._frames.send(done, len(done.result))
         if self._is_alone:
             self._say_goodbye()

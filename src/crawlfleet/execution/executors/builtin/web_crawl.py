@@ -32,6 +32,7 @@ URL = {
 }
 URLS_MAX = 10_000
 NO_LIMIT = 1 << 62
+SHOWN_URLS = 20
 _ITEMS = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -155,10 +156,10 @@ def _plan(context: TaskContext) -> CrawlPlan:
         plan = plan_of(context.parameters)
     except (BadPlan, BadRule) as exc:
         raise TaskError(str(exc), error="input", permanent=True) from exc
-    for url in plan.bad_urls[:20]:
-        context.log(f"input: {url!r} is no URL of a page", "warning")
+    for bad in plan.bad_urls[:SHOWN_URLS]:
+        context.log(f"input: {bad}", "warning")
     if not plan.urls:
-        raise TaskError(f"url: {plan.bad_urls[0]!r} is no URL of a page", error="input", permanent=True)
+        raise TaskError(plan.bad_urls[0], error="input", permanent=True)
     if context.parameters.get("spread", False):
         # Limits are kept by the crawl, and so are the URLs it begins with.
         return replace(
@@ -258,6 +259,7 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
         notes.append(f"no max_pages was given: the default of {plan.max_pages} applied")
     if crawl.dropped:
         notes.append(f"{crawl.dropped} links were left out: too many URLs for one crawl")
+    notes += plan.bad_urls[:SHOWN_URLS]
     notes += crawl.notes()
     if gathered.is_truncated:
         notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")
