@@ -129,6 +129,15 @@ async def test_a_proxy_that_is_down_is_named_and_so_is_a_pool_that_is_not_there(
     assert "this node has no pool 'fast' (it has: none)" in view.error.message
 
 
+async def test_a_member_of_no_crawl_is_told_so_at_once(running: Fleet) -> None:
+    (task,) = await running.submit([{"task_type": "web_crawl", "parameters": {"url": URL, "spread": True}}])
+    await running.until_status([task], "failed")
+    view = await running.client.get(task)
+    assert view.error is not None
+    assert (view.error.class_, view.retry_count) == ("input", 0)
+    assert "takes part in no crawl over many nodes" in view.error.message
+
+
 async def test_a_bucket_that_refuses_for_a_while_costs_no_page(
     tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
