@@ -16,6 +16,7 @@ RATE ?= 20
 SCENARIO ?= random
 TASKS ?= 2000
 EVERY ?= 20
+TREES ?=
 PRODUCTS ?= 5000
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -70,12 +71,16 @@ prove-crawl: setup ## Crawl a shop of 5,000 products whole: on one node, on four
 	PROVE_PRODUCTS=$(PRODUCTS) $(BIN)/python -m pytest -s tests/processes/test_complete_crawl.py
 
 .PHONY: demo
-demo: system setup ## A cluster, a shop, a crawl of it, and a worker killed on purpose
+demo: system setup ## A cluster, a shop, one crawl of it over all nodes, and a worker killed on purpose
 	$(BIN)/crawlfleet demo
 
 .PHONY: tour
 tour: setup ## A cluster of six nodes, and everything it decides: shown, and compared with what is documented
 	$(BIN)/python examples/tour
+
+.PHONY: crawl-trees
+crawl-trees: setup ## Crawl Debian's documentation of Python and PostgreSQL, and compare with wget (TREES="git-doc sqlite3-doc")
+	$(BIN)/python -m tests.trees $(TREES)
 
 .PHONY: bench
 bench: setup ## Measure on this machine: the store beside its raw limit, the queue beside Huey and Celery
@@ -92,6 +97,13 @@ bench-cluster: setup ## Measure many masters on PostgreSQL and Redis, beside one
 .PHONY: bench-scheduler
 bench-scheduler: setup ## Measure how fast the leader decides, 10 to 10,000 nodes, beside the naive loop
 	$(BIN)/python -m bench.scheduler
+
+.PHONY: bench-crawl
+bench-crawl: setup ## Measure the crawl engine beside Scrapy, Crawlee and a bare loop, then memory over 100,000 pages (about ten minutes)
+	BENCH=true scripts/system.sh
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m bench.crawl
+	$(BIN)/python -m bench.crawl --pages 100000
 
 .PHONY: generate
 generate: setup ## Write what is generated from the code: the client's models, the references in docs/

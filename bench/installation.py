@@ -58,6 +58,18 @@ class Installation:
                 raise RuntimeError(await response.text())
             return await response.json(content_type=None)
 
+    async def put(self, path: str, body: Any) -> None:
+        async with self._session.put(f"{self.url}/api/v1/{path}", json=body) as response:
+            if response.status >= 300:
+                raise RuntimeError(await response.text())
+
+    async def get(self, path: str) -> bytes:
+        async with self._session.get(f"{self.url}/api/v1/{path}") as response:
+            body = await response.read()
+            if response.status >= 300:
+                raise RuntimeError(body.decode())
+            return body
+
     async def submit_one(self, body: bytes = BODY) -> str:
         async with self._session.post(f"{self.url}/api/v1/tasks", data=body, headers=JSON) as response:
             answer = msgspec.json.decode(await response.read())
@@ -121,10 +133,17 @@ JSON = {"Content-Type": "application/json"}
 
 @asynccontextmanager
 async def installation(
-    folder: Path, store: str | None, *, nodes: int, slots: int, env: Mapping[str, str] | None = None
+    folder: Path,
+    store: str | None,
+    *,
+    nodes: int,
+    slots: int,
+    env: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
 ) -> AsyncIterator[Installation]:
     argv = ["standalone", "--data-dir", str(folder), "--port", "0", "--nodes", str(nodes), "--slots", str(slots)]
     argv += ["--store", store] if store else []
+    argv += flags
     with command(folder.parent / f"{folder.name}.log", *argv, env=env) as process:
         running = Installation([await address(folder, process)], token_in(folder), [process])
         async with served(running, nodes):

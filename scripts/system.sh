@@ -39,7 +39,7 @@ need "SQLite 3.35 or newer in Python's sqlite3 module" has_sqlite "use a Python 
 
 if [[ ${BENCH:-} == true ]]; then
   has_wrk() { command -v wrk >/dev/null; }
-  need "wrk, which drives single submits in the benchmark" has_wrk "apt-get install wrk" wrk
+  need "wrk, which drives single submits and a site of pages in the benchmarks" has_wrk "apt-get install wrk" wrk
 fi
 
 if ((${#missing[@]} == 0)); then

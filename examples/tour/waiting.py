@@ -29,21 +29,10 @@ def whys(stage: Stage) -> None:
         (task,) = stage.hold(1, run_at=at)
         _says(stage, task, "time", f"starts at {at.removesuffix('Z')}")
     with stage.scene("Its project has used up a quota."):
-        stage.tell.command("crawlfleet project set idle --max-running 0")
-        stage.client.put_project("idle", max_running=0)
-        try:
-            (task,) = stage.hold(1, project_id="idle")
-            _says(stage, task, "quota", "quota 'running' of project idle: 0 of 0 in use")
-        finally:
-            stage.client.reset_project("idle")
+        _shut(stage, "idle", "max_running", "quota 'running' of project idle: 0 of 0 in use")
     with stage.scene("Its project has fetched all that it may in a day."):
-        stage.tell.command("crawlfleet project set thrifty --pages-per-day 0")
-        stage.client.put_project("thrifty", pages_per_day=0)
-        try:
-            (task,) = stage.hold(1, project_id="thrifty")
-            _says(stage, task, "quota", "quota 'pages per day' of project thrifty: 0 of 0 left until 00:00 UTC")
-        finally:
-            stage.client.reset_project("thrifty")
+        shut_until = "quota 'pages per day' of project thrifty: 0 of 0 left until 00:00 UTC"
+        _shut(stage, "thrifty", "pages_per_day", shut_until)
     _left_alone(stage)
     with stage.scene("It failed, and is tried again later."):
         parameters = {"times": 9, "class": "network", "message": "the shop does not answer"}
@@ -55,6 +44,17 @@ def whys(stage: Stage) -> None:
         (task,) = stage.hold(1, target_region="seoul", schedule_strategy="geo_location")
         stage.nodes_of([task])
         _says(stage, task, "processing", "; geo_location: tokyo is 1,1")
+
+
+def _shut(stage: Stage, project: str, quota: str, sentence: str) -> None:
+    """A project of whose quota nothing is left."""
+    stage.tell.command(f"crawlfleet project set {project} --{quota.replace('_', '-')} 0")
+    stage.client.put_project(project, **{quota: 0})
+    try:
+        (task,) = stage.hold(1, project_id=project)
+        _says(stage, task, "quota", sentence)
+    finally:
+        stage.client.reset_project(project)
 
 
 def _left_alone(stage: Stage) -> None:

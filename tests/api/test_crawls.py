@@ -101,7 +101,7 @@ async def test_a_crawl_is_a_group_of_members_over_one_list_of_urls(site: Site) -
                 },
                 f"task.parameters.{name}",
             )
-            for name, value in (("archive", "warc"), ("since", "task-0000000000000001"), ("keep_pages", True))
+            for name, value in (("archive", "zip"), ("since", "node-0000000000000001"), ("keep_pages", 1))
         ),
         (
             {
@@ -204,6 +204,7 @@ async def test_what_makes_no_sense_is_refused(site: Site) -> None:
     given = await node.lease(one, data=zstandard.ZstdCompressor().compress(b"[]"), headers={"Content-Encoding": "zstd"})
     for items in ("x", "3", "5-3"):
         assert (await node.exchange(one, CrawlUp(ReportBody(1)), items=items)).told[::2] == (422, "items")
+        assert (await node.exchange(one, CrawlUp(ReportBody(1)), f"0-0&warc={items}")).told[::2] == (422, "warc")
     assert (await node.exchange(one, data=b"{")).told[::2] == (422, "body")
     too_many = CrawlUp(ReportBody(given.number, pages=2))
     assert (await node.exchange(one, too_many)).told[::2] == (422, "report.counts")

@@ -238,3 +238,33 @@ async def test_a_place_that_fails_in_the_middle_breaks_the_download(
     Reads(monkeypatch, fail_at=2)
     with pytest.raises(aiohttp.ClientPayloadError):
         await site.get(f"{PREFIX}/tasks/{task}/results:export")
+
+
+NOTES = [b'{"_page":"/1","status":200}\n{"n":0}\n', b'{"n":1}\n', b'{"_page":"/2","status":304}\n']
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_notes_on_pages_are_no_items(site: Site, format: str) -> None:
+    task = await completed(site, NOTES)
+    path = f"{PREFIX}/tasks/{task}/results:export?format={format}"
+    found = rows(await site.get(path), format)
+    assert [(set(row), int(row["n"])) for row in found] == [({"n"}, 0), ({"n"}, 1)]
+    pages = rows(await site.get(f"{path}&kind=pages"), format)
+    assert [(set(row), row["_page"]) for row in pages] == [({"_page", "status"}, "/1"), ({"_page", "status"}, "/2")]
+    assert len(rows(await site.get(f"{path}&kind=all"), format)) == 4
+    assert (await site.get(f"{path}&kind=notes")).told == (422, "invalid_input", "kind")
+
+
+async def test_an_archive_has_no_notes(site: Site) -> None:
+    task = await completed(site, NOTES)
+    path = f"{PREFIX}/tasks/{task}/results:export?format=warc&kind=pages"
+    assert (await site.get(path)).told == (422, "invalid_input", "kind")
+
+
+async def test_quality_is_that_of_items_and_on_demand_that_of_notes(site: Site) -> None:
+    task = await completed(site, NOTES)
+    path = f"{PREFIX}/tasks/{task}/results:quality"
+    for query, items, fields in (("", 2, ["n"]), ("?kind=pages", 2, ["_page", "status"]), ("?kind=all", 4, None)):
+        found = (await site.get(path + query)).json
+        assert found["items"] == items
+        assert fields is None or [field["name"] for field in found["fields"]] == fields

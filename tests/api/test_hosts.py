@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.model import host_figures
 from crawlfleet.model.hosts import HostNews
-from crawlfleet.wire.sync import GrantsBody, HostGrantBody, HostNewsBody, HostWantBody
+from crawlfleet.wire.sync import GrantsBody, HostFiguresBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.api.kit import Site
 from tests.api.remote_node import RemoteNode
 
@@ -195,3 +196,90 @@ async def test_what_cannot_be_kept_of_hosts_is_refused(site: Site, fields: dict[
     up = node.up(**{name: made[name](value) for name, value in fields.items()})
     answer = await node.call("sync", up)
     assert (answer.status, answer.json["field"]) == (422, field), answer.content
+
+
+def _figures(requests: int, **counts: int) -> list[int]:
+    row = host_figures.nothing()
+    row[host_figures.REQUESTS] = requests
+    for _ in range(requests):
+        host_figures.answered(row, 200, 0.07)
+    row[host_figures.BYTES], row[host_figures.PAGES] = counts.get("size", 0), counts.get("pages", 0)
+    row[host_figures.error_place("dns")] = counts.get("dns", 0)
+    return row
+
+
+async def _counted(site: Site, requests: int) -> Any:
+    """What is told of the host when so many requests of it have been counted."""
+    shown: dict[str, Any] = {}
+
+    async def has() -> bool:
+        answer = await site.get(f"{HOSTS}/{NAME}", role="viewer")
+        shown.update(answer.json.get("figures", {}))
+        return answer.status == 200 and shown["total"] is not None and shown["total"]["requests"] >= requests
+
+    await site.until(has)
+    return shown
+
+
+async def test_figures_come_with_syncs_and_count_once(site: Site) -> None:
+    first, second = await Crawler.online(site), await Crawler.online(site)
+    await first.sync()
+    row = _figures(10, size=4_000, pages=9, dns=2)
+    for number in (1, 1, 2, 1):
+        await first.node.sync(figures=HostFiguresBody(first.node.session, number, [(NAME, row), ("b.example", row)]))
+    await second.node.sync(figures=HostFiguresBody(second.node.session, 1, [(NAME, _figures(1))]))
+    figures = await _counted(site, 21)
+    assert figures["recent"]["requests"] == 21
+    total = figures["total"]
+    assert (total["requests"], total["pages"], total["bytes"]) == (21, 18, 8_000)
+    assert (total["statuses"], total["errors"], total["blocked"]) == ({"2xx": 21}, {"dns": 4}, 0)
+    assert total["answer_ms"]["mean"] == 70.0
+    assert 50 < total["answer_ms"]["p50"] < total["answer_ms"]["p99"] <= 100
+    history = (await site.get(f"{HOSTS}/{NAME}/history?span=hour")).json
+    assert (history["name"], history["span"]) == (NAME, "hour")
+    assert sum(point["counted"]["requests"] for point in history["points"]) == 21
+    minutes = (await site.get(f"{HOSTS}/{NAME}/history")).json["points"]
+    assert sum(point["counted"]["pages"] for point in minutes) == 18
+    assert (await site.get(f"{HOSTS}/{NAME}/history?until={minutes[0]['at']}")).json["points"] == []
+    everywhere = (await site.get(f"{HOSTS}/*/history?span=hour")).json["points"]
+    assert sum(point["counted"]["requests"] for point in everywhere) == 41
+
+
+async def test_a_host_of_which_nothing_was_counted_has_no_figures(site: Site) -> None:
+    answer = await site.send("PUT", f"{HOSTS}/{NAME}", {"rate": 3})
+    assert answer.json["figures"] == {"since": None, "total": None, "recent": None}
+    assert (await site.get(f"{HOSTS}/{NAME}/history")).json == {"name": NAME, "span": "minute", "points": []}
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("span=day", "span"),
+        ("since=yesterday", "since"),
+        ("until=2026-01-01T00:00:00", "until"),
+        ("since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "since"),
+        ("limit=0", "limit"),
+    ],
+)
+async def test_bad_questions_for_a_history_are_told(site: Site, query: str, field: str) -> None:
+    await site.send("PUT", f"{HOSTS}/{NAME}", {"rate": 3})
+    assert (await site.get(f"{HOSTS}/{NAME}/history?{query}")).told == (422, "invalid_input", field)
+    assert (await site.get(f"{HOSTS}/unknown.example/history")).status == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HostFiguresBody(99, 1),
+        HostFiguresBody(-1, 1),
+        HostFiguresBody(1, 1, [("", [1])]),
+        HostFiguresBody(1, 1, [("a", [-1])]),
+        HostFiguresBody(1, 1, [("a", [1 << 60])]),
+        HostFiguresBody(1, 1, [("a", [1] * 101)]),
+        HostFiguresBody(1, 1, [("a", [1])] * 301),
+    ],
+)
+async def test_figures_that_cannot_be_kept_are_refused(site: Site, body: HostFiguresBody) -> None:
+    node = await RemoteNode.online(site)
+    answer = await node.call("sync", node.up(figures=body))
+    assert answer.told == (422, "invalid_input", "figures")

@@ -33,7 +33,7 @@ async def a_reported_chunk_counts_with_all_it_found(store: Store, kit: Kit) -> N
     crawl, (run, _) = await _crawl(kit, members=2)
     given = await _ask(kit, run)
     report = ChunkReport(
-        given.number, CrawlCounts(pages=1, items=7, bytes=900), _urls("b", "c", "b", depth=1), (), 0, 2
+        given.number, CrawlCounts(pages=1, items=7, bytes=900), _urls("b", "c", "b", depth=1), (), 0, 2, 3, 4
     )
     then = await _ask(kit, run, report)
     assert (then.state, _names(then)) == ("chunk", ["b"])
@@ -42,6 +42,8 @@ async def a_reported_chunk_counts_with_all_it_found(store: Store, kit: Kit) -> N
     (part,) = await kit.second.crawl_parts(crawl, 0, 10)
     assert part == (given.number, run.task, run.execution, 0, 2)
     assert await kit.second.crawl_parts(crawl, part.number, 10) == []
+    (archived,) = await kit.second.crawl_parts(crawl, 0, 10, "warc")
+    assert archived == (given.number, run.task, run.execution, 3, 4)
 
 
 async def the_same_report_again_is_answered_the_same(store: Store, kit: Kit) -> None:
@@ -237,6 +239,29 @@ async def many_members_at_once_visit_every_page_once(store: Store, kit: Kit) -> 
     assert counted == Counter(map(str, reachable))
     state = (await kit.second.crawls([crawl]))[crawl]
     assert (state.counts.pages, state.found, state.queued) == (len(reachable), len(reachable), 0)
+
+
+async def watchers_are_told_now_and_then_and_at_the_end(store: Store, kit: Kit) -> None:
+    crawl, (run,) = await _crawl(kit, members=1, seeds=_urls(*(str(number) for number in range(250))), depth=0)
+    given = await _ask(kit, run)
+    while given.state == "chunk":
+        kit.now += 2_000
+        counts = CrawlCounts(pages=len(given.urls) - 1, failed=1, items=3, bytes=10)
+        given = await _ask(kit, run, ChunkReport(given.number, counts))
+    assert given.state == "done"
+    told = [event.data for event in await kit.events() if event.kind == "crawl.progress"]
+    assert told[0]["group"] == crawl
+    pages = [one["pages"] for one in told]
+    # Two seconds apart are chunks, and events five at least; but for the last.
+    state = (await kit.second.crawls([crawl]))[crawl]
+    assert pages == sorted(pages) and len(told) <= 2 + (kit.now - (state.started_at or 0)) // 5_000
+    assert [one["is_finished"] for one in told] == [False] * (len(told) - 1) + [True]
+    last = told[-1]
+    assert (last["pages"], last["failed"], last["items"]) == (*state.counts[:2], state.counts.items)
+    assert (last["found"], last["queued"], last["left_s"], last["stopped_by"]) == (250, 0, None, None)
+    assert told[0]["left_s"] > 0 and told[0]["rate_per_s"] > 0
+    async with kit.unchanged():
+        await _ask(kit, run)
 
 
 async def _check_disjoint(kit: Kit, crawl: GroupId) -> None:

@@ -1,6 +1,7 @@
 """Flows: every step ends as its edges, its condition and its parents' results say, in the parents' transaction."""
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from crawlfleet.model.answers import Code
 from crawlfleet.model.flow import Edge, Unrun
 from crawlfleet.model.group import GroupCounts, GroupKind
+from crawlfleet.model.project import Quotas
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.claims import Claim, IdempotencyMismatch
 from crawlfleet.ports.flow_store import StepRecord
@@ -169,6 +171,24 @@ async def a_fan_out_makes_a_task_of_each_item_and_gathers_them_in_order(store: S
     assert await kit.second.totals() == await kit.second.count_rows()
 
 
+async def items_that_a_quota_has_no_room_for_are_not_made(store: Store, kit: Kit) -> None:
+    steps: Steps = {
+        "list": {}, "few": {"after": ["list"], "for_each": "steps.list.result"},
+        "many": {"after": ["list"], "for_each": "steps.list.result"},
+    }  # fmt: skip
+    flow = await FlowKit.stored(kit, steps)
+    # The two steps wait themselves: there is room for the items of one of them.
+    await store.change_project(PROJECT, lambda have: replace(have, quotas=Quotas(waiting=6)), 1, kit.now)
+    await flow.complete("list", [1, 2, 3])
+    found = await flow.steps()
+    assert sorted(step.status for key, step in found.items() if key != "list") == [S.WAITING, S.FAILED]
+    (failed,) = (step for step in found.values() if step.status is S.FAILED)
+    assert failed.reason == (
+        f"3 items have no room: quota 'waiting' of project {PROJECT}: 5 of 6 wait, and 3 more would be above it"
+    )
+    assert await kit.second.totals() == await kit.second.count_rows()
+
+
 async def an_empty_fan_out_completes_at_once(store: Store, kit: Kit) -> None:
     steps: Steps = {
         "list": {},
@@ -193,7 +213,8 @@ async def a_failed_item_fails_its_fan_in_unless_failures_are_allowed(store: Stor
         await flow.complete(second, "got it")
     assert await flow.words() == {"strict": "failed", "lax": "completed", "after": "pending"}
     for key in ("strict", "lax"):
-        assert await flow.result(key) == {"results": [None, "got it"], "completed": 1, "failed": 1}
+        gathered = {"results": [None, "got it"], "completed": 1, "failed": 1, "reasons": {"0": "it broke"}}
+        assert await flow.result(key) == gathered
     assert (await flow.steps())["strict"].reason == "1 of 2 items did not complete"
     assert await flow.parameters("after") == {"got": [None, "got it"]}
     assert len(await kit.second.dead_letters(10)) == 2, "of the items: the fan-in would say the same once more"

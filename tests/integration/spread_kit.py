@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
 
 from crawlfleet.control.exchange import Exchange
+from crawlfleet.execution.crawl.chunk_book import OWN
 from crawlfleet.execution.crawl.seeding import seeds_of
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.sdk import TaskContext
@@ -33,7 +34,7 @@ class Link:
         self._spread = spread
         self._run = run
         self._heard = heard
-        self._chunks = 0
+        self._chunks = self._archived = 0
 
     async def exchange(self, body: bytes) -> bytes:
         self._spread.note_exchange()
@@ -42,19 +43,31 @@ class Link:
             self._spread.uploaded[self._run.execution, self._chunks] = self._heard.items[:]
             self._heard.items.clear()
             self._chunks += 1
+        archived = self._archived
+        if self._heard.records:
+            self._spread.archived[self._run.execution, self._archived] = b"".join(self._heard.records)
+            self._heard.records.clear()
+            self._archived += 1
         up = msgspec.json.decode(body, type=CrawlUp)
         run, service = self._run, self._spread.service
-        down = await service.exchange(run.node.id, run.task, run.execution, up, (first, self._chunks))
+        ranges = (first, self._chunks), (archived, self._archived)
+        down = await service.exchange(run.node.id, run.task, run.execution, up, *ranges)
         return msgspec.json.encode(down)
+
+    async def ask(self, about: str, body: bytes) -> bytes:
+        raise AssertionError(f"a crawl asks nobody about {about}")
 
 
 class Spread:
-    def __init__(self, kit: Kit, parameters: Mapping[str, Any], members: int) -> None:
+    def __init__(self, kit: Kit, parameters: Mapping[str, Any], members: int, *, earlier: Spread | None = None) -> None:
+        """`earlier`: the one that is meant, whatever `since` says."""
         self._kit = kit
+        self._earlier = earlier
         self._seeds = seeds_of(parameters, members)
         self._members = members
         self.service = Exchange(store=kit.store, clock=SystemClock())
         self.uploaded: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        self.archived: dict[tuple[int, int], bytes] = {}
         self.crawl: GroupId = 0
         self.results: list[dict[str, Any]] = []
         self._lost_after = 0
@@ -99,8 +112,15 @@ class Spread:
             heard, task_id="task-1", execution_id="exec-1", task_type="web_crawl",
             parameters=self._seeds.parameters, allow_hosts=LOOPBACK, master=link,
         )  # fmt: skip
+        context.earlier = self._notes
         result: dict[str, Any] = await WebCrawl().run(context)
         return result
+
+    async def _notes(self, of: str) -> AsyncIterator[bytes]:
+        of_whom = self if of == OWN else self._earlier
+        assert of_whom is not None
+        for item in await of_whom.items():
+            yield msgspec.json.encode(item) + b"\n" if "_page" in item else b""
 
     async def state(self) -> CrawlState:
         return (await self._kit.store.crawls([self.crawl]))[self.crawl]
@@ -113,3 +133,8 @@ class Spread:
             for item in self.uploaded[part.execution, n]
         ]  # fmt: skip
         return sorted(found, key=lambda item: json.dumps(item, sort_keys=True))
+
+    async def archive(self) -> bytes:
+        """The records that count."""
+        parts = await self._kit.store.crawl_parts(self.crawl, 0, 10_000, "warc")
+        return b"".join(self.archived[part.execution, n] for part in parts for n in range(part.first, part.last))

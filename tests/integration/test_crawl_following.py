@@ -344,6 +344,41 @@ async def test_frames_are_links_and_a_refresh_is_like_a_redirect() -> None:
     assert len(got) == 2 + 11, "as many as redirects may be in a row"
 
 
+async def test_an_index_with_a_link_to_every_line_of_a_manual_leads_to_all_its_pages() -> None:
+    places = [f"/manual#line-{n}" for n in range(25_000)]
+    async with site({"/": links(*places, "/last"), "/manual": "<title>m", "/last": "<title>l"}) as served:
+        got, result = await paths({"url": f"{served.url}/", "depth": 1}, served.url)
+    assert got == ["/", "/last", "/manual"]
+    assert result["metrics"]["links_left_out"] == {}
+
+
+async def test_links_that_one_page_has_too_many_of_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlfleet.execution.crawl.outlook.PAGE_LINKS", 3)
+    monkeypatch.setattr("crawlfleet.execution.crawl.extract.page_links.LINKS_MOST", 7)
+    hrefs = ["/a#1", "/a#2", "/b", "/c", "/d", "/e", "/f", "/g", "/h"]
+    async with site({"/": links(*hrefs), **{f"/{name}": f"<title>{name}" for name in "abcdefgh"}}) as served:
+        got, result = await paths({"url": f"{served.url}/", "depth": 1}, served.url)
+    assert got == ["/", "/a", "/b", "/c"]
+    assert result["metrics"]["links_left_out"] == {"too many on a page": 5}
+
+
+@pytest.mark.parametrize(
+    ("beginning", "is_followed"),
+    [("How to link:\n", False), ("", False), ("<!DOCTYPE html>\n", True), ("\ufeff\n <!-- by hand --><HTML>", True)],
+)
+async def test_a_text_about_links_has_none_and_a_page_that_is_called_a_text_has(
+    beginning: str, is_followed: bool
+) -> None:
+    pages: dict[str, Answer | str] = {
+        "/": links("/source.txt"),
+        "/source.txt": text(f'{beginning}<a href="/a">a</a>', "text/plain"),
+        "/a": "a",
+    }
+    async with site(pages) as served:
+        got, _ = await paths({"url": f"{served.url}/", "depth": 5}, served.url)
+    assert got == ["/", *(["/a"] if is_followed else []), "/source.txt"]
+
+
 async def test_a_file_is_a_page_where_it_was_named_and_json_where_it_is_read() -> None:
     table, data = text("a,b", "text/csv"), text('{"things": [{"id": 7}]}', "application/json")
     pages: dict[str, Answer | str] = {

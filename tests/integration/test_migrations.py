@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, inspect
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from crawlfleet.errors import StoreUnavailable
+from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.store import tables
 from crawlfleet.store.migrate import alembic_config, migrate_postgres, migrate_sqlite
 from crawlfleet.testing.servers.server import free_port
@@ -49,6 +49,14 @@ async def on_postgres(dsn: str, ask: Any) -> Any:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "fleet.sqlite3"
+
+
+def test_tables_of_a_newer_program_are_left_alone_and_told_of(path: Path) -> None:
+    migrate_sqlite(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(ConfigError, match=r"store: its tables are of a newer version \(9999\) than this program"):
+        migrate_sqlite(path)
 
 
 def test_a_fresh_sqlite_file_is_as_described(path: Path) -> None:

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crawlfleet.client.errors import ApiError
-from tests.processes.fleet import Fleet, fleet
-from tests.processes.logging_site import PAGES, LoggingSite, logging_site
+from tests.processes.fleet import Fleet
+from tests.processes.logging_site import PAGES, LoggingSite
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 PROJECT = "shop"
 QUOTA = 50
 CRAWLS = 4
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[LoggingSite]:
-    async with logging_site(tmp_path) as site:
-        yield site
-
-
-@pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Fleet]:
-    async with fleet(tmp_path) as running:
-        yield running
 
 
 def crawls(site: LoggingSite, count: int) -> list[dict[str, Any]]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes.fleet import Fleet, Process, fleet
-from tests.processes.logging_site import PAGES, LoggingSite, logging_site, most_in_a_second
+from tests.processes.fleet import Fleet, Process
+from tests.processes.logging_site import PAGES, LoggingSite, most_in_a_second
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -19,18 +17,6 @@ RATE = 20
 AWAY_S = 5.0
 FROZEN_S = 10.5
 """Longer than a lease: what the node held is somebody else's when it wakes up."""
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[LoggingSite]:
-    async with logging_site(tmp_path) as site:
-        yield site
-
-
-@pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Fleet]:
-    async with fleet(tmp_path) as running:
-        yield running
 
 
 def crawls(site: LoggingSite, count: int) -> list[dict[str, Any]]:

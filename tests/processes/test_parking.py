@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.processes.fleet import Fleet, fleet
+from tests.processes.fleet import Fleet
 from tests.processes.logging_site import LoggingSite, logging_site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-AWAY_S = 12.0
+AWAY_S = 20.0
 SLOTS = 2
 
 
@@ -23,12 +23,6 @@ async def sites(tmp_path: Path) -> AsyncIterator[tuple[LoggingSite, LoggingSite]
         (tmp_path / name).mkdir()
     async with logging_site(tmp_path / "away") as away, logging_site(tmp_path / "there") as there:
         yield away, there
-
-
-@pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Fleet]:
-    async with fleet(tmp_path) as running:
-        yield running
 
 
 def crawls(site: LoggingSite, count: int) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from crawlfleet.execution.crawl.addresses import AddressGuard
 from crawlfleet.execution.crawl.fetch import Fetcher, FetchLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.sdk import TaskContext
+from crawlfleet.model.product import Product
 
 LOOPBACK = frozenset({"127.0.0.1"})
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -94,12 +95,19 @@ class Heard:
         self.lines: list[tuple[str, str]] = []
         self.figures: dict[str, Any] = {}
         self.records: list[bytes] = []
+        self.products: list[Product] = []
 
     async def item(self, item: Mapping[str, Any]) -> None:
         self.items.append(dict(item))
 
     async def record(self, record: bytes) -> None:
         self.records.append(record)
+
+    async def product(self, product: Product) -> None:
+        self.products.append(product)
+
+    async def send_products(self) -> None:
+        pass
 
     async def parts(self, _task: str) -> AsyncIterator[bytes]:
         """What it heard, as a later task reads it."""

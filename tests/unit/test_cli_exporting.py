@@ -55,6 +55,11 @@ async def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     assert "'xlsx' is none of" in (await said(script, "task", "export", TASK, "--format", "xlsx", code=2)).stderr
     await said(script, "task", "export", TASK, "--json", code=2)
     assert script.requests == []
+    for name in ("/", ".", str(tmp_path)):
+        assert "Is a directory" in (await said(script, "task", "export", TASK, "-o", name, code=1)).stderr
+    packed = await said(script, "task", "export", TASK, "-o", str(tmp_path / "items.csv.gz"), code=2)
+    assert "is not compressed" in packed.stderr
+    assert script.requests == []
     nowhere = await said(script, "task", "export", TASK, "-o", str(tmp_path / "no" / "items.csv"), code=1)
     assert "cannot write" in nowhere.stderr
     refused = await said(Script(error(404)), "task", "export", TASK, "-o", str(tmp_path / "items.csv"), code=3)

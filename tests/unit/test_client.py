@@ -98,6 +98,17 @@ async def test_each_submit_has_a_key_of_its_own_unless_it_is_given() -> None:
     assert script.keys[2] == "mine"
 
 
+async def test_one_id_or_url_is_a_list_of_one() -> None:
+    script = Script(error(404, "not_found"))
+    async with served(script) as client:
+        with pytest.raises(ApiError):
+            await client.wait("task-0000000000000001")
+        with pytest.raises(ApiError):
+            await client.crawl("http://shop.test/", members=2)
+    assert all("task-0000000000000001" in request or "/groups" in request for request in script.requests)
+    assert msgspec.json.decode(script.bodies[-1])["task"]["parameters"] == {"urls": ["http://shop.test/"]}
+
+
 async def test_an_error_of_ours_is_not_sent_again() -> None:
     script = Script(error(422, "invalid_input"))
     async with served(script) as client:

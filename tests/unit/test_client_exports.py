@@ -81,17 +81,18 @@ async def test_a_busy_master_is_asked_again_and_a_refusal_is_not(tmp_path: Path)
     assert files(tmp_path) == ["x.jsonl"]
 
 
+async def half_an_export(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(b"x" * 2_000_000)
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
 async def test_an_interrupted_export_leaves_nothing(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(b"x" * 2_000_000)
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async with served(answer) as client:
+    async with served(half_an_export) as client:
         saving = asyncio.create_task(client.save_export(TASK, tmp_path / "x.jsonl", on_bytes=lambda _size: begun.set()))
         await begun.wait()
         saving.cancel()
@@ -103,15 +104,7 @@ async def test_an_interrupted_export_leaves_nothing(tmp_path: Path) -> None:
 @asynccontextmanager
 async def stalling() -> AsyncIterator[str]:
     """The address of a master that gives half an export, and then says nothing more."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(b"x" * 2_000_000)
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async with served(answer) as client:
+    async with served(half_an_export) as client:
         yield client.url
 
 

@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.model.crawl import CHUNK_URLS, CrawlLimits, CrawlUrl, UrlFlag
-from crawlfleet.scheduling.crawl_chunks import DEEP, SITEMAPS, OpenChunk, level_of, limit_reached, next_take, pack
+from crawlfleet.scheduling.crawl_chunks import (
+    CLOSING,
+    DEEP,
+    SITEMAPS,
+    OpenChunk,
+    level_of,
+    limit_reached,
+    next_take,
+    pack,
+)
 
 COUNTS = st.lists(st.tuples(st.integers(-1, 5), st.integers(1, CHUNK_URLS)), max_size=20)
 
@@ -70,3 +79,15 @@ def test_limits_are_named() -> None:
     assert limit_reached(limits, 10, 0, 0) == "max_pages"
     assert limit_reached(limits, 0, 50, 0) == "max_bytes"
     assert limit_reached(limits, 0, 0, 1_000) == "max_seconds"
+
+
+def test_what_is_left_to_do_comes_after_every_page_and_whatever_the_limit() -> None:
+    closing = CrawlUrl("task-1", 0, flags=int(UrlFlag.CLOSING))
+    (page,), (last,) = pack([closing, CrawlUrl("http://a.test/", 1_000)], waiting=0, members=3)
+    assert (page.url, last, level_of(last)) == ("http://a.test/", closing, CLOSING)
+    limits = CrawlLimits(2, DEEP, 10)
+    waits, at_work = OpenChunk(7, CLOSING, 1), OpenChunk(3, 4, 1)
+    assert next_take(limits, 10, [waits], [], is_busy=False) == ([7], 1)
+    # Pages that others are at may lead to more.
+    assert next_take(limits, 9, [waits], [at_work], is_busy=False) is None
+    assert next_take(limits, 9, [at_work, waits], [], is_busy=False) == ([3], 1)

@@ -38,6 +38,13 @@ async def failure(url: str, limits: FetchLimits | None = None) -> PageFailed:
     return told.value
 
 
+async def test_nobody_there_is_told_in_words() -> None:
+    refused, unknown = await failure("http://127.0.0.1:1/"), await failure("http://nosuch.invalid/")
+    assert str(refused) == "http://127.0.0.1:1/: no connection to 127.0.0.1:1: Connection refused"
+    assert str(unknown).startswith("http://nosuch.invalid/: no address of nosuch.invalid: ")
+    assert (refused.kind, unknown.kind) == ("connect", "dns")
+
+
 async def test_a_page() -> None:
     async with site({"/": says(body=b"<p>hi", Content_Type="text/html; charset=gbk")}) as served, fetcher() as ours:
         page = await ours.fetch(f"{served.url}/")

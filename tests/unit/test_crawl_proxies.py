@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aiohttp
+import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -21,10 +23,14 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawlfleet.bootstrap.agent_child import ChildOrder, _decode
+from crawlfleet.bootstrap.serve import MasterProcess
+from crawlfleet.bootstrap.standalone import agents_of
 from crawlfleet.cli.starting import _read_pools
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.proxies import COOL_MAX_S, COOL_S, NoProxy, ProxyPool, ProxyWay, pools_of, proxy_of
 from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.source import BadSetting
 from tests.unit.crawl_kit import Heard, crawl, fetcher, site
 from tests.unit.proxy_kit import proxy
@@ -266,3 +272,19 @@ def test_a_file_of_pools_that_is_none_is_told_by_its_line(tmp_path: Path) -> Non
     file.write_text("fast http://a.test:1\n")
     assert _read_pools(file) == {"fast": ["http://a.test:1"]}
     assert _read_pools(None) == {}
+
+
+def test_a_standalone_installation_gives_its_pools_to_its_agents(tmp_path: Path) -> None:
+    pools = {"fast": ["http://a.test:1"]}
+    settings = MasterSettings(data_dir=tmp_path)
+    process = cast("MasterProcess", SimpleNamespace(url="http://127.0.0.1:8000"))
+    agents = agents_of(process, settings, 2, 1, proxy_pools=pools)
+    assert [order.options.proxy_pools for order in agents._orders] == [pools, pools]
+    # On its way through standard input to the agent's process.
+    order = msgspec.json.decode(msgspec.json.encode(agents._orders[0], enc_hook=str), type=ChildOrder, dec_hook=_decode)
+    assert order.options.proxy_pools == pools
+
+
+def test_a_standalone_installation_is_told_of_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="proxies_file: there is no file"):
+        StandaloneSettings(data_dir=tmp_path, proxies_file=tmp_path / "none")

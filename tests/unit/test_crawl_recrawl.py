@@ -127,8 +127,33 @@ async def test_a_page_that_only_fails_is_not_gone() -> None:
             raise web.HTTPInternalServerError
 
         pages["/c"] = broken
-        result = await crawl({**asked, "since": SINCE}, Heard(), earlier=first)
+        second = Heard()
+        result = await crawl({**asked, "since": SINCE}, second, earlier=first)
         assert (result["metrics"]["changes"]["gone"], result["metrics"]["changes"]["unchanged"]) == (0, 5)
+        assert told(second, served.url)["/c"] == "failed"
+        # The next one looks for it again, although the page that links to it is the same and not read.
+        pages["/c"] = "<h1>c</h1>"
+        result = await crawl({**asked, "since": SINCE}, Heard(), earlier=second)
+        assert (result["metrics"]["changes"]["unchanged"], pages.not_modified.count("/")) == (6, 2)
+
+
+async def test_a_page_that_failed_from_the_beginning_is_new_when_it_comes() -> None:
+    pages = shop()
+    async with site(pages) as served:
+        asked: dict[str, Any] = {"url": f"{served.url}/", "depth": 2}
+        first, second = Heard(), Heard()
+
+        async def broken(request: web.Request) -> web.Response:
+            raise web.HTTPInternalServerError
+
+        pages["/c"] = broken
+        await crawl({**asked, "keep_pages": True}, first)
+        pages["/c"] = "<h1>c</h1>"
+        await crawl({**asked, "since": SINCE}, second, earlier=first)
+        assert told(second, served.url)["/c"] == "new"
+        del pages["/c"]
+        result = await crawl({**asked, "since": SINCE}, Heard(), earlier=first)
+        assert result["metrics"]["changes"]["gone"] == 0
 
 
 async def test_an_earlier_task_that_noted_nothing_is_told_so() -> None:

@@ -144,6 +144,8 @@ def test_results_are_gathered_in_order() -> None:
         False, b'{"results":[1,null,null,null],"completed":2,"failed":2,"cut":1}', "2 of 4 items did not complete"
     )
     assert gathered(items, 0, allow_failures=True).is_completed
+    told = json.loads(gathered(items, 0, allow_failures=True, reasons={1: 'a "bad" end', 3: "x" * 5_000}).result)
+    assert told["reasons"] == {"1": 'a "bad" end', "3": "x" * 200}
     assert fitting([1, 1]) == 2
     assert fitting([1 << 19, 1 << 19, 1]) == 2
     assert fitting([1 << 21]) == 0

@@ -287,3 +287,20 @@ async def test_a_wall_is_counted_each_time_and_told_once_in_a_while() -> None:
         kit.gate.tell_block(HOST)
     assert kit.link.told == [(HOST, HostNews.BLOCKED, 0)]
     assert kit.gate._targets[HOST].counts[2] == 3
+
+
+@virtual
+async def test_what_was_counted_is_told_once_and_counting_goes_on() -> None:
+    kit = Kit()
+    told: list[tuple[int, ...]] = []
+    kit.link.use = lambda hosts: told.extend(use.figures for use in hosts if use.figures)  # type: ignore[method-assign]
+    kit.grant(10)
+    await kit.gate.begin(HOST)
+    figures = kit.gate.figures(HOST)
+    figures[3] += 100
+    await asyncio.sleep(1)
+    # The request is still under way: what it adds now is told the next time.
+    figures[3] += 7
+    kit.gate.end(HOST)
+    await asyncio.sleep(1)
+    assert [row[3] for row in told] == [100, 7]

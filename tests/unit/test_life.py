@@ -285,7 +285,7 @@ policies = st.builds(RetryPolicy, st.integers(0, 5), st.floats(0, 10), st.floats
 failures = st.none() | st.builds(Failure, st.sampled_from(ErrorClass), st.text(max_size=5), st.booleans())
 outcomes = st.builds(
     Outcome, st.just(NODE), st.just(TASK), st.just(EXECUTION), st.sampled_from(End), failures, st.none() | st.binary(),
-    st.none() | st.binary(), st.none() | st.just(NOW - 100),
+    st.none() | st.binary(), st.none() | st.just(NOW - 100), products=st.just(()),
 )  # fmt: skip
 finishes = outcomes.map(lambda outcome: life.finish({TASK: outcome}, NOW, Random(1)))
 verbs = st.one_of(

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.control.complaints import shortened
 from crawlfleet.control.task_types import (
     ANYTHING,
     SCHEMA_BYTES,
@@ -19,10 +18,14 @@ from crawlfleet.control.task_types import (
     check_types,
 )
 from crawlfleet.errors import InvalidInput
+from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
+from crawlfleet.execution.executors.checking import check_of
+from crawlfleet.execution.executors.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code
 from crawlfleet.ports.identity import TypeRecord
 from crawlfleet.testing.clock import FakeClock
+from crawlfleet.wire.complaints import shortened
 from tests.unit.store_kit import sqlite_kit
 
 CRAWL = {
@@ -73,6 +76,59 @@ def test_an_unknown_type_is_refused_with_those_that_are_known(types: TaskTypes) 
 )
 def test_parameters_are_refused_where_they_do_not_fit(types: TaskTypes, parameters: Any, field: str) -> None:
     assert refusal_of(types, parameters) == (Code.INVALID_INPUT, field)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field", "detail"),
+    [
+        ({}, "", "needs url or urls"),
+        ({"url": "example.com"}, ".url", "'example.com' is not an http or https URL with a host"),
+        ({"traps": {"calendar": -1}}, ".traps.calendar", "-1 is less than the minimum of 1"),
+        ({"traps": 5}, ".traps", "5 is not of type boolean or object"),
+        ({"sitemaps": ["nope"]}, ".sitemaps[0]", "'nope' is not an http or https URL with a host"),
+        ({"follow": {"allow": [""]}}, ".follow.allow[0]", '"" is shorter than 1 character'),
+        ({"follow": {"allow": [{}]}}, ".follow.allow[0]", "needs pattern"),
+        ({"follow": {"hosts": ["a/b"]}}, ".follow.hosts[0]",
+         "'a/b' is not the name of a host, or *.name for all below it"),
+        ({"profile": "netscape"}, ".profile", "'netscape' is none of crawlfleet, chrome, firefox, safari, mobile"),
+        ({"profile": 5}, ".profile", "5 is none of crawlfleet, chrome, firefox, safari, mobile"),
+        ({"profile": []}, ".profile", "[] has less than 1 item"),
+        ({"proxies": {}}, ".proxies", "needs urls or pool"),
+        ({"proxies": {"pool": "a", "rotation": "b"}}, ".proxies.rotation", "'b' is none of request, host, session"),
+        ({"follow": {"scope": "galaxy"}}, ".follow.scope", "'galaxy' is none of host, subdomains, domain, any"),
+        ({"normalise": {"sort": True}}, ".normalise",
+         "there is no 'sort'; there are strip_tracking, strip_sessions, sort_query, strip"),
+    ],
+)  # fmt: skip
+def test_a_refusal_speaks_to_people_and_names_the_alternative_that_was_meant(
+    parameters: Any, field: str, detail: str
+) -> None:
+    asked = parameters if "url" in parameters or not parameters else {"url": "http://a.test/", **parameters}
+    refusal = TaskTypes({"web_crawl": WebCrawl.schema}).refusal("web_crawl", msgspec.json.encode(asked))
+    assert refusal is not None
+    assert (refusal.field, refusal.detail) == (f"parameters{field}", detail)
+    with pytest.raises(TaskError) as raised:
+        check_of(WebCrawl)(asked)
+    assert str(raised.value) == f"parameters{field}: {detail}"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"oneOf": [{"type": "object"}, {"minProperties": 0}]},
+        {"anyOf": [False, {"not": {}}]},
+        {"properties": {"a": {"$ref": "#/$defs/one"}}, "$defs": {"one": {"anyOf": [{"enum": [1]}, {"const": 2}]}}},
+        {"additionalProperties": False},
+        {"patternProperties": {"^b": {}}, "additionalProperties": {"type": "string", "pattern": "x"}},
+        {"propertyNames": {"pattern": "^x$"}},
+        {"unevaluatedProperties": False},
+        {"dependentRequired": {"a": ["b"]}},
+    ],
+)
+def test_whatever_a_schema_asks_for_there_are_words_for_it(schema: dict[str, Any]) -> None:
+    refusal = TaskTypes({"own": schema}).refusal("own", b'{"a": "y"}')
+    assert refusal is not None
+    assert refusal.detail
 
 
 @pytest.mark.parametrize("parameters", [{"urls": ["a"]}, {"urls": ["a"], "depth": 3, "login": {"other": None}}])
@@ -128,8 +184,8 @@ def test_every_entry_that_is_wrong_is_told_and_the_shape_that_was_meant() -> Non
     )
     assert told({"urls": ["x"] * 10})[1].endswith("; and 5 more")
     assert told({"proxies": ["http://a", "x"]}) == ("parameters.proxies[1]", "'x' is not a URL")
-    assert told({"proxies": {}}) == ("parameters.proxies", '"pool" is a required property')
-    assert told({"proxies": 5}) == ("parameters.proxies", '5 is not of type "array" or 5 is not of type "object"')
+    assert told({"proxies": {}}) == ("parameters.proxies", "needs pool")
+    assert told({"proxies": 5}) == ("parameters.proxies", "5 is not of type array or object")
 
 
 def test_shortening_keeps_both_ends() -> None:

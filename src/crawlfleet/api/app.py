@@ -30,6 +30,8 @@ from crawlfleet.api.routes import (
     health,
     hosts,
     nodes,
+    product_calls,
+    products,
     projects,
     quality,
     queues,
@@ -46,8 +48,9 @@ from crawlfleet.api.services import Services
 from crawlfleet.api.settings import ApiSettings
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, task, tasks, bulk, executions, crawl, results, groups, group_results, exports, quality, dead_letters,
-    queues, nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
+    sync, submit, task, tasks, bulk, executions, crawl, product_calls, results, groups, group_results, exports, quality,
+    dead_letters, queues, nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
+    products,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

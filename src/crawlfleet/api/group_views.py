@@ -8,7 +8,7 @@ import msgspec
 
 from crawlfleet.api.views import NULL, StatusWord, Time
 from crawlfleet.control.groups import Progress
-from crawlfleet.model.crawl import CrawlState
+from crawlfleet.model.crawl import CrawlCounts, CrawlState
 from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import execution_text, group_text, task_text
 from crawlfleet.model.instants import Instant, to_text
@@ -40,6 +40,16 @@ class GroupFailure(msgspec.Struct, frozen=True):
     task_id: str
     status: StatusWord
     message: str | None
+
+
+class CrawlChanges(msgspec.Struct, frozen=True):
+    """Pages against those of the earlier crawl that it names (`since`)."""
+
+    new: int
+    changed: int
+    unchanged: int
+    gone: int
+    """Known when all others were visited."""
 
 
 class CrawlView(msgspec.Struct, frozen=True):
@@ -75,6 +85,8 @@ class CrawlView(msgspec.Struct, frozen=True):
     """When nothing was left to visit, or a limit was reached."""
     stopped_by: str | None
     """The limit that ended it: max_pages, max_seconds or max_bytes."""
+    changes: CrawlChanges | None
+    """null: it names no earlier one, or has no page yet."""
 
 
 class GroupView(msgspec.Struct, frozen=True):
@@ -138,6 +150,7 @@ class CrawlMetrics(msgspec.Struct, frozen=True):
     items: int
     max_pages: int
     stopped_by: str | None
+    changes: CrawlChanges | None
 
 
 class CrawlResult(msgspec.Struct, frozen=True):
@@ -199,7 +212,7 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
         limits.members, limits.depth, limits.max_pages, counts.pages, counts.failed, counts.skipped, counts.moved,
         crawl.found, crawl.queued, crawl.leased, counts.items, counts.bytes, round(percent, 1),
         _rounded(crawl.rate_per_s(now)), _rounded(crawl.lately_per_s(now)), _rounded(crawl.left_s(now)),
-        _time(crawl.started_at), _time(crawl.finished_at), crawl.stopped_by,
+        _time(crawl.started_at), _time(crawl.finished_at), crawl.stopped_by, _changes(counts),
     )  # fmt: skip
 
 
@@ -208,10 +221,15 @@ def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw]) -> C
     spent_s = 0.0 if crawl.started_at is None else (until - crawl.started_at) / 1_000
     metrics = CrawlMetrics(
         counts.pages, spent_s, counts.bytes, counts.failed, counts.skipped, counts.moved, counts.items,
-        crawl.limits.max_pages, crawl.stopped_by,
+        crawl.limits.max_pages, crawl.stopped_by, _changes(counts),
     )  # fmt: skip
     is_cut = len(items) < counts.items
     return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until))
+
+
+def _changes(counts: CrawlCounts) -> CrawlChanges | None:
+    told = (counts.pages_new, counts.pages_changed, counts.pages_unchanged, counts.pages_gone)
+    return CrawlChanges(*told) if any(told) else None
 
 
 def counts_text(counts: GroupCounts) -> str:

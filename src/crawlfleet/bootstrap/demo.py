@@ -1,4 +1,4 @@
-"""The demo: a cluster of two nodes, a shop on loopback, a crawl of it, and a worker killed on purpose half-way."""
+"""The demo: a cluster, a shop on loopback, one crawl of it over all nodes, and a worker killed on purpose half-way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +15,28 @@ from typing import Any
 from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, stopped_by_signals
 from crawlfleet.bootstrap.standalone import Agents, agents_of, run_with_agents
 from crawlfleet.client import AsyncClient
+from crawlfleet.client.models import GroupView
 from crawlfleet.settings.master import LogLevel, MasterSettings
-from crawlfleet.shop.catalogue import listing_paths
 from crawlfleet.shop.server import RunningShop, start_shop
 
-NODES, SLOTS = 2, 4
-PAGE_S = 0.4
+NODES, SLOTS = 3, 2
+PAGE_S = 0.2
 """How long the shop takes to answer, as one on the other side of a network would."""
 KILL_AT = 0.3
 """Share of the crawl that is done when a worker is killed."""
-SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
+EXTRACT = {
+    "products": {
+        "container": "div.product",
+        "fields": {
+            "title": "h2.title",
+            "price": {"selector": "span.price", "type": "price", "currency": "USD"},
+            # Only a product's own page tells it: what lists show of a product is left out.
+            "stock": {"selector": "p.stock", "regex": r"(\d+)", "type": "integer", "required": True},
+        },
+    }
+}
+DEPTH = 100
+"""As far as links lead, and so far that nodes do not wait for each other."""
 _ONLINE_S = 30.0
 _POLL_S = 0.2
 
@@ -44,8 +56,7 @@ class Demo:
 class Told:
     """How far the crawl is, told a few times a second."""
 
-    done: int
-    total: int
+    group: GroupView
     nodes_online: int
     killed: int | None
     """The process that was killed, once it was."""
@@ -91,27 +102,27 @@ async def wait_online(demo: Demo) -> None:
                 return
 
 
-async def crawl(demo: Demo, tell: Callable[[Told], None]) -> list[str]:
-    """A task per page of the shop's list; the ids, when all are finished."""
-    pages = listing_paths("/products", len(demo.shop.catalogue.products))
-    tasks = [_task(f"{demo.shop.url}{path}") for path in pages]
-    submitted = await demo.client.submit_batch(tasks)
-    ids = [task.id for task in submitted]
+async def crawl(demo: Demo, tell: Callable[[Told], None]) -> GroupView:
+    """One crawl of the whole shop, over all nodes; its group, when it is over."""
+    expected = len(demo.shop.catalogue.paths())
+    group = await demo.client.crawl(
+        [f"{demo.shop.url}/"], {"depth": DEPTH, "max_pages": 2 * expected, "extract": EXTRACT},
+        members=NODES, project_id="demo", name="the shop",
+    )  # fmt: skip
     killed: int | None = None
     async for _ in _ticks():
-        stats = (await demo.client.stats(project_id="demo")).by_status
-        done = sum(stats.get(status, 0) for status in ("completed", "failed", "timeout", "cancelled"))
-        if killed is None and done >= KILL_AT * len(ids):
+        group = await demo.client.group(group.id)
+        if killed is None and group.crawl is not None and group.crawl.pages >= KILL_AT * expected:
             killed = demo.agents.pids[0]
             os.kill(killed, signal.SIGKILL)
-        tell(Told(done, len(ids), await _nodes_online(demo), killed))
-        if done >= len(ids):
+        tell(Told(group, await _nodes_online(demo), killed))
+        if group.is_finished:
             break
-    return ids
+    return group
 
 
-async def products_of(demo: Demo, ids: Sequence[str]) -> list[dict[str, Any]]:
-    return [item async for task in _each(ids) async for item in demo.client.results(task)]
+async def products_of(demo: Demo, group_id: str) -> list[dict[str, Any]]:
+    return [item async for item in demo.client.group_items(group_id)]
 
 
 async def _ticks() -> AsyncIterator[None]:
@@ -120,19 +131,5 @@ async def _ticks() -> AsyncIterator[None]:
         await asyncio.sleep(_POLL_S)
 
 
-async def _each(ids: Sequence[str]) -> AsyncIterator[str]:
-    for task in ids:
-        yield task
-
-
 async def _nodes_online(demo: Demo) -> int:
     return sum(node.status == "online" for node in await demo.client.nodes())
-
-
-def _task(url: str) -> dict[str, Any]:
-    return {
-        "task_type": "web_crawl",
-        "project_id": "demo",
-        "name": url.rpartition("/")[2],
-        "parameters": {"url": url, "depth": 0, "selectors": SELECTORS},
-    }

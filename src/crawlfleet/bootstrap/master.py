@@ -28,6 +28,7 @@ from crawlfleet.control.knowing import Knowing
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.dispatcher import Dispatcher
+from crawlfleet.control.loops.figure_tallier import FigureTallier
 from crawlfleet.control.loops.firer import Firer
 from crawlfleet.control.loops.granter import Granter
 from crawlfleet.control.loops.leader import Leader
@@ -181,6 +182,7 @@ class Master:
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
         self.learner = Learner(store=store, clock=clock, lead=lead, knowing=advice.knowing)
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
+        self.figure_tallier = FigureTallier(store=store, clock=clock, lead=lead)
         self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
         self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
         self.preempter = Preempter(
@@ -196,6 +198,7 @@ class Master:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
             self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer, self.granter,
+            self.figure_tallier,
         ]  # fmt: skip
 
     async def run(self) -> None:

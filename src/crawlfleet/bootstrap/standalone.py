@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,28 +97,34 @@ class Agents:
                 child.send_signal(number)
 
 
-def run_standalone(settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = ()) -> int:
+def run_standalone(
+    settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = (),
+    proxy_pools: Mapping[str, list[str]] | None = None,
+) -> int:  # fmt: skip
     configure_logs(settings.log_level, settings.log_format)
-    return uvloop.run(_run_standalone(settings, nodes, slots, executors))
+    return uvloop.run(_run_standalone(settings, nodes, slots, executors, proxy_pools or {}))
 
 
-async def _run_standalone(settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str]) -> int:
+async def _run_standalone(
+    settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str], proxy_pools: Mapping[str, list[str]]
+) -> int:
     async with opened_until_signal(settings) as process:
         if process is not None:
             token = str(settings.data_dir / ADMIN_TOKEN)
             log.info("standalone_started", address=process.url, admin_token=token, nodes=nodes)
-            await run_with_agents(process, agents_of(process, settings, nodes, slots, executors))
+            await run_with_agents(process, agents_of(process, settings, nodes, slots, executors, proxy_pools))
     log.info("standalone_stopped")
     return 0
 
 
 def agents_of(
-    process: MasterProcess, settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = ()
-) -> Agents:
+    process: MasterProcess, settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = (),
+    proxy_pools: Mapping[str, list[str]] | None = None,
+) -> Agents:  # fmt: skip
     orders = [
         ChildOrder(os.getpid(), settings.log_level, settings.log_format, WorkerOptions(
             masters=[process.url], name=f"local-{number}", slots=slots, executors=list(executors),
-            data_dir=_node_folder(settings.data_dir, number), drain_s=DRAIN_S,
+            data_dir=_node_folder(settings.data_dir, number), drain_s=DRAIN_S, proxy_pools=proxy_pools or {},
         ))
         for number in range(1, nodes + 1)
     ]  # fmt: skip

@@ -24,6 +24,7 @@ from crawlfleet.cli import (
     init,
     master,
     node,
+    product,
     project,
     queue,
     schedule,
@@ -64,6 +65,7 @@ app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume, set th
 app.add_typer(project.app, name="project", help="Projects: weights and quotas, and what is used of them.")
 app.add_typer(schedule.app, name="schedule", help="Schedules: add, list, show, pause, resume, run, remove, preview.")
 app.add_typer(host.app, name="host", help="Target hosts: their budgets, back-offs, and who asks them.")
+app.add_typer(product.app, name="product", help="Products that were found in shops: list, show, export.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
 app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
 

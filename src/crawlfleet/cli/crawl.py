@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
-from crawlfleet.cli.group import KeyOption, NameOption, ProjectOption, print_new
+from crawlfleet.cli.group import KeyOption, LinesOption, NameOption, ProjectOption, print_new
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
+
+if TYPE_CHECKING:
+    from crawlfleet.client.models import GroupView
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlfleet crawl https://shop.example/ --members 4 --depth 5 --max-pages 5000 --wait",
         """crawlfleet crawl https://a.example/ https://b.example/ --params '{"selectors": {"title": "h1"}}'""",
         "crawlfleet crawl https://shop.example/ --depth 3 --param sitemaps=true --json",
+        "crawlfleet crawl https://shop.example/ --depth 9 --max-pages 100000 --progress --json",
     )(crawl)
 
 
@@ -40,6 +44,7 @@ def crawl(
     key: KeyOption = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
+    progress: LinesOption = False,
 ) -> None:
     """Crawl with many nodes at once, each page once. Prints the id of its group.
 
@@ -51,4 +56,16 @@ def crawl(
         urls, parameters, members=members, name=name, project_id=project, idempotency_key=key,
         **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
     )  # fmt: skip
-    print_new(call, group, wait, timeout)
+    for note in _assumed(parameters, group):
+        call.out.note(note)
+    print_new(call, group, wait or progress, timeout, with_lines=progress)
+
+
+def _assumed(parameters: dict[str, Any], group: GroupView) -> list[str]:
+    """What nobody said, and people may not expect."""
+    leads_on = [name for name in ("depth", "sitemaps", "pagination") if parameters.get(name)]
+    if not leads_on:
+        return ["note: without --depth only the given URLs are read, and no link is followed"]
+    if "max_pages" not in parameters and group.crawl is not None:
+        return [f"note: no --max-pages was given, {group.crawl.max_pages} are read at most"]
+    return []

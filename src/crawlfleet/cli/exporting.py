@@ -32,6 +32,9 @@ BomOption = Annotated[bool, typer.Option("--bom", help="CSV: begin with the mark
 GuardOption = Annotated[
     bool, typer.Option("--guard", help="CSV: an apostrophe before texts that a spreadsheet would run as a formula.")
 ]
+PagesOption = Annotated[
+    bool, typer.Option("--pages", help="Not the items but the notes that crawls kept of their pages (keep_pages).")
+]
 
 
 @api_command(
@@ -41,6 +44,7 @@ GuardOption = Annotated[
     "crawlfleet task export task-0123456789abcdef -o items.parquet",
     "crawlfleet task export task-0123456789abcdef -o items.csv --bom --guard",
     "crawlfleet task export task-0123456789abcdef -o pages.warc.gz",
+    "crawlfleet task export task-0123456789abcdef -o pages.csv --pages",
 )
 def export(
     call: Call,
@@ -49,10 +53,11 @@ def export(
     output: OutputOption = None,
     bom: BomOption = False,
     guard: GuardOption = False,
+    pages: PagesOption = False,
 ) -> None:
     """Write all items of a task as JSON lines, CSV or Parquet, or its archive as WARC. --json tells what was
     written."""
-    asked: dict[str, Any] = {"format": chosen_format(format, output), "bom": bom, "guard": guard}
+    asked: dict[str, Any] = {"format": chosen_format(format, output), "bom": bom, "guard": guard, **of_pages(pages)}
     if output is None:
         write_out(call, asked["format"], lambda: call.client.export(task_id, **asked))
         return
@@ -66,9 +71,13 @@ def export(
 @api_command(
     task.app, "quality", "crawlfleet task quality task-0123456789abcdef", "crawlfleet task quality task-... --json"
 )
-def quality(call: Call, task_id: TaskId) -> None:
+def quality(call: Call, task_id: TaskId, pages: PagesOption = False) -> None:
     """Tell how good a task's items are: which fields are filled and with what, items per page, duplicates."""
-    print_quality(call, call.client.quality(task_id))
+    print_quality(call, call.client.quality(task_id, **of_pages(pages)))
+
+
+def of_pages(pages: bool) -> dict[str, Any]:
+    return {"kind": "pages"} if pages else {}
 
 
 def print_quality(call: Call, found: QualityView) -> None:
@@ -91,10 +100,13 @@ def print_quality(call: Call, found: QualityView) -> None:
 
 def chosen_format(given: str | None, output: Path | None) -> ExportFormat:
     # The archive of a crawl is called items.warc.gz: of what is compressed the name before decides.
-    named = "" if output is None else Path(output.name.removesuffix(".gz")).suffix.removeprefix(".")
+    name = "" if output is None else output.name
+    named = Path(name.removesuffix(".gz")).suffix.removeprefix(".")
     found = given or (named if named in FORMATS else "jsonl")
     if found not in FORMATS:
         usage_error(f"--format: {found!r} is none of {', '.join(FORMATS)}")
+    if name.endswith(".gz") and found != "warc":
+        usage_error(f"--output: {found} is not compressed, as {name} says", "leave out --output and pipe it into gzip")
     return cast("ExportFormat", found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,23 +15,31 @@ from crawlfleet.cli.exporting import (
     FormatOption,
     GuardOption,
     OutputOption,
+    PagesOption,
     chosen_format,
+    of_pages,
     print_quality,
     save,
     write_out,
 )
 from crawlfleet.cli.output import plain
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
+from crawlfleet.cli.watching import group_done, group_note
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import BulkView, GroupView
 
 app = typer.Typer(no_args_is_help=True)
+LINES_S = 2.0
 
 GroupId = Annotated[str, typer.Argument(help="A group's id.", show_default=False)]
 NameOption = Annotated[str | None, typer.Option("--name", help="A name for people.")]
 ProjectOption = Annotated[str | None, typer.Option("--project", help="The project it and its tasks belong to.")]
 KeyOption = Annotated[str | None, typer.Option("--idempotency-key", help="The same key again makes no second group.")]
+LinesOption = Annotated[
+    bool,
+    typer.Option("--progress", help="With a wait: how far it is, as a line every few seconds; JSON lines with --json."),
+]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Also while members are missing: what there is.")]
 
 
@@ -135,8 +144,10 @@ def show(call: Call, group_id: GroupId) -> None:
     record = plain(group)
     apart = ("progress", "failures", "crawl")
     call.out.record({name: value for name, value in record.items() if name not in apart})
+    call.out.text("\nits members")
     call.out.record(record["progress"])
     if group.crawl is not None:
+        call.out.text("\nits pages")
         call.out.record(record["crawl"])
     if group.failures:
         call.out.text("")
@@ -150,10 +161,11 @@ def show(call: Call, group_id: GroupId) -> None:
     "watch",
     "crawlfleet group watch group-0123456789abcdef",
     "crawlfleet group watch group-0123456789abcdef --timeout 60 --json",
+    "crawlfleet group watch group-0123456789abcdef --progress --json",
 )
-def watch(call: Call, group_id: GroupId, timeout: TimeoutOption = None) -> None:
+def watch(call: Call, group_id: GroupId, timeout: TimeoutOption = None, progress: LinesOption = False) -> None:
     """Wait for a group with a progress bar. Exit code 0 when every member completed, 4 when one did not."""
-    _print_end(call, watch_group(call, group_id, timeout))
+    _print_end(call, watch_group(call, group_id, timeout, with_lines=progress), with_lines=progress)
 
 
 @api_command(app, "close", "crawlfleet group close group-0123456789abcdef")
@@ -200,11 +212,13 @@ def export(
     partial: PartialOption = False,
     bom: BomOption = False,
     guard: GuardOption = False,
+    pages: PagesOption = False,
 ) -> None:
     """Write the items of all members, in the order of the members, as JSON lines, CSV or Parquet, or their archives
     as WARC. --json tells what was written."""
     asked: dict[str, Any] = {
         "format": chosen_format(format, output), "partial": partial, "bom": bom, "guard": guard,
+        **of_pages(pages),
     }  # fmt: skip
     if output is None:
         write_out(call, asked["format"], lambda: call.client.export_group(group_id, **asked))
@@ -220,9 +234,9 @@ def export(
 
 
 @api_command(app, "quality", "crawlfleet group quality group-0123456789abcdef")
-def quality(call: Call, group_id: GroupId, partial: PartialOption = False) -> None:
+def quality(call: Call, group_id: GroupId, partial: PartialOption = False, pages: PagesOption = False) -> None:
     """Tell how good the items of all members are: which fields are filled and with what, duplicates."""
-    print_quality(call, call.client.group_quality(group_id, partial=partial))
+    print_quality(call, call.client.group_quality(group_id, partial=partial, **of_pages(pages)))
 
 
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")
@@ -232,16 +246,19 @@ def remove(call: Call, group_id: GroupId) -> None:
     call.out.answer({"removed": group_id}, f"{group_id}: removed")
 
 
-def watch_group(call: Call, group_id: str, timeout: float | None) -> GroupView:
+def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines: bool = False) -> GroupView:
     """The group once it is finished. A timeout is exit code 4: it is not known to have failed."""
     from crawlfleet.client import WaitTimeout
 
+    lines = _Lines(call) if with_lines else None
     with call.out.bar() as bar:
         line = bar.add_task("waiting", total=None, note="")
 
         def looked(group: GroupView) -> None:
-            done, total = _done(group)
-            bar.update(line, total=total, completed=done, note=_note(group))
+            done, total = group_done(group)
+            bar.update(line, total=total, completed=done, note=group_note(group))
+            if lines is not None:
+                lines.tell(group)
 
         try:
             return call.client.wait_group(group_id, timeout, looked)
@@ -250,49 +267,45 @@ def watch_group(call: Call, group_id: str, timeout: float | None) -> GroupView:
             raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
 
 
-def _done(group: GroupView) -> tuple[int, int]:
-    """Of how many how many are done: of a crawl its pages, of others their members."""
-    if (crawl := group.crawl) is not None:
-        visited = crawl.pages + crawl.failed + crawl.skipped + crawl.moved
-        return visited, max(visited, min(crawl.found, crawl.max_pages + visited - crawl.pages))
-    return group.progress.total - group.progress.open, group.progress.total
+class _Lines:
+    """How far a group is, line by line: for a log, or a program that reads along."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._next_at = 0.0
+        self._told: object = None
+
+    def tell(self, group: GroupView) -> None:
+        now, told = time.monotonic(), group.crawl or group.progress
+        if group.is_finished or now < self._next_at or told == self._told:
+            return
+        self._next_at, self._told = now + LINES_S, told
+        if self._call.out.is_json:
+            self._call.out.json_line(group)
+        else:
+            done, total = group_done(group)
+            self._call.out.note(f"{done} of {total}: {group_note(group)}".rstrip(": "))
 
 
-def _note(group: GroupView) -> str:
-    """`2 failed, 12.5/s, 40 s left`"""
-    progress = group.progress
-    bad = progress.failed + progress.timeout + progress.cancelled
-    if (crawl := group.crawl) is not None:
-        rate = crawl.lately_per_s or crawl.rate_per_s
-        told = [
-            f"{crawl.items} items",
-            f"{crawl.failed} failed" if crawl.failed else "",
-            "" if rate is None else f"{rate:.3g}/s",
-            "" if crawl.left_s is None else f"{crawl.left_s:.0f} s left",
-        ]
-        return ", ".join(filter(None, told))
-    said = [
-        f"{bad} failed" if bad else "",
-        "" if progress.rate_per_s is None else f"{progress.rate_per_s:.3g}/s",
-        "" if progress.left_s is None else f"{progress.left_s:.0f} s left",
-    ]
-    return ", ".join(filter(None, said))
-
-
-def print_new(call: Call, group: GroupView, wait: bool, timeout: float | None) -> None:
+def print_new(call: Call, group: GroupView, wait: bool, timeout: float | None, *, with_lines: bool = False) -> None:
     if not wait:
         call.out.answer(group, group.id)
         return
     call.out.note(group.id)
-    _print_end(call, watch_group(call, group.id, timeout))
+    _print_end(call, watch_group(call, group.id, timeout, with_lines=with_lines), with_lines=with_lines)
 
 
-def _print_end(call: Call, group: GroupView) -> None:
+def _print_end(call: Call, group: GroupView, *, with_lines: bool = False) -> None:
     progress = group.progress
     told = f"{progress.completed} of {progress.total} completed"
     if (crawl := group.crawl) is not None:
         told = f"{crawl.pages} pages, {crawl.items} items, {crawl.failed} failed"
-    call.out.answer(group, f"{group.id}  {told}")
+        if crawl.stopped_by is not None:
+            told += f"; stopped by {crawl.stopped_by}, {crawl.queued} URLs were not visited"
+    if with_lines and call.out.is_json:
+        call.out.json_line(group)
+    else:
+        call.out.answer(group, f"{group.id}  {told}")
     if not group.is_complete:
         for failure in group.failures:
             call.out.note(f"{failure.task_id}: {failure.status}: {failure.message or ''}")

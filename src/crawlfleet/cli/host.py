@@ -11,7 +11,7 @@ from crawlfleet.cli.exits import usage_error
 from crawlfleet.cli.output import plain
 
 if TYPE_CHECKING:
-    from crawlfleet.client.models import HostDetail
+    from crawlfleet.client.models import FiguresView, HostDetail
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -43,6 +43,32 @@ def list_hosts(
 def show(call: Call, host: HostName) -> None:
     """Show a host: its budget and where that comes from, who holds parts of it, and who waits."""
     _tell(call, call.client.host(host))
+
+
+@api_command(
+    app,
+    "history",
+    "crawlfleet host history example.com",
+    "crawlfleet host history example.com --span hour --limit 24",
+    "crawlfleet host history '*' --json",
+)
+def history(
+    call: Call,
+    host: HostName,
+    span: Annotated[str, typer.Option("--span", help="Of each line: minute or hour.")] = "minute",
+    since: Annotated[str | None, typer.Option("--since", help="Lines from this instant on (ISO 8601).")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Lines before this instant.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many at most, the newest.", min=1, max=500)] = 60,
+) -> None:
+    """Show what was counted of a host by minute or hour, over all nodes; '*' is all hosts together."""
+    found = call.client.host_history(host, span=span, since=since, until=until, limit=limit)
+    if call.out.is_json:
+        call.out.json(found)
+        return
+    call.out.table(
+        ("AT", *_COLUMNS), [(point.at, *_columns(point.counted)) for point in found.points],
+        empty=f"nothing was counted of {found.name} in that time",
+    )  # fmt: skip
 
 
 @api_command(
@@ -85,6 +111,7 @@ def _tell(call: Call, found: HostDetail) -> None:
         "concurrency": f"{budget.concurrency} ({budget.concurrency_from})",
         "delay": f"{budget.delay_s:g} s ({budget.delay_from})",
     })  # fmt: skip
+    _tell_figures(call, found)
     if found.holders:
         call.out.text("")
         call.out.table(
@@ -93,3 +120,28 @@ def _tell(call: Call, found: HostDetail) -> None:
     if found.waiting:
         call.out.text("")
         call.out.table(("WAITING", "WANTED"), [(one.node_id, one.wanted) for one in found.waiting])
+
+
+def _tell_figures(call: Call, found: HostDetail) -> None:
+    spans = (("last 5 minutes", found.figures.recent), ("in all", found.figures.total))
+    rows = [(name, *_columns(one)) for name, one in spans if one is not None]
+    if rows:
+        call.out.text("")
+        call.out.table(("COUNTED", *_COLUMNS), rows)
+        errors = found.figures.total.errors if found.figures.total is not None else {}
+        if errors:
+            call.out.text("errors: " + ", ".join(f"{kind} {count:,}" for kind, count in errors.items()))
+
+
+_COLUMNS = (
+    "REQUESTS", "PER S", "PAGES", "KB", "2XX", "3XX", "4XX", "5XX", "429", "503", "BLOCKED", "ERRORS", "P50 MS",
+    "P95 MS",
+)  # fmt: skip
+
+
+def _columns(one: FiguresView) -> tuple[object, ...]:
+    statuses = [one.statuses.get(name, 0) for name in ("2xx", "3xx", "4xx", "5xx")]
+    return (
+        one.requests, one.requests_per_s, one.pages, round(one.bytes / 1000), *statuses, one.too_many, one.unavailable,
+        one.blocked, sum(one.errors.values()), one.answer_ms.p50, one.answer_ms.p95,
+    )  # fmt: skip

@@ -16,6 +16,7 @@ def add_to(app: typer.Typer) -> None:
         "standalone",
         "crawlfleet standalone",
         "crawlfleet standalone --data-dir ./fleet --port 8080 --nodes 2 --slots 8",
+        "crawlfleet standalone --proxies-file proxies.txt",
     )(standalone)
 
 
@@ -27,6 +28,7 @@ def standalone(
     slots: Annotated[int | None, typer.Option("--slots", help="Tasks at a time per agent; 4 if not given.")] = None,
     allow_host: starting.AllowHostOption = None,
     executors: starting.ExecutorsOption = None,
+    proxies_file: starting.ProxiesFileOption = None,
     store: Annotated[str | None, typer.Option("--store", help="sqlite:///FILE or postgresql://...")] = None,
     results: starting.ResultsOption = None,
     config: starting.ConfigOption = None,
@@ -43,7 +45,7 @@ def standalone(
     flags = {
         "--host": host, "--port": port, "--data-dir": data_dir, "--nodes": nodes, "--slots": slots,
         "--allow-host": starting.joined(allow_host), "--executors": starting.joined(executors), "--store": store,
-        "--results": results,
+        "--proxies-file": proxies_file, "--results": results,
         "--log-level": log_level, "log_format": starting.log_format(json),
     }  # fmt: skip
     starting.start_standalone(starting.load_settings(StandaloneSettings, config, flags).settings)

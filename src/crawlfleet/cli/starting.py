@@ -43,6 +43,9 @@ AllowHostOption = Annotated[
 ExecutorsOption = Annotated[
     list[str] | None, typer.Option("--executors", help="A Python module with your executors. May be repeated.")
 ]
+ProxiesFileOption = Annotated[
+    Path | None, typer.Option("--proxies-file", help="Pools of proxies for crawls: NAME URL on each line.")
+]
 LogLevelOption = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
 JsonLogOption = Annotated[bool, typer.Option("--json", help="Log in JSON, one line an event.")]
 
@@ -80,7 +83,8 @@ def start_master(settings: MasterSettings) -> None:
 def start_standalone(settings: StandaloneSettings) -> None:
     from crawlfleet.bootstrap.standalone import run_standalone
 
-    _leave(run_standalone(settings, settings.nodes, settings.slots, settings.executors))
+    pools = _read_pools(settings.proxies_file)
+    _leave(run_standalone(settings, settings.nodes, settings.slots, settings.executors, pools))
 
 
 def start_worker(settings: WorkerSettings) -> None:

@@ -1,4 +1,4 @@
-"""Wait for tasks with a bar."""
+"""Wait for tasks with a bar, and what bars say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlfleet.cli.exits import Complaint, ExitCode
 
 if TYPE_CHECKING:
     from crawlfleet.cli.command import Call
-    from crawlfleet.client.models import TaskView
+    from crawlfleet.client.models import GroupView, TaskView
 
 
 FIGURES_CHARS = 100
@@ -47,6 +47,35 @@ def figures(progress: object) -> str:
         return ""
     told = ", ".join(f"{name} {value}" for name, value in progress.items() if isinstance(value, int | float | str))
     return escape(told[:FIGURES_CHARS])
+
+
+def group_done(group: GroupView) -> tuple[int, int]:
+    """Of how many how many are done: of a crawl its pages, of others their members."""
+    if (crawl := group.crawl) is not None:
+        visited = crawl.pages + crawl.failed + crawl.skipped + crawl.moved
+        return visited, max(visited, min(crawl.found, crawl.max_pages + visited - crawl.pages))
+    return group.progress.total - group.progress.open, group.progress.total
+
+
+def group_note(group: GroupView) -> str:
+    """`2 failed, 12.5/s, 40 s left`"""
+    progress = group.progress
+    bad = progress.failed + progress.timeout + progress.cancelled
+    if (crawl := group.crawl) is not None:
+        rate = crawl.lately_per_s or crawl.rate_per_s
+        told = [
+            f"{crawl.items} items",
+            f"{crawl.failed} failed" if crawl.failed else "",
+            "" if rate is None else f"{rate:.3g}/s",
+            "" if crawl.left_s is None else f"{crawl.left_s:.0f} s left",
+        ]
+        return ", ".join(filter(None, told))
+    said = [
+        f"{bad} failed" if bad else "",
+        "" if progress.rate_per_s is None else f"{progress.rate_per_s:.3g}/s",
+        "" if progress.left_s is None else f"{progress.left_s:.0f} s left",
+    ]
+    return ", ".join(filter(None, said))
 
 
 def failed_message(task: TaskView) -> str:

@@ -66,9 +66,7 @@ def worker(
         typer.Option("--data-dir", help="Where files are kept; ~/.local/share/crawlfleet/worker if not given."),
     ] = None,
     allow_host: starting.AllowHostOption = None,
-    proxies_file: Annotated[
-        Path | None, typer.Option("--proxies-file", help="Pools of proxies for crawls: NAME URL on each line.")
-    ] = None,
+    proxies_file: starting.ProxiesFileOption = None,
     ca_file: Annotated[Path | None, typer.Option("--ca-file", help="Certificates (PEM) to trust.")] = None,
     memory_limit_mb: Annotated[
         int | None, typer.Option("--memory-limit-mb", help="Memory one execution of your executors may take.")

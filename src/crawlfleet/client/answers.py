@@ -26,6 +26,7 @@ Role = Literal["viewer", "operator", "admin", "enrol"]
 OnBytes = Callable[[int], None]
 """Called with how many bytes have come."""
 ExportFormat = Literal["jsonl", "csv", "parquet", "warc"]
+ExportKind = Literal["items", "pages", "all"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 Fields = Mapping[str, Any]
 

@@ -14,6 +14,7 @@ from crawlfleet.client.flows import FlowCalls
 from crawlfleet.client.groups import GroupCalls
 from crawlfleet.client.hosts import HostCalls
 from crawlfleet.client.nodes import NodeCalls
+from crawlfleet.client.products import ProductCalls
 from crawlfleet.client.projects import ProjectCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
@@ -26,7 +27,7 @@ from crawlfleet.client.transport import Transport
 
 class AsyncClient(
     TaskCalls, ResultCalls, ExportCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls,
-    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls,
+    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls, ProductCalls,
 ):  # fmt: skip
     """Call an installation:
 

@@ -8,6 +8,7 @@ from crawlfleet.client.answers import (
     BatchItem,
     BatchMode,
     ExportFormat,
+    ExportKind,
     Fields,
     LogLevel,
     LogLine,
@@ -43,9 +44,12 @@ from crawlfleet.client.models import (
     GroupOutcome,
     GroupView,
     HostDetail,
+    HostHistory,
     HostView,
     IssuedTokenView,
     NodeView,
+    ProductDetail,
+    ProductView,
     ProjectView,
     QualityView,
     QueueOrder,
@@ -155,16 +159,16 @@ class Client(Background):
 
     def wait(
         self,
-        ids: Iterable[str],
+        ids: str | Iterable[str],
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         *,
         with_results: bool = True,
         on_look: OnLook | None = None,
     ) -> Sequence[TaskView]:
-        """The tasks, in the order given, once all are final. `with_results=False` spares a call per task where only
-        their statuses matter. `on_look` is called every second with each of a few tasks as it is. Raises WaitTimeout;
-        the tasks themselves go on."""
+        """The tasks, in the order given (one id is a list of one), once all are final. `with_results=False` spares a
+        call per task where only their statuses matter. `on_look` is called every second with each of a few tasks as it
+        is. Raises WaitTimeout; the tasks themselves go on."""
         return self._done(self._client.wait(ids, timeout, on_progress, with_results=with_results, on_look=on_look))
 
     def cancel(self, task_id: str) -> ChangedView:
@@ -237,11 +241,18 @@ class Client(Background):
         return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level, q=q, tail=tail))
 
     def export(
-        self, task_id: str, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False
+        self,
+        task_id: str,
+        *,
+        format: ExportFormat = "jsonl",
+        bom: bool = False,
+        guard: bool = False,
+        kind: ExportKind = "items",
     ) -> Iterator[bytes]:
         """The items of a task as a file, as it comes. `bom` and `guard` are for CSV: the mark that Excel knows UTF-8
-        by, and an apostrophe before texts that a spreadsheet would run."""
-        return self._each(self._client.export(task_id, format=format, bom=bom, guard=guard))
+        by, and an apostrophe before texts that a spreadsheet would run. `kind`: without the notes that crawls keep of
+        pages, only those (`pages`), or both (`all`)."""
+        return self._each(self._client.export(task_id, format=format, bom=bom, guard=guard, kind=kind))
 
     def export_group(
         self,
@@ -251,10 +262,13 @@ class Client(Background):
         partial: bool = False,
         bom: bool = False,
         guard: bool = False,
+        kind: ExportKind = "items",
     ) -> Iterator[bytes]:
         """The items of all members as a file, as it comes. Refused (409) while members are missing, unless
         `partial`."""
-        return self._each(self._client.export_group(group_id, format=format, partial=partial, bom=bom, guard=guard))
+        return self._each(
+            self._client.export_group(group_id, format=format, partial=partial, bom=bom, guard=guard, kind=kind)
+        )
 
     def save_export(
         self,
@@ -264,12 +278,13 @@ class Client(Background):
         format: ExportFormat = "jsonl",
         bom: bool = False,
         guard: bool = False,
+        kind: ExportKind = "items",
         on_bytes: OnBytes | None = None,
     ) -> SavedExport:
         """`export` into a file, which has its name only once all of it is there. A broken connection is begun again
         from the first byte. `on_bytes` is called with how many have come."""
         return self._done(
-            self._client.save_export(task_id, path, format=format, bom=bom, guard=guard, on_bytes=on_bytes)
+            self._client.save_export(task_id, path, format=format, bom=bom, guard=guard, kind=kind, on_bytes=on_bytes)
         )
 
     def save_group_export(
@@ -281,22 +296,23 @@ class Client(Background):
         partial: bool = False,
         bom: bool = False,
         guard: bool = False,
+        kind: ExportKind = "items",
         on_bytes: OnBytes | None = None,
     ) -> SavedExport:
         """`export_group` into a file, as `save_export` does."""
         return self._done(
             self._client.save_group_export(
-                group_id, path, format=format, partial=partial, bom=bom, guard=guard, on_bytes=on_bytes
+                group_id, path, format=format, partial=partial, bom=bom, guard=guard, kind=kind, on_bytes=on_bytes
             )
         )
 
-    def quality(self, task_id: str) -> QualityView:
+    def quality(self, task_id: str, *, kind: ExportKind = "items") -> QualityView:
         """Which fields of a task's items are filled and with what, items per page, and duplicates."""
-        return self._done(self._client.quality(task_id))
+        return self._done(self._client.quality(task_id, kind=kind))
 
-    def group_quality(self, group_id: str, *, partial: bool = False) -> QualityView:
+    def group_quality(self, group_id: str, *, partial: bool = False, kind: ExportKind = "items") -> QualityView:
         """The same over the items of all members."""
-        return self._done(self._client.group_quality(group_id, partial=partial))
+        return self._done(self._client.group_quality(group_id, partial=partial, kind=kind))
 
     def create_group(
         self,
@@ -346,7 +362,7 @@ class Client(Background):
 
     def crawl(
         self,
-        urls: Iterable[str],
+        urls: str | Iterable[str],
         parameters: Fields | None = None,
         *,
         members: int,
@@ -355,9 +371,9 @@ class Client(Background):
         idempotency_key: str | None = None,
         **fields: Any,
     ) -> GroupView:
-        """One crawl over many nodes: as many tasks as `members` take part in it, and each page is read once.
-        `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields` are the others
-        of its tasks."""
+        """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page
+        is read once. `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields`
+        are the others of its tasks."""
         return self._done(
             self._client.crawl(
                 urls,
@@ -640,8 +656,20 @@ class Client(Background):
         return self._each(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
 
     def host(self, name: str) -> HostDetail:
-        """With who holds parts of its budget, and who waits."""
+        """With who holds parts of its budget, who waits, and what was counted of it."""
         return self._done(self._client.host(name))
+
+    def host_history(
+        self,
+        name: str,
+        *,
+        span: str = "minute",
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+    ) -> HostHistory:
+        """What was counted of it by `minute` or `hour`, the newest so many points; `*` is all hosts together."""
+        return self._done(self._client.host_history(name, span=span, since=since, until=until, limit=limit))
 
     def put_host(
         self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
@@ -686,3 +714,56 @@ class Client(Background):
     def audit(self, *, limit: int = 100) -> Sequence[AuditView]:
         """Who changed what, newest first."""
         return self._done(self._client.audit(limit=limit))
+
+    def products(
+        self,
+        *,
+        project_id: str | None = None,
+        shop: str | None = None,
+        product_id: str | None = None,
+        changed_since: str | None = None,
+        gone: bool | None = None,
+        limit: int | None = None,
+    ) -> Iterator[ProductView]:
+        """Page after page. `product_id` is the shop's own, `changed_since` an instant as text; `gone` shows only those
+        that are gone, or only the others."""
+        return self._each(
+            self._client.products(
+                project_id=project_id,
+                shop=shop,
+                product_id=product_id,
+                changed_since=changed_since,
+                gone=gone,
+                limit=limit,
+            )
+        )
+
+    def product(self, id: str) -> ProductDetail:
+        """With its last changes."""
+        return self._done(self._client.product(id))
+
+    def export_products(
+        self,
+        *,
+        format: Literal["jsonl", "csv"] = "jsonl",
+        project_id: str | None = None,
+        shop: str | None = None,
+        product_id: str | None = None,
+        changed_since: str | None = None,
+        gone: bool | None = None,
+        bom: bool = False,
+        guard: bool = False,
+    ) -> Iterator[bytes]:
+        """All of them as a file, as it comes."""
+        return self._each(
+            self._client.export_products(
+                format=format,
+                project_id=project_id,
+                shop=shop,
+                product_id=product_id,
+                changed_since=changed_since,
+                gone=gone,
+                bom=bom,
+                guard=guard,
+            )
+        )

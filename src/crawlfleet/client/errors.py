@@ -35,7 +35,8 @@ class ApiError(CrawlfleetError):
     def from_problem(cls, status: int, problem: object) -> ApiError:
         """From a problem+json body; another server's answer (a proxy's page) is told by its status."""
         if not isinstance(problem, Mapping):
-            return cls(status, f"http_{status}", f"the server answered {status}")
+            hint = "no master answers like that: is the address right, or is there a proxy in front of it?"
+            return cls(status, f"http_{status}", f"the server answered {status}", hint=hint)
         said: Mapping[str, Any] = problem
         return cls(
             status,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Self
 
 import msgspec
 
-from crawlfleet.client.answers import ExportFormat, OnBytes, SavedExport
+from crawlfleet.client.answers import ExportFormat, ExportKind, OnBytes, SavedExport
 from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.errors import ApiError, Unreachable
 from crawlfleet.client.models import QualityView
@@ -26,43 +27,45 @@ _COMPLETE = "Export-Complete"
 
 class ExportCalls(Calls):
     def export(
-        self, task_id: str, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False
-    ) -> AsyncIterator[bytes]:
+        self, task_id: str, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False,
+        kind: ExportKind = "items",
+    ) -> AsyncIterator[bytes]:  # fmt: skip
         """The items of a task as a file, as it comes. `bom` and `guard` are for CSV: the mark that Excel knows UTF-8
-        by, and an apostrophe before texts that a spreadsheet would run."""
-        return self._pieces(_task(task_id), _asked(format, bom, guard))
+        by, and an apostrophe before texts that a spreadsheet would run. `kind`: without the notes that crawls keep of
+        pages, only those (`pages`), or both (`all`)."""
+        return self._pieces(_task(task_id), _asked(format, bom, guard, kind))
 
     def export_group(
         self, group_id: str, *, format: ExportFormat = "jsonl", partial: bool = False, bom: bool = False,
-        guard: bool = False,
+        guard: bool = False, kind: ExportKind = "items",
     ) -> AsyncIterator[bytes]:  # fmt: skip
         """The items of all members as a file, as it comes. Refused (409) while members are missing, unless
         `partial`."""
-        return self._pieces(_group(group_id), {**_asked(format, bom, guard), "partial": partial})
+        return self._pieces(_group(group_id), {**_asked(format, bom, guard, kind), "partial": partial})
 
     async def save_export(
         self, task_id: str, path: Path, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False,
-        on_bytes: OnBytes | None = None,
+        kind: ExportKind = "items", on_bytes: OnBytes | None = None,
     ) -> SavedExport:  # fmt: skip
         """`export` into a file, which has its name only once all of it is there. A broken connection is begun again
         from the first byte. `on_bytes` is called with how many have come."""
-        return await self._save(_task(task_id), _asked(format, bom, guard), path, on_bytes)
+        return await self._save(_task(task_id), _asked(format, bom, guard, kind), path, on_bytes)
 
     async def save_group_export(
         self, group_id: str, path: Path, *, format: ExportFormat = "jsonl", partial: bool = False, bom: bool = False,
-        guard: bool = False, on_bytes: OnBytes | None = None,
+        guard: bool = False, kind: ExportKind = "items", on_bytes: OnBytes | None = None,
     ) -> SavedExport:  # fmt: skip
         """`export_group` into a file, as `save_export` does."""
-        params = {**_asked(format, bom, guard), "partial": partial}
+        params = {**_asked(format, bom, guard, kind), "partial": partial}
         return await self._save(_group(group_id), params, path, on_bytes)
 
-    async def quality(self, task_id: str) -> QualityView:
+    async def quality(self, task_id: str, *, kind: ExportKind = "items") -> QualityView:
         """Which fields of a task's items are filled and with what, items per page, and duplicates."""
-        return await self._quality(f"/tasks/{part(task_id)}/results:quality", {})
+        return await self._quality(f"/tasks/{part(task_id)}/results:quality", {**_kind(kind)})
 
-    async def group_quality(self, group_id: str, *, partial: bool = False) -> QualityView:
+    async def group_quality(self, group_id: str, *, partial: bool = False, kind: ExportKind = "items") -> QualityView:
         """The same over the items of all members."""
-        return await self._quality(f"/groups/{part(group_id)}/results:quality", {"partial": partial})
+        return await self._quality(f"/groups/{part(group_id)}/results:quality", {"partial": partial, **_kind(kind)})
 
     async def _quality(self, address: str, params: Params) -> QualityView:
         async with self._transport.answer(address, params=params, read_s=_PATIENCE_S) as answer:
@@ -99,6 +102,9 @@ class _PartFile:
     """Under another name until all of it is there: half an export must not pass for a whole one."""
 
     def __init__(self, path: Path) -> None:
+        if path.is_dir():
+            # Now, not when all of it has come.
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         self._path = path
         self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
         self.size = 0
@@ -135,5 +141,10 @@ def _group(group_id: str) -> str:
     return f"/groups/{part(group_id)}/results:export"
 
 
-def _asked(format: ExportFormat, bom: bool, guard: bool) -> dict[str, str | bool]:
-    return {"format": format, "bom": bom, "guard": guard}
+def _asked(format: ExportFormat, bom: bool, guard: bool, kind: ExportKind) -> dict[str, str | bool]:
+    return {"format": format, "bom": bom, "guard": guard, **_kind(kind)}
+
+
+def _kind(kind: ExportKind) -> dict[str, str]:
+    """What is usual is not said: a master of an older version knows nothing else."""
+    return {} if kind == "items" else {"kind": kind}

@@ -54,15 +54,16 @@ class GroupCalls(Calls):
         return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
 
     async def crawl(
-        self, urls: Iterable[str], parameters: Fields | None = None, *, members: int, name: str | None = None,
+        self, urls: str | Iterable[str], parameters: Fields | None = None, *, members: int, name: str | None = None,
         project_id: str | None = None, idempotency_key: str | None = None, **fields: Any,
     ) -> GroupView:  # fmt: skip
-        """One crawl over many nodes: as many tasks as `members` take part in it, and each page is read once.
-        `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields` are the others
-        of its tasks."""
+        """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page
+        is read once. `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields`
+        are the others of its tasks."""
+        starts = [urls] if isinstance(urls, str) else list(urls)
         body = {
             "name": name, "project_id": project_id, "crawl": {"members": members},
-            "task": {"task_type": "web_crawl", "parameters": {**(parameters or {}), "urls": list(urls)}, **fields},
+            "task": {"task_type": "web_crawl", "parameters": {**(parameters or {}), "urls": starts}, **fields},
         }  # fmt: skip
         return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from crawlfleet.client.calls import Calls, part
-from crawlfleet.client.models import ForgivenView, HostDetail, HostPage, HostView
+from crawlfleet.client.models import ForgivenView, HostDetail, HostHistory, HostPage, HostView
 
 _PAGE = 500
 
@@ -28,8 +28,16 @@ class HostCalls(Calls):
                 return
 
     async def host(self, name: str) -> HostDetail:
-        """With who holds parts of its budget, and who waits."""
+        """With who holds parts of its budget, who waits, and what was counted of it."""
         return await self._transport.get(HostDetail, f"/hosts/{part(name)}")
+
+    async def host_history(
+        self, name: str, *, span: str = "minute", since: str | None = None, until: str | None = None,
+        limit: int | None = None,
+    ) -> HostHistory:  # fmt: skip
+        """What was counted of it by `minute` or `hour`, the newest so many points; `*` is all hosts together."""
+        query = {"span": span, "since": since, "until": until, "limit": limit}
+        return await self._transport.get(HostHistory, f"/hosts/{part(name)}/history", query)
 
     async def put_host(
         self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None

@@ -20,6 +20,18 @@ class AcceptedView(Struct, frozen=True, kw_only=True):
     priority: int
 
 
+class AnswerTimes(Struct, frozen=True, kw_only=True):
+    """
+    How long the host took from a request to the beginning of its answer; null where it gave none.
+    """
+
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+
+
 class AuditView(Struct, frozen=True, kw_only=True):
     id: int
     at: datetime
@@ -73,6 +85,17 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None
 
 
+class CrawlChanges(Struct, frozen=True, kw_only=True):
+    """
+    Pages against those of the earlier crawl that it names (`since`).
+    """
+
+    new: int
+    changed: int
+    unchanged: int
+    gone: int
+
+
 class CrawlMetrics(Struct, frozen=True, kw_only=True):
     pages_crawled: int
     processing_time: float
@@ -83,6 +106,7 @@ class CrawlMetrics(Struct, frozen=True, kw_only=True):
     items: int
     max_pages: int
     stopped_by: str | None
+    changes: CrawlChanges | None
 
 
 class CrawlResult(Struct, frozen=True, kw_only=True):
@@ -122,6 +146,7 @@ class CrawlView(Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     stopped_by: str | None
+    changes: CrawlChanges | None
 
 
 class DayQuotaView(Struct, frozen=True, kw_only=True):
@@ -178,6 +203,21 @@ class FieldQuality(Struct, frozen=True, kw_only=True):
     filled: int
     fill_rate: float
     types: dict[str, int]
+
+
+class FiguresView(Struct, frozen=True, kw_only=True):
+    requests: int
+    requests_per_s: float
+    pages: int
+    pages_per_s: float
+    bytes: int
+    bytes_per_s: float
+    statuses: dict[str, int]
+    too_many: int
+    unavailable: int
+    blocked: int
+    errors: dict[str, int]
+    answer_ms: AnswerTimes
 
 
 class FlowChangedView(Struct, frozen=True, kw_only=True):
@@ -294,6 +334,12 @@ class HeartbeatHeard(Struct, frozen=True, kw_only=True):
     next_s: float
 
 
+class HostFiguresView(Struct, frozen=True, kw_only=True):
+    since: datetime | None
+    total: FiguresView | None
+    recent: FiguresView | None
+
+
 class HostHolder(Struct, frozen=True, kw_only=True):
     node_id: str
     session: int
@@ -301,6 +347,11 @@ class HostHolder(Struct, frozen=True, kw_only=True):
     concurrency: int
     may_use_rate: int
     may_use_concurrency: int
+
+
+class HostPoint(Struct, frozen=True, kw_only=True):
+    at: datetime
+    counted: FiguresView
 
 
 class HostView(Struct, frozen=True, kw_only=True):
@@ -395,6 +446,30 @@ class NodeView(Struct, frozen=True, kw_only=True):
     created_at: str
     machine_id: str
     egress_address: str
+
+
+class ProductChangeView(Struct, frozen=True, kw_only=True):
+    at: datetime
+    kind: str
+    fields: dict[str, Any]
+    execution_id: str
+
+
+class ProductView(Struct, frozen=True, kw_only=True):
+    id: str
+    project_id: str
+    shop: str
+    product_id: str
+    url: str
+    title: str
+    price: str | None
+    currency: str | None
+    availability: str | None
+    attributes: dict[str, Any]
+    first_seen_at: datetime
+    changed_at: datetime
+    seen_at: datetime
+    gone_at: datetime | None
 
 
 class ProjectUse(Struct, frozen=True, kw_only=True):
@@ -778,6 +853,13 @@ class HostDetail(Struct, frozen=True, kw_only=True):
     host: HostView
     holders: list[HostHolder]
     waiting: list[HostWaiter]
+    figures: HostFiguresView
+
+
+class HostHistory(Struct, frozen=True, kw_only=True):
+    name: str
+    span: str
+    points: list[HostPoint]
 
 
 class HostPage(Struct, frozen=True, kw_only=True):
@@ -797,6 +879,16 @@ class NodeUse(Struct, frozen=True, kw_only=True):
     declared: dict[str, float]
     reserved: dict[str, float]
     measured: MeasurementView | None
+
+
+class ProductDetail(Struct, frozen=True, kw_only=True):
+    product: ProductView
+    changes: list[ProductChangeView]
+
+
+class ProductPage(Struct, frozen=True, kw_only=True):
+    products: list[ProductView]
+    next_cursor: str | None
 
 
 class ProjectView(Struct, frozen=True, kw_only=True):

@@ -98,13 +98,14 @@ class TaskCalls(Calls):
         return await self._transport.get(TaskPageView, "/tasks", params)
 
     async def wait(
-        self, ids: Iterable[str], timeout: float | None = None, on_progress: OnProgress | None = None,
+        self, ids: str | Iterable[str], timeout: float | None = None, on_progress: OnProgress | None = None,
         *, with_results: bool = True, on_look: OnLook | None = None,
     ) -> Sequence[TaskView]:  # fmt: skip
-        """The tasks, in the order given, once all are final. `with_results=False` spares a call per task where only
-        their statuses matter. `on_look` is called every second with each of a few tasks as it is. Raises WaitTimeout;
-        the tasks themselves go on."""
-        return await Waiting(self._transport, list(ids), on_progress, on_look).run(timeout, with_results=with_results)
+        """The tasks, in the order given (one id is a list of one), once all are final. `with_results=False` spares a
+        call per task where only their statuses matter. `on_look` is called every second with each of a few tasks as it
+        is. Raises WaitTimeout; the tasks themselves go on."""
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        return await Waiting(self._transport, wanted, on_progress, on_look).run(timeout, with_results=with_results)
 
     async def cancel(self, task_id: str) -> ChangedView:
         return await self._transport.change(ChangedView, "POST", f"/tasks/{part(task_id)}:cancel")

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.control.complaints import shortened
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.principal import AuditEntry, Principal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import AuditStore, NewAuditEntry
+from crawlfleet.wire.complaints import shortened
 
 PAGE_MOST = 1_000
 DETAILS_BYTES = 4 << 10

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from crawlfleet.control.collect import StaleExecution
 from crawlfleet.control.finish import is_storable
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.model.crawl import CrawlCounts, CrawlUrl
+from crawlfleet.model.crawl import CrawlCounts, CrawlUrl, UrlFlag
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId, execution_text, task_text
 from crawlfleet.ports.artifacts import CHUNKS
 from crawlfleet.ports.clock import Clock
@@ -20,6 +20,7 @@ LOOK_S = 0.5
 URL_CHARS = 8_192
 DEPTH_MAX = 100_000
 VIA_MAX = 50
+_FLAGS = UrlFlag.START | UrlFlag.SITEMAP | UrlFlag.CLOSING
 
 
 class Exchange:
@@ -30,10 +31,12 @@ class Exchange:
         """Of crawls for which somebody waits here."""
 
     async def exchange(
-        self, node: NodeId, task: TaskId, execution: ExecutionId, up: CrawlUp, items: tuple[int, int] = (0, 0)
-    ) -> CrawlDown:
-        """`items`: the chunks of the execution's items that belong to the report; the last one not included."""
-        report = None if up.report is None else _report(up.report, items)
+        self, node: NodeId, task: TaskId, execution: ExecutionId, up: CrawlUp, items: tuple[int, int] = (0, 0),
+        records: tuple[int, int] = (0, 0),
+    ) -> CrawlDown:  # fmt: skip
+        """`items` and `records`: the chunks of what the execution left that belong to the report; the last one not
+        included."""
+        report = None if up.report is None else _report(up.report, items, records)
         asking = Asking(node, task, execution, report, up.held)
         answer = await self._ask(asking)
         until = self._clock.monotonic() + min(up.wait_ms, WAIT_MS) / 1_000
@@ -72,14 +75,14 @@ class Exchange:
                 del self._news[crawl]
 
 
-def _report(said: ReportBody, items: tuple[int, int]) -> ChunkReport:
-    first, last = items
-    if not 0 <= first <= last <= CHUNKS:
-        raise InvalidInput("from-to, of chunks of items", field="items")
+def _report(said: ReportBody, items: tuple[int, int], records: tuple[int, int]) -> ChunkReport:
+    for field, (first, last) in (("items", items), ("warc", records)):
+        if not 0 <= first <= last <= CHUNKS:
+            raise InvalidInput(f"from-to, of chunks of {field}", field=field)
     _check(said.found, "report.found")
     _check(said.again, "report.again")
-    counts = CrawlCounts(said.pages, said.failed, said.skipped, said.moved, said.items, said.bytes)
-    return ChunkReport(said.number, counts, said.found, said.again, first, last)
+    counts = CrawlCounts(**{name: getattr(said, name) for name in CrawlCounts._fields})
+    return ChunkReport(said.number, counts, said.found, said.again, *items, *records)
 
 
 def _check(urls: Iterable[CrawlUrl], field: str) -> None:
@@ -88,7 +91,7 @@ def _check(urls: Iterable[CrawlUrl], field: str) -> None:
             0 < len(one.url) <= URL_CHARS
             and 0 <= one.depth <= DEPTH_MAX
             and 0 <= one.tries <= DEPTH_MAX
-            and 0 <= one.flags <= 3
+            and 0 <= one.flags <= _FLAGS
             and len(one.via) <= VIA_MAX
         )
         if not is_good:

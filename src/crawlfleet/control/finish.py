@@ -21,12 +21,14 @@ from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.parking import Park, ParkCause
+from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
+from crawlfleet.wire.products import products_in
 from crawlfleet.wire.sync import OutcomeBody
 from crawlfleet.wire.tasks import unstorable
 
@@ -119,10 +121,17 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
         return Refusal(Code.INVALID_INPUT, "no id of a task or no id of an execution", "outcomes")
     started_at = None if body.started_ms_ago is None else started_before(now, body.started_ms_ago)
     result = _capped(body.result, limits.RESULT_BYTES)
+    products: Sequence[Product] = ()
+    if body.products and end is End.COMPLETED:
+        try:
+            products = products_in(body.products)
+        except ValueError as exc:
+            # Of a confused node: what it cannot say must not be taken for done.
+            end, failure = End.FAILED, Failure(ErrorClass.INTERNAL, ascii(str(exc))[: limits.MESSAGE_CHARS], True)
     return Outcome(
         node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at,
         _park(body) if end is End.RETURNED and body.again_ms > 0 else None,
-        None if body.used is None else Amounts(body.used.pages, body.used.bytes),
+        None if body.used is None else Amounts(body.used.pages, body.used.bytes), products,
     )  # fmt: skip
 
 

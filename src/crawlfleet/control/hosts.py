@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.tokens import name_of
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.host_budget import Host, HostLimits, HostShare
+from crawlfleet.model.host_figures import ALL_HOSTS, KEEP_MS, MINUTE_S, Counted
 from crawlfleet.model.hosts import HostNews, target_host
+from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.principal import Principal
 from crawlfleet.ports.broker import GRANTS, Broker
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.host_figures import HostFigureStore
 from crawlfleet.ports.host_store import HostFilter, HostNote, HostStore
 from crawlfleet.scheduling.backoff import forgiven
 from crawlfleet.scheduling.budgets import Budget, budget_of, read_concurrency, read_delay, read_rate
+
+RECENT_MS = 5 * 60_000
+RECENT_MOST = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +32,20 @@ class HostReport:
     budget: Budget
     is_backing_off: bool
     shares: Sequence[HostShare] = ()
-    """Only where one host is shown."""
+    """Only where one host is shown,"""
+    total: Counted | None = None
+    """with what was counted of it in all"""
+    recent: Sequence[Counted] = ()
+    """and in the last minutes."""
+    now: Instant = 0
+
+
+class _Known(HostStore, HostFigureStore, Protocol):
+    pass
 
 
 class Hosts:
-    def __init__(self, *, store: HostStore, broker: Broker, clock: Clock, configure: Configure) -> None:
+    def __init__(self, *, store: _Known, broker: Broker, clock: Clock, configure: Configure) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -44,7 +60,23 @@ class Hosts:
         """Raises NotFound for a host that nobody asked or set."""
         host = await self._known(name)
         report = self._report(host, await self._usual())
-        return replace(report, shares=await self._store.host_shares(host.name))
+        now = self._clock.now()
+        recent = await self._store.host_history(host.name, MINUTE_S, now - RECENT_MS, now + 1, RECENT_MOST)
+        return replace(
+            report, shares=await self._store.host_shares(host.name), now=now, recent=recent,
+            total=await self._store.host_total(host.name),
+        )  # fmt: skip
+
+    async def history(
+        self, name: str, span_s: int, since: Instant | None, until: Instant | None, limit: int
+    ) -> tuple[str, list[Counted]]:
+        """What was counted of a host, or of all of them (`*`), by minute or by hour. Raises NotFound."""
+        host = ALL_HOSTS if name == ALL_HOSTS else (await self._known(name)).name
+        until = self._clock.now() + 1 if until is None else until
+        since = max(0, until - KEEP_MS[span_s]) if since is None else since
+        if since > until:
+            raise InvalidInput("not after `until`", field="since")
+        return host, await self._store.host_history(host, span_s, since, until, limit)
 
     async def put(self, name: str, limits: HostLimits, by: Principal | str) -> HostReport:
         """This budget; what is left out has its default. Raises InvalidInput with the field named."""
@@ -78,6 +110,9 @@ class Hosts:
         except ValueError as exc:
             raise NotFound(f"no host: {exc}") from exc
         host = (await self._store.hosts([written])).get(written)
+        if host is None and await self._store.host_total(written) is not None:
+            # Asked for a moment only, while the leader looked elsewhere.
+            return Host(written)
         if host is None:
             raise NotFound(f"host {written} is not known: nothing was asked of it, and nothing set")
         return host

@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from crawlfleet.control.complaints import shortened
 from crawlfleet.control.hints import tell, tell_ready
 from crawlfleet.control.submit import Submit
 from crawlfleet.errors import InvalidInput, NotFound
@@ -24,6 +23,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
 from crawlfleet.scheduling import schedules as times
+from crawlfleet.wire.complaints import shortened
 from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, change_fields, changed
 from crawlfleet.wire.tasks import TaskBody, read_task, unstorable
 

@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from crawlfleet.control.complaints import shortened
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.contents import host_in
 from crawlfleet.control.gather import Gatherer
@@ -40,6 +39,7 @@ from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.strategies import BY_SUBJECT
 from crawlfleet.scheduling.subjects import HostClasses, asked
+from crawlfleet.wire.complaints import shortened
 from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
 
 _GATHER_MOST = 4_000

@@ -23,6 +23,7 @@ from crawlfleet.control.finish import Finish, is_storable, started_before
 from crawlfleet.control.gather import Gatherer
 from crawlfleet.control.grant_sync import GrantSync, check_hosts
 from crawlfleet.control.hints import tell
+from crawlfleet.control.host_figures import FigureSync, check_figures
 from crawlfleet.control.slices import Slices, check_wants
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -36,6 +37,7 @@ from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_store import DailyStore
+from crawlfleet.ports.host_figures import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
 from crawlfleet.ports.task_store import TaskStore
@@ -58,7 +60,7 @@ _CLUSTERS_KEPT = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
-class _Leases(TaskStore, NodeStore, HostStore, DailyStore, Protocol):
+class _Leases(TaskStore, NodeStore, HostStore, DailyStore, HostFigureStore, Protocol):
     pass
 
 
@@ -76,6 +78,7 @@ class Sync:
         self._allocate = allocate
         self._grants = GrantSync(store=store, broker=broker, clock=clock)
         self._slices = Slices(store=store, clock=clock)
+        self._figures = FigureSync(store=store, clock=clock)
         self._clusters: dict[NodeId, tuple[int, str]] = {}
         """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
@@ -91,13 +94,15 @@ class Sync:
         measured = _measurement(up.measurement)
         renewal = Renewal(up.node, up.session, up.number, _encode(measured), said)
         renewing = self._renewals.put([renewal])
-        if up.outcomes or up.started:
+        if up.outcomes or up.started or up.figures is not None:
             # At once, so that one commit may have it all.
             telling: list[Coroutine[Any, Any, Sequence[Any]]] = []
             if up.outcomes:
                 telling.append(self._finish.finish(up.node, up.outcomes))
             if up.started:
                 telling.append(self._starts.put([(up.node, start) for start in up.started]))
+            if up.figures is not None:
+                telling.append(self._figures.take(up.node, up.figures))
             *_, (renewed,) = await asyncio.gather(*telling, renewing)
         else:
             (renewed,) = await renewing
@@ -265,6 +270,7 @@ def _check(up: SyncUp) -> None:
         raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="held")
     check_hosts(up)
     check_wants(up)
+    check_figures(up)
 
 
 def _verdict(renewed: Renewed) -> SyncVerdict | None:

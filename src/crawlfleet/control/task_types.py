@@ -13,7 +13,6 @@ import jsonschema_rs
 import msgspec
 import structlog
 
-from crawlfleet.control.complaints import complaint, shortened
 from crawlfleet.control.shared import Shared
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -21,6 +20,7 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import TypeRecord, TypeStore
 from crawlfleet.scheduling.flow_plan import expressions_in, is_reference
+from crawlfleet.wire.complaints import complaint, shortened
 from crawlfleet.wire.tasks import unstorable
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}

@@ -21,6 +21,8 @@ class UrlFlag(IntFlag):
     START = 1
     SITEMAP = 2
     """A list of URLs, not a page."""
+    CLOSING = 4
+    """No URL: what is left to do when every page was visited, which is to say what is gone since an earlier crawl."""
 
 
 class CrawlUrl(NamedTuple):
@@ -60,6 +62,11 @@ class CrawlCounts(NamedTuple):
     """Redirected to other pages, which are visited as themselves."""
     items: int = 0
     bytes: int = 0
+    pages_new: int = 0
+    """Of a crawl that names an earlier one, against that; so are the others."""
+    pages_changed: int = 0
+    pages_unchanged: int = 0
+    pages_gone: int = 0
 
     @property
     def visited(self) -> int:
@@ -83,6 +90,8 @@ class CrawlState:
     """The limit that ended it."""
     mark: tuple[Instant, int]
     """An instant some seconds ago, and the pages there were then."""
+    chunks: int = 0
+    """How many there were ever, which is the number of the last."""
 
     @property
     def queued(self) -> int:
@@ -112,7 +121,7 @@ class CrawlState:
 
 
 class CrawlPart(NamedTuple):
-    """Items of a reported chunk: which chunks of items, of whose."""
+    """What a reported chunk left: which chunks of items or of records, of whose."""
 
     number: int
     task: TaskId

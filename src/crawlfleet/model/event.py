@@ -41,6 +41,7 @@ class Kind(StrEnum):
     TASKS_STUCK = "scheduler.tasks_stuck"
     GROUP_CREATED = "group.created"
     GROUP_FINISHED = "group.finished"
+    CRAWL_PROGRESS = "crawl.progress"
     STRATEGY_FAILED = "scheduler.strategy_failed"
     LEADER_ELECTED = "leader.elected"
     QUEUE_PAUSED = "queue.paused"

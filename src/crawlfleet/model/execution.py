@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from crawlfleet.model.daily import Amounts
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.parking import Park
+from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, ExecutionStatus
 
 
@@ -52,6 +54,8 @@ class Outcome(NamedTuple):
     """Of one that was handed back: what it waits for."""
     used: Amounts | None = None
     """Of its project's day, where it was metered and lived to tell."""
+    products: Sequence[Product] = ()
+    """That it saw; written with it if it completed and is taken."""
 
 
 @dataclass(frozen=True, slots=True)

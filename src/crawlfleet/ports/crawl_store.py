@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 from crawlfleet.model.crawl import CrawlCounts, CrawlLimits, CrawlPart, CrawlState, CrawlUrl
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.ports.artifacts import ChunkKind
 
 
 class NewCrawl(NamedTuple):
@@ -27,6 +28,9 @@ class ChunkReport(NamedTuple):
     first_item: int = 0
     last_item: int = 0
     """Its items are these chunks of the execution's items; the last one not included."""
+    first_record: int = 0
+    last_record: int = 0
+    """And its archive these chunks of the execution's records."""
 
 
 class Asking(NamedTuple):
@@ -63,6 +67,6 @@ class CrawlStore(Protocol):
 
     async def crawls(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]: ...
 
-    async def crawl_parts(self, crawl: GroupId, after: int, limit: int) -> list[CrawlPart]:
-        """Of reported chunks that have items, in order of number."""
+    async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
+        """Of reported chunks that have items, or records of an archive, in order of number."""
         ...

@@ -17,12 +17,14 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.host_figures import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.preemptions import Preemptions
+from crawlfleet.ports.product_store import ProductStore
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
@@ -35,7 +37,7 @@ from crawlfleet.ports.upkeep import Upkeep
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
     ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    ParkingStore, DailyStore, CrawlStore, Protocol,
+    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

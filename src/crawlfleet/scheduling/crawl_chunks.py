@@ -17,7 +17,13 @@ SITEMAPS = -1
 """The level of sitemaps: before all pages, as what they list is as near as a start URL."""
 
 
+CLOSING = 1 << 30
+"""The level of what is left to do after all pages."""
+
+
 def level_of(one: CrawlUrl) -> int:
+    if one.flags & UrlFlag.CLOSING:
+        return CLOSING
     return SITEMAPS if one.flags & UrlFlag.SITEMAP else one.depth
 
 
@@ -55,6 +61,9 @@ def next_take(
 
     One that is busy asks for more in advance: it gets some only while there is enough for everybody.
     """
+    if waiting and waiting[0].depth == CLOSING:
+        # Pages that others are at may lead to more.
+        return None if leased else Take([waiting[0].number], 1)
     room = limits.max_pages - pages - sum(chunk.urls for chunk in leased)
     if not waiting or room <= 0 or (is_busy and len(waiting) < limits.members):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from crawlfleet.model import limits
@@ -21,6 +22,8 @@ SEEN_BYTES = 4 << 20
 """Of the results that one step may look at."""
 GATHERED_BYTES = 1 << 20
 """Of the results that a fan-in puts together; what does not fit is null, and counted."""
+REASONS = 1_000
+"""Why items of a fan-out did not complete: of so many it is told."""
 _SHOWN_CHARS = 200
 
 
@@ -95,15 +98,21 @@ def fitting(sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def gathered(items: Sequence[tuple[TaskStatus | None, bytes | None]], cut: int, *, allow_failures: bool) -> Gathered:
+def gathered(
+    items: Sequence[tuple[TaskStatus | None, bytes | None]], cut: int, *, allow_failures: bool,
+    reasons: Mapping[int, str] | None = None,
+) -> Gathered:  # fmt: skip
     """The results of a fan-out, as JSON, in the order of its list; null for an item that did not complete.
 
-    `cut`: how many results were left out for want of room.
+    `cut`: how many results were left out for want of room. `reasons`: why items did not complete, of the first ones.
     """
     completed = sum(status is TaskStatus.COMPLETED for status, _ in items)
     failed = len(items) - completed
     results = b",".join(result or b"null" for _, result in items)
     counts = f'"completed":{completed},"failed":{failed}' + (f',"cut":{cut}' if cut else "")
+    if reasons:
+        shown = {at: text[:_SHOWN_CHARS] for at, text in islice(reasons.items(), REASONS)}
+        counts += f',"reasons":{json.dumps(shown)}'
     reason = f"{failed} of {len(items)} items did not complete" if failed else None
     return Gathered(not failed or allow_failures, b'{"results":[%s],%s}' % (results, counts.encode()), reason)
 

@@ -155,3 +155,12 @@ class StandaloneSettings(MasterSettings):
     nodes: Count = setting(1, about="Agents to start.", ge=0, le=64)
     slots: Count = setting(4, about="Tasks that each agent runs at a time.", ge=1, le=limits.SLOTS_MAX)
     executors: Modules = setting((), about="Python modules with your own executors.")
+    proxies_file: Folder | None = setting(
+        None, about="A file with the proxies that crawls may name by their pool: a pool's name and a URL on each line."
+    )
+
+    @model_validator(mode="after")
+    def _has_proxies(self) -> Self:
+        if self.proxies_file is not None and not self.proxies_file.is_file():
+            raise ValueError(f"proxies_file: there is no file {self.proxies_file}")
+        return self

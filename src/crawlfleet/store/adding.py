@@ -19,10 +19,10 @@ from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, Su
 from crawlfleet.scheduling.quota import Door
 from crawlfleet.store import codec, tables
 from crawlfleet.store.claims import EXPIRED_KEYS, KNOWN_KEYS, name_of
+from crawlfleet.store.doors import open_doors
 from crawlfleet.store.joining import Joining
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.projects import open_doors
 from crawlfleet.store.transitions import parent_ended
 from crawlfleet.store.tx import Engine, Row, Tx
 

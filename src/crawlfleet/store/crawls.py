@@ -15,16 +15,21 @@ import zstandard
 
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.crawl import FOUND_MAX, CrawlCounts, CrawlLimits, CrawlPart, CrawlState, CrawlUrl, UrlFlag
+from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
+from crawlfleet.ports.artifacts import ChunkKind
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
-from crawlfleet.scheduling.crawl_chunks import OpenChunk, level_of, limit_reached, next_take, pack
+from crawlfleet.scheduling.crawl_chunks import CLOSING, OpenChunk, level_of, limit_reached, next_take, pack
 from crawlfleet.store import tables
+from crawlfleet.store.journal import write_events
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tx import Row, Tx
 
 MARK_MS = 10_000
 """How far apart the two marks of the rate are."""
+TELL_MS = 5_000
+"""Between two events that tell how far a crawl is."""
 SHED = 20_000
 _WAITING, _LEASED, _DONE = 0, 1, 2
 _COLUMNS = tuple(column.name for column in tables.crawl.columns)
@@ -40,7 +45,8 @@ TAKE_BACK = (
 )
 CHUNK = "SELECT state, execution, count FROM crawl_chunk WHERE crawl = $1 AND number = $2"
 END_CHUNK = (
-    "UPDATE crawl_chunk SET state = 2, urls = NULL, first_item = $3, last_item = $4 WHERE crawl = $1 AND number = $2"
+    "UPDATE crawl_chunk SET state = 2, urls = NULL, first_item = $3, last_item = $4, first_record = $5, "
+    "last_record = $6 WHERE crawl = $1 AND number = $2"
 )
 LEASED = (
     "SELECT number, depth, count, execution, urls FROM crawl_chunk WHERE crawl = $1 AND state = 1 "
@@ -56,12 +62,14 @@ JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
 KEEP = (
     "UPDATE crawl SET chunks = $2, found = $3, pages = $4, failed = $5, skipped = $6, moved = $7, items = $8, "
     "bytes = $9, started_at = $10, finished_at = $11, stopped_by = $12, older_at = $13, older_pages = $14, "
-    "newer_at = $15, newer_pages = $16 WHERE id = $1"
+    "newer_at = $15, newer_pages = $16, told_at = $17, pages_new = $18, pages_changed = $19, "
+    "pages_unchanged = $20, pages_gone = $21 WHERE id = $1"
 )
 PARTS = (
     "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
     "AND state = 2 AND last_item > first_item ORDER BY number LIMIT $3"
 )
+RECORD_PARTS = PARTS.replace("_item", "_record")
 SHED_SOME = (
     "DELETE FROM crawl_seen WHERE crawl = $1 AND hash IN (SELECT hash FROM crawl_seen WHERE crawl = $1 LIMIT $2)"
 )
@@ -84,8 +92,9 @@ class CrawlTables:
         rows, leased = await self._engine.glance(work)
         return {row[0]: _state(dict(zip(_COLUMNS, row, strict=True)), leased.get(row[0], 0)) for row in rows}
 
-    async def crawl_parts(self, crawl: GroupId, after: int, limit: int) -> list[CrawlPart]:
-        rows = await self._engine.read(lambda tx: tx.fetch(PARTS, crawl, after, limit))
+    async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
+        sql = RECORD_PARTS if kind == "warc" else PARTS
+        rows = await self._engine.read(lambda tx: tx.fetch(sql, crawl, after, limit))
         return [CrawlPart(*row) for row in rows]
 
 
@@ -157,7 +166,8 @@ class _Work:
             return True  # said before; the answer was lost
         if report.counts.pages + len(report.again) > count:
             raise InvalidInput(f"a chunk of {count} URLs", field="report.counts")
-        await self._tx.execute(END_CHUNK, self.id, report.number, report.first_item, report.last_item)
+        left = (report.first_item, report.last_item, report.first_record, report.last_record)
+        await self._tx.execute(END_CHUNK, self.id, report.number, *left)
         for name, n in report.counts._asdict().items():
             self.row[name] += n
         await self._add_chunks(report.again)
@@ -176,7 +186,7 @@ class _Work:
             return
         new = await self._tx.add_seen(self.id, list(by_key))
         fresh = [one for key, one in by_key.items() if key in new]
-        self.row["found"] += sum(1 for one in fresh if not one.flags & UrlFlag.SITEMAP)
+        self.row["found"] += sum(1 for one in fresh if not one.flags & (UrlFlag.SITEMAP | UrlFlag.CLOSING))
         await self._add_chunks(fresh)
 
     async def lease(self, asking: Asking) -> Exchanged:
@@ -186,7 +196,8 @@ class _Work:
                 return Exchanged(self.id, "chunk", number, unpacked(urls))
         leased = [OpenChunk(*row[:3]) for row in rows]
         waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, 2 * self.limits.members)]
-        stopped_by = self._limit()
+        # With every page visited, no limit kept any of them away.
+        stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
         if not leased and (stopped_by is not None or not waiting):
             self._finish(stopped_by if waiting else None)
             return Exchanged(self.id, "done")
@@ -214,9 +225,19 @@ class _Work:
         if self._now - self.row["newer_at"] >= MARK_MS:
             self.row |= {"older_at": self.row["newer_at"], "older_pages": self.row["newer_pages"]}
             self.row |= {"newer_at": self._now, "newer_pages": self.row["pages"]}
+        if self._is_due():
+            self.row["told_at"] = self._now
+            await write_events(self._tx, [_progress(_state(self.row, 0), self._now)], self._now)
         if self.row != self._before:
             changed = (name for name in _COLUMNS[1:] if name not in CrawlLimits._fields)
             await self._tx.execute(KEEP, self.id, *(self.row[name] for name in changed))
+
+    def _is_due(self) -> bool:
+        """Whether watchers are told how far it is: now and then while it goes on, and when it is finished."""
+        if self.row["finished_at"] != self._before["finished_at"]:
+            return self.row["finished_at"] is not None
+        is_moving = any(self.row[name] != self._before[name] for name in CrawlCounts._fields)
+        return is_moving and self._now - self.row["told_at"] >= TELL_MS
 
     async def _add_chunks(self, urls: Sequence[CrawlUrl]) -> None:
         if not urls:
@@ -226,7 +247,7 @@ class _Work:
         for chunk in pack(urls, waiting=waiting, members=self.limits.members):
             self.row["chunks"] += 1
             number = self.row["chunks"]
-            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), 0, 0, 0, 0))
+            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), *(0,) * 6))
         await self._tx.insert(tables.crawl_chunk, _CHUNK_COLUMNS, rows)
 
     def _limit(self) -> str | None:
@@ -238,6 +259,16 @@ class _Work:
         if self.row["finished_at"] is None:
             self.row |= {"finished_at": self._now, "stopped_by": stopped_by}
             self.is_news = True
+
+
+def _progress(crawl: CrawlState, now: Instant) -> EventBatch:
+    rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.lately_per_s(now) or crawl.rate_per_s(now)
+    left_s = crawl.left_s(now)
+    return EventBatch(Kind.CRAWL_PROGRESS, shared={
+        "group": crawl.id, **crawl.counts._asdict(), "found": crawl.found, "queued": crawl.queued,
+        "rate_per_s": None if rate is None else round(rate, 3), "left_s": None if left_s is None else round(left_s, 3),
+        "is_finished": crawl.finished_at is not None, "stopped_by": crawl.stopped_by,
+    })  # fmt: skip
 
 
 def _packed(urls: Sequence[CrawlUrl]) -> bytes:
@@ -252,5 +283,5 @@ def _state(row: dict[str, Any], leased: int) -> CrawlState:
     return CrawlState(
         row["id"], CrawlLimits(*(row[name] for name in CrawlLimits._fields)),
         CrawlCounts(*(row[name] for name in CrawlCounts._fields)), row["found"], leased, row["started_at"],
-        row["finished_at"], row["stopped_by"], (row["older_at"], row["older_pages"]),
+        row["finished_at"], row["stopped_by"], (row["older_at"], row["older_pages"]), row["chunks"],
     )  # fmt: skip

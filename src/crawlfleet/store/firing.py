@@ -19,9 +19,10 @@ from crawlfleet.scheduling import life
 from crawlfleet.scheduling.schedules import Turn, turn
 from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import add_tasks, kept_answer
+from crawlfleet.store.doors import over_limit
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.projects import hold, over_limit
+from crawlfleet.store.projects import hold
 from crawlfleet.store.schedules import locked
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx

@@ -23,6 +23,7 @@ from crawlfleet.model.step import Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.scheduling import flows, life
 from crawlfleet.store import codec, tables
+from crawlfleet.store.doors import open_doors
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.tx import Row, Tx
 
@@ -137,9 +138,14 @@ class StepRelease:
         fitting = flows.fitting([end.size for _, end in completed])
         results = await self._fetched(task for task, _ in completed[:fitting])
         cut = sum(end.size > 0 for _, end in completed[fitting:])
+        reasons = {
+            at: end.reason
+            for at, (_, end) in enumerate(items)
+            if end is not None and end.reason and end.status is not TaskStatus.COMPLETED
+        }
         return flows.gathered(
             [(None if end is None else end.status, results.get(task)) for task, end in items], cut,
-            allow_failures=known.spec.allow_failures,
+            allow_failures=known.spec.allow_failures, reasons=reasons,
         )  # fmt: skip
 
     async def _fetched(self, tasks: Iterable[TaskId]) -> dict[TaskId, bytes]:
@@ -153,7 +159,11 @@ class StepRelease:
                     self._parameters.append((step.id, parameters))
                 self._take(step, life.parent_completed(self._now, step.waits)(step, _NO_POLICY))
             case flows.FanOut(parameters):
-                await self._fan_out(step, known, parameters)
+                full = await self._turned_away(step, len(parameters))
+                if full is None:
+                    await self._fan_out(step, known, parameters)
+                else:
+                    await self._follow(step, known, flows.Fail(f"{len(parameters)} items have no room: {full}"))
             case flows.NotRun(unrun, reason):
                 self._unrun.append((step.id, int(unrun)))
                 self._take(step, life.cancel(reason)(step, _NO_POLICY))
@@ -170,6 +180,22 @@ class StepRelease:
             raise InvariantBroken(f"a waiting step was refused what was decided: {taken}")
         if self._transition.take(step, taken, is_unrun=True) and taken.after.status.is_final:
             self._ended[step.id] = taken.after.status
+
+    async def _turned_away(self, step: LiveTask, count: int) -> str | None:
+        """The quota of its project that has no room for its items; if there is none, they count from then on.
+
+        Here the lock on a project comes after those on tasks: where that meets somebody who takes them the other way
+        round, one of the two is run again.
+        """
+        lane, doors = self._lanes[step.lane], self._transition.doors
+        if lane.project not in doors:
+            opened = await open_doors(self._tx, self._lanes, [lane.project], self._now)
+            doors[lane.project] = opened.get(lane.project)
+        door, asked = doors[lane.project], [lane.requirement] * count
+        full = door.full(asked) if door is not None else None
+        if door is not None and full is None:
+            door.enter(asked)
+        return full
 
     async def _fan_out(self, step: LiveTask, known: _Known, parameters: Sequence[bytes]) -> None:
         """Its items, as tasks like itself, and the step waits for them."""

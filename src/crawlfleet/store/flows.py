@@ -22,10 +22,10 @@ from crawlfleet.scheduling.flows import StepState, to_resume
 from crawlfleet.store import codec, tables
 from crawlfleet.store.adding import TASK_COLUMNS
 from crawlfleet.store.claims import claimed, keep_answer
+from crawlfleet.store.doors import open_doors, over_limit
 from crawlfleet.store.flow_release import EDGE_COLUMNS, STEP_COLUMNS, StepRelease
 from crawlfleet.store.joining import LOCK_GROUPS, Joining
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.projects import open_doors, over_limit
 from crawlfleet.store.tasks import LOCK_FINAL, next_round
 from crawlfleet.store.transitions import Transition
 from crawlfleet.store.tx import Engine, Row, Tx

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -57,4 +59,14 @@ def alembic_config(connection: Connection) -> Config:
 
 
 def _upgrade(connection: Connection) -> None:
-    command.upgrade(alembic_config(connection), "head")
+    config = alembic_config(connection)
+    scripts = ScriptDirectory.from_config(config)
+    known = {script.revision for script in scripts.walk_revisions()}
+    found = MigrationContext.configure(connection).get_current_heads()
+    if strange := [revision for revision in found if revision not in known]:
+        newest = scripts.get_current_head()
+        raise ConfigError(
+            f"store: its tables are of a newer version ({strange[0]}) than this program knows ({newest}): "
+            "start the program that made them, or a newer one"
+        )
+    command.upgrade(config, "head")

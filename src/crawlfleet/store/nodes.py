@@ -22,9 +22,10 @@ from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.node_store import LeaseRow, NewNode, PlacementView, Renewal, Renewed
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.store import codec, tables
+from crawlfleet.store.doors import described
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.projects import PROJECTS, described
+from crawlfleet.store.projects import PROJECTS
 from crawlfleet.store.ready import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
 from crawlfleet.store.registering import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, announced, registered
 from crawlfleet.store.tasks import HELD_BY

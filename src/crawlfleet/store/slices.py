@@ -18,9 +18,10 @@ from crawlfleet.model.requirement import LaneId
 from crawlfleet.scheduling.daily import granted, may_come_back, overs, taken
 from crawlfleet.store import tables
 from crawlfleet.store.days import ADD_TO_DAY, DAY_USES, holdings, uses_of
+from crawlfleet.store.doors import described
 from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.parking import EARLY_MS, NEWS_MS
-from crawlfleet.store.projects import PROJECTS_AMONG, SHARE_PROJECTS, described
+from crawlfleet.store.projects import PROJECTS_AMONG, SHARE_PROJECTS
 from crawlfleet.store.tx import Engine, Row, Tx
 
 _QUOTA = int(ParkCause.DAILY_QUOTA)

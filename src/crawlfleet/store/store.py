@@ -11,12 +11,14 @@ from crawlfleet.store.evidence import EvidenceTables
 from crawlfleet.store.firing import FireTables
 from crawlfleet.store.flows import FlowTables
 from crawlfleet.store.groups import GroupTables
+from crawlfleet.store.host_figures import HostFigureTables
 from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.nodes import NodeTables
 from crawlfleet.store.parking import ParkingTables
 from crawlfleet.store.preemptions import PreemptionTables
+from crawlfleet.store.products import ProductTables
 from crawlfleet.store.projects import ProjectTables
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.reads import ReadTables
@@ -34,6 +36,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
+    HostFigureTables, ProductTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

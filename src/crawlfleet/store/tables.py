@@ -236,6 +236,13 @@ crawl = Table(
     _big("older_pages"),
     _big("newer_at"),
     _big("newer_pages"),
+    # When it was last told how far it is.
+    _big("told_at", server_default=text("0")),
+    # Against the earlier crawl that it names.
+    _big("pages_new", server_default=text("0")),
+    _big("pages_changed", server_default=text("0")),
+    _big("pages_unchanged", server_default=text("0")),
+    _big("pages_gone", server_default=text("0")),
 )  # fmt: skip
 
 # URLs a crawl knows, by hash: one narrow insert each, and never touched again.
@@ -259,8 +266,45 @@ crawl_chunk = Table(
     _big("execution"),
     _big("first_item"),
     _big("last_item"),
+    _big("first_record", server_default=text("0")),
+    _big("last_record", server_default=text("0")),
     Index("ix_crawl_chunk_open", "crawl", "state", "depth", "number", sqlite_where=text("state < 2"),
           postgresql_where=text("state < 2")),
+)  # fmt: skip
+
+# Found by a key made of project, shop and the shop's own id.
+product = Table(
+    "product", metadata,
+    _id("key"),
+    _text("project"),
+    _text("shop"),
+    _text("product_id"),
+    _text("url"),
+    _text("title"),
+    _text("price", nullable=True),
+    _text("currency", nullable=True),
+    _text("availability", nullable=True),
+    Column("attributes", LargeBinary, nullable=False),
+    _text("hash"),
+    _big("first_seen_at"),
+    _big("listed_at"),
+    _big("changed_at"),
+    _big("seen_at"),
+    _at("gone_at"),
+    Column("changes", Integer, nullable=False),
+    _big("execution"),
+    Index(None, "project", "shop", "key"),
+    Index(None, "product_id"),
+)  # fmt: skip
+
+product_change = Table(
+    "product_change", metadata,
+    _id("product", BigInteger()),
+    _id("number", Integer()),
+    _big("at"),
+    _small("kind"),
+    Column("fields", LargeBinary, nullable=False),
+    _big("execution"),
 )  # fmt: skip
 
 # Under the status with which members ended, or 0 for those that have not.
@@ -528,6 +572,34 @@ host_news = Table(
     _small("kind"),
     _big("span_ms"),
     _big("node", nullable=True),
+)  # fmt: skip
+
+# The newest batch of figures that was taken of a node.
+host_told = Table(
+    "host_told", metadata,
+    _id("node"),
+    _big("session"),
+    _big("number"),
+)  # fmt: skip
+
+# One row for each batch; the leader folds and deletes it.
+host_delta = Table(
+    "host_delta", metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _big("at"),
+    Column("body", LargeBinary, nullable=False),
+)  # fmt: skip
+
+# What was counted of a host: in a minute, in an hour (`at` is when it began), or in all (both 0).
+host_figure = Table(
+    "host_figure", metadata,
+    Column("host", Text, primary_key=True),
+    Column("span_s", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    _big("since_at"),
+    _big("changed_at"),
+    Column("figures", LargeBinary, nullable=False),
+    Index(None, "span_s", "at"),
 )  # fmt: skip
 
 # Every version is kept: who changed what, and when.

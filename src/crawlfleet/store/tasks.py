@@ -9,7 +9,7 @@ from operator import itemgetter
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Outcome
-from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.step import Decide
@@ -21,6 +21,7 @@ from crawlfleet.store.days import settle
 from crawlfleet.store.joining import open_again
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.products import Seen, put_products
 from crawlfleet.store.projects import behind_fences
 from crawlfleet.store.transitions import LIVE_LIST, UNKNOWN_TASK, Transition
 from crawlfleet.store.tx import Engine, Row, Tx
@@ -39,6 +40,7 @@ DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 IN_FLOWS = "SELECT task FROM flow_step WHERE task AMONG($1)"
 _PART_OF_FLOW = Refusal(Code.PART_OF_FLOW, "is part of a flow: resume the flow, and it runs again in its place")
 _TOLD = itemgetter(*map(Outcome._fields.index, ("task", "execution", "node", "started_at", "result", "metrics")))
+_PRODUCTS = itemgetter(Outcome._fields.index("products"))
 _ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
 _WAITING = TaskStatus.WAITING
 
@@ -118,10 +120,23 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
         applied.freed = list(zip(nodes, executions, strict=True))
         if used := {outcome.execution: outcome.used for outcome in outcomes if outcome.used is not None}:
             await settle(tx, {execution: used[execution] for execution in executions if execution in used})
+        if any(map(_PRODUCTS, outcomes)):
+            projects = {run: lanes[lane].project for run, lane in zip(executions, in_lanes, strict=True)}
+            await put_products(tx, _seen(outcomes, projects), now)
         await transition.release_children(applied.after)
     if len(moved) != len(outcomes):
         await _explain_stale(tx, outcomes, {row[0] for row in moved}, applied)
     return await transition.write()
+
+
+def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[Seen]:
+    """What outcomes that were taken have seen."""
+    return [
+        Seen(projects[outcome.execution], outcome.execution, product)
+        for outcome in outcomes
+        if outcome.execution in projects
+        for product in outcome.products
+    ]
 
 
 async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId], applied: Applied) -> None:

@@ -22,6 +22,7 @@ from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling import life
+from crawlfleet.scheduling.quota import Door
 from crawlfleet.store import codec, tables
 from crawlfleet.store.days import settle
 from crawlfleet.store.flow_release import StepRelease
@@ -58,6 +59,8 @@ class Transition:
     def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
         self.applied = Applied()
         self.journal = Journal()
+        self.doors: dict[str, Door | None] = {}
+        """Of projects whose tasks become more in this transaction."""
         self._tx = tx
         self._lanes = lanes
         self._now = now

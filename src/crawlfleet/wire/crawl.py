@@ -29,6 +29,10 @@ class ReportBody(msgspec.Struct, array_like=True, frozen=True):
     found: list[CrawlUrl] = []
     again: list[CrawlUrl] = []
     """URLs of the chunk that were not visited."""
+    pages_new: Count = 0
+    pages_changed: Count = 0
+    pages_unchanged: Count = 0
+    pages_gone: Count = 0
 
 
 class CrawlUp(msgspec.Struct, array_like=True, frozen=True):

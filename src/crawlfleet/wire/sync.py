@@ -45,6 +45,8 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     """The host it waits for, or the project whose day is spent."""
     used: UsedBody | None = None
     """Of one that was metered; None for one that was not, or that could not say."""
+    products: list[msgspec.Raw] = []
+    """`wire.products.ProductBody`: what it saw of products, beside what it sent while it ran."""
 
 
 class StartBody(msgspec.Struct, array_like=True, frozen=True):
@@ -97,6 +99,20 @@ class HostNewsBody(msgspec.Struct, array_like=True, frozen=True):
     """The Retry-After of a refusal, or the crawl delay of robots.txt."""
 
 
+class HostFiguresBody(msgspec.Struct, array_like=True, frozen=True):
+    """What the node counted of hosts since the batch before.
+
+    It is told again under the same name until a sync that carried it is answered, in a later session too.
+    """
+
+    session: int
+    """In which it was made,"""
+    number: int
+    """and which of the agent's batches it is."""
+    hosts: list[tuple[str, list[int]]] = []
+    """model.host_figures; of `*` are those of hosts that were too many."""
+
+
 class SliceWantBody(msgspec.Struct, array_like=True, frozen=True):
     """A metered execution asks for more of its project's day; until it is answered, again under the same number."""
 
@@ -133,6 +149,7 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     hosts: list[HostWantBody] = []
     host_news: list[HostNewsBody] = []
     wants: list[SliceWantBody] = []
+    figures: HostFiguresBody | None = None
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):

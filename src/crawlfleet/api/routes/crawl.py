@@ -25,21 +25,21 @@ from crawlfleet.model.principal import Role
 from crawlfleet.wire.crawl import BODY_BYTES, CrawlUp
 
 _UP = msgspec.json.Decoder(CrawlUp)
-_ITEMS = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
+_RANGE = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
 
 
 async def exchange(request: PlainRequest) -> Response:
-    only_query(request, "task", "items")
+    only_query(request, "task", "items", "warc")
     principal = await principal_of(request, Role.NODE)
     assert principal.node is not None
     execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse(request.query_params.get("task", ""), "task", field="task")
-    items = _items(request.query_params.get("items", "0-0"))
+    items, records = (_chunks(request.query_params.get(kind, "0-0"), kind) for kind in ("items", "warc"))
     up = cast(CrawlUp, decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
     if is_stopping(request):
         up = msgspec.structs.replace(up, wait_ms=0)
     service = kept(request, Exchange, lambda: _service(request))
-    return reply(await service.exchange(principal.node, task, execution, up, items))
+    return reply(await service.exchange(principal.node, task, execution, up, items, records))
 
 
 def _service(request: PlainRequest) -> Exchange:
@@ -49,9 +49,9 @@ def _service(request: PlainRequest) -> Exchange:
     return service
 
 
-def _items(text: str) -> tuple[int, int]:
-    if (found := _ITEMS.fullmatch(text)) is None:
-        raise InvalidInput("from-to, of chunks of items", field="items")
+def _chunks(text: str, kind: str) -> tuple[int, int]:
+    if (found := _RANGE.fullmatch(text)) is None:
+        raise InvalidInput(f"from-to, of chunks of {kind}", field=kind)
     return int(found[1]), int(found[2])
 
 
@@ -68,6 +68,7 @@ operations = {
             parameter("task", "query", "The task it executes.") | {"required": True},
             parameter("items", "query", "Which chunks of the execution's items belong to the report: `3-5` are 3 "
                       "and 4.", {"type": "string"}),
+            parameter("warc", "query", "Which chunks of its archive do.", {"type": "string"}),
             parameter("Content-Encoding", "header", "How it is packed.",
                       {"type": "string", "enum": ["identity", "zstd"]}),
         ],

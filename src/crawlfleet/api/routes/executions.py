@@ -8,22 +8,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from crawlfleet.api.auth import audited, principal_of
+from crawlfleet.api.earlier_notes import OWN, notes_of_crawl, notes_of_task
 from crawlfleet.api.fields import only_query
 from crawlfleet.api.openapi import operation, parameter
 from crawlfleet.api.plain import PlainRequest
 from crawlfleet.api.reply import nothing
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.reading import read_unpacked
-from crawlfleet.api.routes.results import execution_with_items, items_of
 from crawlfleet.api.services import services_of
 from crawlfleet.control.collect import Collect, StaleExecution
-from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
 from crawlfleet.ports.artifacts import CHUNK_BYTES, CHUNKS, ChunkKind
-
-PAGE_NOTE = b'{"_page":'
-"""How a note on a page begins, among other items."""
 
 
 async def put_items(request: PlainRequest) -> Response:
@@ -64,20 +61,15 @@ async def get_earlier(request: PlainRequest) -> Response:
     assert principal.node is not None
     execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse(request.query_params.get("task", ""), "task", field="task")
-    earlier = ids.parse(request.query_params.get("of", ""), "task", field="of")
+    of = request.query_params.get("of", "")
     number = _number(request.path_params["number"])
     services = services_of(request)
     await Collect(store=services.store, chunks=services.chunks).check(principal.node, task, execution)
-    records = await services.store.tasks([task, earlier])
-    if earlier not in records or records[earlier].project != records[task].project:
-        raise NotFound(f"no task {ids.task_text(earlier)} in the project of {ids.task_text(task)}")
-    found = await execution_with_items(services, earlier)
-    if found.manifest is None:
-        raise NotFound(f"{ids.task_text(earlier)} has not completed")
-    parts = found.manifest.item_chunks
-    lines = await items_of(services, earlier, found).lines(number) if number < parts else []
-    notes = b"".join(bytes(line) + b"\n" for line in lines if bytes(line).startswith(PAGE_NOTE))
-    return Response(b"%d\n%s" % (parts, notes), media_type="text/plain")
+    if of == OWN or of.startswith("group-"):
+        found = await notes_of_crawl(services, task, of, number)
+    else:
+        found = await notes_of_task(services, task, ids.parse(of, "task", field="of"), number)
+    return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
 
 
 async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
@@ -127,17 +119,23 @@ def _operation(name: str, summary: str, line: str) -> dict[str, Any]:
 operations = {
     ("GET", f"{PREFIX}/executions/{{execution_id}}/earlier/{{number}}"): operation(
         "get_earlier",
-        "Read what an earlier task noted of its pages",
+        "Read what an earlier crawl noted of its pages",
         tag="executions",
         parameters=[
             *_PARAMETERS[:1],
-            parameter("number", "path", "The chunk, from 0 on."),
+            parameter("number", "path", "The part, from 0 on."),
             _PARAMETERS[2],
-            parameter("of", "query", "The earlier task, of the same project.") | {"required": True},
+            parameter(
+                "of",
+                "query",
+                "The earlier task, or the group of an earlier crawl over many nodes, of the same "
+                "project; `own`: the crawl that the task takes part in, as far as it is.",
+            )
+            | {"required": True},
         ],
         responses={
             200: {
-                "description": "The number of chunks on the first line, then JSON lines.",
+                "description": "The number of parts on the first line, then JSON lines.",
                 "content": {"text/plain": {"schema": {"type": "string"}}},
             }
         },

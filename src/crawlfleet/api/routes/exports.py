@@ -27,6 +27,7 @@ from crawlfleet.execution.results.exporting import (
     kind_of,
 )
 from crawlfleet.execution.results.merging import Part
+from crawlfleet.execution.results.page_notes import Which
 from crawlfleet.execution.results.reading import Chunks
 from crawlfleet.model.ids import TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
@@ -39,14 +40,18 @@ _FILE: dict[str, Any] = {
     "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()},
     "headers": {COMPLETE: {"description": "`false` when more may come.", "schema": {"type": "string"}}},
 }
+WhichInQuery = Annotated[
+    Which, Query(description="Items without the notes that crawls keep of pages (`_page`), only those, or both.")
+]
 
 
 async def _asked(
     format: Annotated[Format, Query(description="What kind of file.")] = "jsonl",
     bom: Annotated[bool, Query(description="CSV: begin with the mark that Excel knows UTF-8 by.")] = False,
     guard: Annotated[bool, Query(description="CSV: an apostrophe before texts that a spreadsheet would run.")] = False,
+    kind: WhichInQuery = "items",
 ) -> Asked:
-    asked = Asked(format, bom, guard)
+    asked = Asked(format, bom, guard, kind)
     asked.check()
     return asked
 
@@ -61,7 +66,8 @@ async def export_task(
     """All items of a task as one file, or its archive (`warc`); of a running one, what has come so far."""
     kind = kind_of(asked.format)
     parts, is_final = await task_parts(services, task, kind)
-    return await _file(request, Source(services.chunks, parts, kind), asked, task_text(task), is_final, {})
+    source = Source(services.chunks, parts, kind, asked.which)
+    return await _file(request, source, asked, task_text(task), is_final, {})
 
 
 @router.get("/groups/{group_id}/results:export", responses={200: _FILE, 409: INCOMPLETE})
@@ -72,7 +78,7 @@ async def export_group(
     """The items or archives of all members as one file, in the order of the members."""
     progress = await checked_progress(services, group, partial)
     kind = kind_of(asked.format)
-    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group, kind)), kind)
+    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group, kind)), kind, asked.which)
     headers = {"Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts)}
     return await _file(request, source, asked, group_text(group), progress.is_complete, headers)
 

@@ -28,6 +28,7 @@ from crawlfleet.api.services import Services, TheServices
 from crawlfleet.control.groups import Progress
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, ReadParts, Window
+from crawlfleet.execution.results.page_notes import is_note
 from crawlfleet.execution.results.reading import PAGE_BYTES
 from crawlfleet.model.group import Group, GroupKind
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
@@ -106,7 +107,9 @@ async def result(
         raise NotFound(f"{group_text(group)} is no crawl over many nodes: each of its members has a result")
     if not (progress.is_complete or partial):
         raise GroupIncomplete(progress)
-    page = await _merged(services, progress.group).page(MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES)
+    page = await _merged(services, progress.group).page(
+        MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
+    )
     return reply(crawl_result(progress.crawl, progress.at, page.lines))
 
 
@@ -149,8 +152,7 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
     """Of a crawl, what its reported chunks left: of an execution that was lost, only what it had reported."""
 
     async def of_crawl(after: int) -> Window:
-        # Chunks are reported with their items; nothing else is kept of a crawl over many nodes.
-        found = await services.store.crawl_parts(group.id, after, _WINDOW) if kind == "items" else []
+        found = await services.store.crawl_parts(group.id, after, _WINDOW, kind)
         parts = [Part(one.task, one.execution, one.last, one.first, one.number) for one in found]
         return Window(parts, found[-1].number if len(found) == _WINDOW else None)
 

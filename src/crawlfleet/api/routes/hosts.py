@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request
@@ -11,20 +11,25 @@ from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
 from crawlfleet.api.fields import PAGE_USUAL, Body, Limit, Text
+from crawlfleet.api.host_views import HostFiguresView, HostHistory, figures_view, history_view
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.api.views import Time
 from crawlfleet.control.hosts import HostReport
+from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.host_budget import HostLimits
+from crawlfleet.model.host_figures import SPANS
 from crawlfleet.model.ids import node_text
-from crawlfleet.model.instants import to_text
+from crawlfleet.model.instants import Instant, from_text, to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.host_store import HostFilter
 from crawlfleet.scheduling.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX, Source
 
 router = APIRouter(prefix=PREFIX, tags=["hosts"])
+POINTS = 500
+Moment = Annotated[Text, Field(max_length=limits.LABEL_CHARS, json_schema_extra={"format": "date-time"})]
 
 HostName = Annotated[Text, Field(min_length=1, max_length=limits.HOST_CHARS)]
 HostInPath = Annotated[HostName, Path(description="A name or an address, with its port where that is an unusual one.")]
@@ -95,6 +100,8 @@ class HostDetail(msgspec.Struct, frozen=True):
     host: HostView
     holders: list[HostHolder]
     waiting: list[HostWaiter]
+    figures: HostFiguresView
+    """What was counted of it, over all nodes."""
 
 
 class HostPage(msgspec.Struct, frozen=True):
@@ -107,7 +114,7 @@ class ForgivenView(msgspec.Struct, frozen=True):
     has_changed: bool
 
 
-structs = (HostPage, HostDetail, HostView, BudgetView, ForgivenView)
+structs = (HostPage, HostDetail, HostView, BudgetView, ForgivenView, HostHistory)
 
 
 @router.get("/hosts", responses={200: shows(HostPage, "By name.")})
@@ -130,6 +137,21 @@ async def list_hosts(
 async def show(host: HostInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Its budget and where each part of it comes from, how it answers, which nodes hold parts and which wait."""
     return reply(_detail(await services.hosts.show(host)))
+
+
+@router.get("/hosts/{host}/history", responses={200: shows(HostHistory)})
+async def history(
+    host: HostInPath, services: TheServices,
+    span: Annotated[Literal["minute", "hour"], Query(description="Of each point.")] = "minute",
+    since: Annotated[Moment | None, Query(description="The oldest point; else as far back as there are any.")] = None,
+    until: Annotated[Moment | None, Query(description="Points before that; else before now.")] = None,
+    limit: Annotated[int, Query(ge=1, le=POINTS, description="The newest so many.")] = POINTS,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """What was counted of a host, over all nodes: minutes of six hours, hours of two weeks. `*`: of all hosts."""
+    bounds = _instant("since", since), _instant("until", until)
+    name, points = await services.hosts.history(host, SPANS[span], *bounds, limit)
+    return reply(history_view(name, span, points, services.clock.now()))
 
 
 @router.put("/hosts/{host}", responses={200: shows(HostDetail)})
@@ -164,6 +186,13 @@ async def forgive(
     return reply(ForgivenView(await _name(services, host), has_changed))
 
 
+def _instant(field: str, text: str | None) -> Instant | None:
+    try:
+        return None if text is None else from_text(text)
+    except ValueError as exc:
+        raise InvalidInput(str(exc), field=field) from exc
+
+
 async def _name(services: Services, host: str) -> str:
     return (await services.hosts.show(host)).host.name
 
@@ -191,4 +220,4 @@ def _detail(report: HostReport) -> HostDetail:
         HostWaiter(node_text(share.node), share.session, share.wanted)
         for share in report.shares if share.wanted and not share.current
     ]  # fmt: skip
-    return HostDetail(_view(report), holders, waiting)
+    return HostDetail(_view(report), holders, waiting, figures_view(report))

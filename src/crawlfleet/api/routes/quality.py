@@ -13,11 +13,12 @@ from crawlfleet.api.auth import allow
 from crawlfleet.api.fields import GroupInPath, TaskInPath
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.exports import still_wanted, task_parts
+from crawlfleet.api.routes.exports import WhichInQuery, still_wanted, task_parts
 from crawlfleet.api.routes.group_results import INCOMPLETE, Partial, checked_progress, parts_of
 from crawlfleet.api.services import TheServices
 from crawlfleet.execution.results.exporting import Parts, Source, batches
 from crawlfleet.execution.results.merging import Part
+from crawlfleet.execution.results.page_notes import Which
 from crawlfleet.execution.results.quality import Quality, Report
 from crawlfleet.model.principal import Principal, Role
 
@@ -58,41 +59,42 @@ class Remembered:
     """Reports on what does not change any more, by the execution that left it; the newest hundred."""
 
     def __init__(self) -> None:
-        self._views: OrderedDict[Part, QualityView] = OrderedDict()
+        self._views: OrderedDict[tuple[Part, Which], QualityView] = OrderedDict()
 
-    def get(self, part: Part) -> QualityView | None:
-        return self._views.get(part)
+    def get(self, part: Part, which: Which) -> QualityView | None:
+        return self._views.get((part, which))
 
-    def put(self, part: Part, view: QualityView) -> None:
-        self._views[part] = view
+    def put(self, part: Part, which: Which, view: QualityView) -> None:
+        self._views[part, which] = view
         if len(self._views) > REMEMBERED:
             self._views.popitem(last=False)
 
 
 @router.get("/tasks/{task_id}/results:quality", responses={200: shows(QualityView)})
 async def task_quality(
-    task: TaskInPath, request: Request, services: TheServices, _: Principal = allow(Role.VIEWER)
-) -> Response:
+    task: TaskInPath, request: Request, services: TheServices, kind: WhichInQuery = "items",
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
     """Which fields are filled and with what, items per page, and duplicates. Reads all items; a final task's once."""
     parts, is_final = await task_parts(services, task)
     remembered: Remembered = request.app.state.quality
     part = next(iter(parts), None) if is_final else None
-    view = None if part is None else remembered.get(part)
+    view = None if part is None else remembered.get(part, kind)
     if view is None:
-        view = await _view(request, Source(services.chunks, parts), is_final)
+        view = await _view(request, Source(services.chunks, parts, which=kind), is_final)
         if part is not None:
-            remembered.put(part, view)
+            remembered.put(part, kind, view)
     return reply(view)
 
 
 @router.get("/groups/{group_id}/results:quality", responses={200: shows(QualityView), 409: INCOMPLETE})
 async def group_quality(
     group: GroupInPath, request: Request, services: TheServices, partial: Partial = False,
-    _: Principal = allow(Role.VIEWER),
+    kind: WhichInQuery = "items", _: Principal = allow(Role.VIEWER),
 ) -> Response:  # fmt: skip
     """The same over the items of all members."""
     progress = await checked_progress(services, group, partial)
-    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group)))
+    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group)), which=kind)
     return reply(await _view(request, source, progress.is_complete))
 
 

@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.auth import address_of, principal_of
+from crawlfleet.api.auth import address_of, audited, principal_of
 from crawlfleet.api.fields import only_query
 from crawlfleet.api.openapi import operation, parameter
 from crawlfleet.api.plain import PlainRequest
@@ -18,11 +18,13 @@ from crawlfleet.api.reply import ref, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.kept import kept, when_stopping
 from crawlfleet.api.services import services_of
+from crawlfleet.api.shop_flows import flow_claim, flow_of, may_be_flow, submit_flow
 from crawlfleet.api.submit_log import SubmitLog
 from crawlfleet.api.views import AcceptedView, RefusedView, accepted_view, item_view
 from crawlfleet.errors import InvalidInput, UsageError
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.ids import group_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.wire import locate
@@ -65,12 +67,32 @@ async def submit_task(request: PlainRequest) -> Response:
     body = read_task(raw)
     if isinstance(body, Refusal):
         return _unreadable(raw, body)
+    if may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
+        return made
     answer = await _submit(request, principal, [body], is_atomic=False)
     (item,) = answer.items
     if isinstance(item, Refusal):
         return refused(item, field=_field(item))
     view = accepted_view(item)
     return reply(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **replayed(answer)})
+
+
+async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
+    """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
+    services = services_of(request)
+    refusal = services.task_types.refusal(body.task_type, bytes(body.parameters))
+    if refusal is not None or (flow := flow_of(body, services.clock.now())) is None:
+        return None
+    key = key_of(request)
+    claim = None
+    if key is not None:
+        claim = flow_claim(_scope([body], principal), key, body, services.clock.now())
+    added = await submit_flow(services, body, flow, claim)
+    if not added.is_replay:
+        await audited(request, principal, "flow.submit", group_text(added.flow), {"task_type": body.task_type})
+    view = accepted_view(added.task)
+    headers = {"Location": f"{PREFIX}/tasks/{view.id}", "Flow": group_text(added.flow)}
+    return reply(view, 201, headers | ({"Idempotency-Replayed": "true"} if added.is_replay else {}))
 
 
 async def submit_batch(request: PlainRequest) -> Response:
@@ -207,8 +229,9 @@ _mode_parameter = parameter(
 operations: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{PREFIX}/tasks"): operation(
         "submit", "Submit a task", tag="tasks", body={JSON: ref(TaskBody)}, parameters=[key_parameter],
-        description="Answered once it is on disk.",
-        responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.",
+        description="Answered once it is on disk. `batch_products` and `full_sync` are flows: the task is the last "
+        "step of one, named by the header `Flow`.",
+        responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.", Flow="Of a task that is one.",
                               Idempotency_Replayed="`true` when the first answer is given again.")},
     ),
     ("POST", f"{PREFIX}/tasks:batch"): operation(

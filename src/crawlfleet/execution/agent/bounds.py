@@ -7,6 +7,7 @@ import msgspec
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
+from crawlfleet.wire.products import products_in
 from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
 
 
@@ -17,6 +18,8 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
         error = ErrorClass(said.error) if said.error else None
         result = _bounded_json(said.result, limits.RESULT_BYTES, "result")
         metrics = _bounded_json(said.metrics, limits.METRICS_BYTES, "metrics")
+        if said.products:
+            products_in(said.products)
     except ValueError as exc:
         return failed(assignment, f"the executor's answer cannot be used: {exc}")
     if error is None and end is End.FAILED:
@@ -34,6 +37,7 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
         cause=said.cause,
         subject=bounded_text(said.subject)[: limits.HOST_CHARS],
         used=said.used,
+        products=said.products if end is End.COMPLETED else [],
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
+from crawlfleet.execution.agent.host_figures import HostFigures
 from crawlfleet.execution.agent.lease_guard import Lease
 from crawlfleet.execution.crawl.gate import HOLD_S, HostUse, ProcessShare
 from crawlfleet.model import limits
@@ -65,6 +66,7 @@ class HostGrants:
         self._news: dict[tuple[str, int], _News] = {}
         self._delays: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self.figures = HostFigures(clock)
         self.taken = 0
         """The newest version of this session's grants."""
 
@@ -77,6 +79,7 @@ class HostGrants:
     def begin(self) -> None:
         """A new session has no grants; what processes had of the last one is taken from them."""
         self.taken = 0
+        self.figures.begin()
         self._delays.clear()
         for target in self._targets.values():
             target.shares.pool = NONE
@@ -99,6 +102,7 @@ class HostGrants:
         arrived = [key for key, one in self._news.items() if one.number is not None and one.number <= number]
         for key in arrived:
             del self._news[key]
+        self.figures.told(number)
         for process in self._versions:
             self._processes[process].extend(self._until)
 
@@ -144,12 +148,13 @@ class HostGrants:
         for use in uses:
             if not 0 < len(use.host) <= limits.HOST_CHARS:
                 continue
+            self.figures.add(use)
             if use.host not in self._targets:
                 if len(self._targets) >= 2 * limits.HOSTS_PER_SYNC:
                     continue
                 self._targets[use.host] = _Target(idle_since=now)
                 is_new = True
-            for place, count in enumerate(use[2:]):
+            for place, count in enumerate(use[2:5]):
                 self._targets[use.host].counts[place] += max(0, count)
         changed = False
         for host, target in self._targets.items():

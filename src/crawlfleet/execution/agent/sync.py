@@ -220,6 +220,7 @@ class Syncer:
             hosts=hosts,
             host_news=host_news,
             wants=parts.slices.up(),
+            figures=parts.grants.figures.up(self._session.number, self._number, is_last=self._may_leave()),
         )
 
     async def _exchange(self, call: Call, up: SyncUp) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -20,12 +20,14 @@ from crawlfleet.execution.crawl.links import canonical, target_of
 from crawlfleet.execution.crawl.meter import Meter
 from crawlfleet.execution.crawl.signatures import file_kind
 from crawlfleet.execution.crawl.walls import LOOK_AT_BYTES, SUSPECT, wall_of
+from crawlfleet.model.host_figures import BYTES, PAGES
 
 RETRY_AFTER_MOST_S = 86_400.0
 CHUNK_BYTES = 64 << 10
 REFUSAL_S = 2.0
 """How long the page of a refusal may take: it only says whose wall it is."""
 _CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
+_ENCODING = "Content-Encoding"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PAGES = frozenset({"", "text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
 
@@ -84,24 +86,32 @@ class Answers:
         self.bytes_in = 0
 
     async def read(
-        self, url: str, response: aiohttp.ClientResponse, most_bytes: int, began: float, reads: Reads | None
+        self,
+        url: str,
+        response: aiohttp.ClientResponse,
+        most_bytes: int,
+        began: float,
+        reads: Reads | None,
+        figures: list[int],
     ) -> Fetched | Redirect:
         """Raises PageFailed, and PageSkipped for what is no page. `began` is when it was asked, monotonic.
 
-        Without `reads` it is a file of any type, of which the beginning is enough.
+        Without `reads` it is a file of any type, of which the beginning is enough. What is read of the host is added to
+        its `figures`.
         """
         headers = response.headers
         if response.status in _REDIRECTS:
             return _redirect(url, response)
         is_same = response.status == 304 and not _CONDITIONS.isdisjoint(response.request_info.headers)
         if not is_same and not 200 <= response.status < 300:
-            raise await self._refusal(url, response)
+            raise await self._refusal(url, response, figures)
         content_type = response.content_type if headers.get("Content-Type", "").strip() else ""
         if reads is not None and not is_same and not reads(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")
-        body = await self._body(url, response, most_bytes, may_cut=reads is None)
+        body = await self._body(url, response, most_bytes, figures, may_cut=reads is None)
         if reads is not None:
             self._check_page(url, response, body)
+            figures[PAGES] += 1
             if self._keep is not None and not is_same:
                 await self._keep(exchange_of(url, response, body))
         return Fetched(
@@ -117,37 +127,40 @@ class Answers:
         if (kind := file_kind(body)) is not None:
             raise PageSkipped(f"{url}: {kind} by its bytes, no page")
 
-    async def _refusal(self, url: str, response: aiohttp.ClientResponse) -> PageFailed:
+    async def _refusal(self, url: str, response: aiohttp.ClientResponse, figures: list[int]) -> PageFailed:
         wait_s = retry_after_s(response.headers.get("Retry-After", ""))
         # First of all: others are about to ask the same host.
         self._gate.answered(target_of(url), response.status, wait_s)
         wall = None
         if response.status in SUSPECT:
-            wall = wall_of(response.status, response.headers, await self._beginning(url, response))
+            wall = wall_of(response.status, response.headers, await self._beginning(url, response, figures))
         failure = refused_by_site(url, response.status, wait_s, wall)
         if failure.is_wall:
             self._gate.blocked(target_of(url))
         return failure
 
-    async def _beginning(self, url: str, response: aiohttp.ClientResponse) -> bytes:
+    async def _beginning(self, url: str, response: aiohttp.ClientResponse, figures: list[int]) -> bytes:
         """Of the page of a refusal; nothing where it cannot be read in time."""
         try:
             async with asyncio.timeout(REFUSAL_S):
-                return await self._body(url, response, LOOK_AT_BYTES, may_cut=True)
+                return await self._body(url, response, LOOK_AT_BYTES, figures, may_cut=True)
         except (TimeoutError, aiohttp.ClientError, OSError, PageFailed):
             return b""
 
-    async def _body(self, url: str, response: aiohttp.ClientResponse, most: int, *, may_cut: bool) -> bytes:
-        too_large = PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
+    async def _body(
+        self, url: str, response: aiohttp.ClientResponse, most: int, figures: list[int], *, may_cut: bool
+    ) -> bytes:
+        headers, content = response.headers, response.content
         if (response.content_length or 0) > most and not may_cut:
-            raise too_large
-        unpacker = Unpacker(", ".join(response.headers.getall("Content-Encoding", ())), url)
+            raise _too_large(url, most)
+        unpacker = Unpacker(", ".join(headers.getall(_ENCODING)), url) if _ENCODING in headers else None
         parts: list[bytes] = []
         size = raw = 0
-        async for chunk in self._chunks(response.content):
+        while chunk := await self._chunk(content):
             raw += len(chunk)
             self.bytes_in += len(chunk)
-            for part in unpacker.feed(chunk):
+            figures[BYTES] += len(chunk)
+            for part in (chunk,) if unpacker is None else unpacker.feed(chunk):
                 if part:
                     parts.append(part)
                 size += len(part)
@@ -155,14 +168,26 @@ class Answers:
                 if max(size, raw) > most:
                     if may_cut:
                         return b"".join(parts)[:most]
-                    raise too_large
+                    raise _too_large(url, most)
                 if len(parts) % 4 == 0:
                     await asyncio.sleep(0)
-        unpacker.finish()
-        return b"".join(parts)
+        if unpacker is not None:
+            unpacker.finish()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _chunks(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        return content.iter_any() if self._meter is None else _metered(content, self._meter)
+    async def _chunk(self, content: aiohttp.StreamReader) -> bytes:
+        """What is there, and no more than was granted; nothing at the end."""
+        if self._meter is None:
+            return await content.readany()
+        if content.at_eof():
+            return b""
+        chunk = await content.read(await self._meter.room(CHUNK_BYTES))
+        self._meter.read(len(chunk))
+        return chunk
+
+
+def _too_large(url: str, most: int) -> PageFailed:
+    return PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
 
 
 def _redirect(url: str, response: aiohttp.ClientResponse) -> Redirect:
@@ -174,15 +199,6 @@ def _redirect(url: str, response: aiohttp.ClientResponse) -> Redirect:
     sent = response.request_info.headers.get("Cookie", "")
     names = {pair.partition("=")[0].strip() for pair in sent.split(";")}
     return Redirect(target, any(name not in names for name in response.cookies))
-
-
-async def _metered(content: aiohttp.StreamReader, meter: Meter) -> AsyncIterator[bytes]:
-    """No more than was granted is read."""
-    while not content.at_eof():
-        chunk = await content.read(await meter.room(CHUNK_BYTES))
-        meter.read(len(chunk))
-        if chunk:
-            yield chunk
 
 
 def retry_after_s(value: str) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DECLARED = re.compile(
@@ -46,12 +48,17 @@ def text_of(body: bytes, declared: str | None = None) -> str:
     for mark, marked in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(marked, "replace")
-    said = [name for label in (declared, _in_page(body)) if label and (name := charset(label)) is not None]
-    for name in [*said, "utf-8"]:
+    said: list[str] = []
+    for name in _said(body, declared):
+        said.append(name)
         try:
             return body.decode(name)
         except UnicodeDecodeError:
             continue
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        pass
     # A few bad bytes in a page that names its charset are bad bytes; where most are bad, the name is.
     if said:
         text = body.decode(said[0], "replace")
@@ -61,6 +68,15 @@ def text_of(body: bytes, declared: str | None = None) -> str:
     return body.decode(_likely(body), "replace")
 
 
+def _said(body: bytes, declared: str | None) -> Iterator[str]:
+    """What header and page name, one after the other: most pages are what their header says."""
+    if declared and (name := charset(declared)) is not None:
+        yield name
+    if (label := _in_page(body)) and (name := charset(label)) is not None:
+        yield name
+
+
+@lru_cache(maxsize=256)
 def charset(label: str) -> str | None:
     """The codec of a label; None for one that names no charset."""
     try:

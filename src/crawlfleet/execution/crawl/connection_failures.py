@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import aiohttp
 
 from crawlfleet.execution.crawl.addresses import AddressRefused
@@ -47,4 +49,8 @@ def _said(kind: str, exc: Exception) -> str:
             return "the answer broke off"
         case "protocol", aiohttp.ClientResponseError():
             return f"the answer is not HTTP ({' '.join(exc.message.split(':')[0].split())[:100]})"
+        case "dns", aiohttp.ClientConnectorDNSError():
+            return f"no address of {exc.host}: {exc.strerror or exc}"
+        case "connect", aiohttp.ClientConnectorError():
+            return f"no connection to {exc.host}:{exc.port}: {os.strerror(exc.errno) if exc.errno else exc.strerror}"
     return words[:300] or type(exc).__name__

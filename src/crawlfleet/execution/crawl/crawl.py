@@ -129,6 +129,10 @@ class Crawl:
         """URLs that others found worth visiting."""
         self._outlook.expect(urls)
 
+    def expect_known(self, pages: Iterable[tuple[str, int]]) -> None:
+        """Pages of an earlier crawl that nothing led to, and how far from the start they were."""
+        self._outlook.known_before(pages)
+
     @property
     def starts_reached(self) -> int:
         """Start URLs that were read, or that lead to where others have been."""
@@ -150,20 +154,39 @@ class Crawl:
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
-                link = self._frontier.take(self._is_free) if self._may_start() else None
-                if link is not None and site(link.url) in self.blocks.given_up:
-                    self._give_up(link)
-                elif link is not None:
-                    self._pace.begin(site(link.url))
-                    self._in_flight += 1
-                    group.create_task(self._visit(link))
-                elif self._in_flight or self._may_start() or self._frontier.is_open:
-                    await self._pause()
-                else:
+                self._start(group)
+                if not (self._in_flight or self._may_start() or self._frontier.is_open):
                     break
+                await self._pause()
+
+    def _start(self, group: asyncio.TaskGroup) -> None:
+        """As many workers as may be under way now."""
+        while (link := self._next()) is not None:
+            group.create_task(self._work(link, group))
+
+    async def _work(self, first: Link, group: asyncio.TaskGroup) -> None:
+        """Visits one link after the other, for as long as there is one that may be visited."""
+        link: Link | None = first
+        while link is not None:
+            await self._visit(link)
+            link = self._next()
+            # What was found may be enough for others, too.
+            self._start(group)
+        self._wake.set()
+
+    def _next(self) -> Link | None:
+        """The next link, which counts as under way from now on."""
+        while self._may_start() and (link := self._frontier.take(self._is_free)) is not None:
+            host = site(link.url)
+            if host not in self.blocks.given_up:
+                self._pace.begin(host)
+                self._in_flight += 1
+                return link
+            self._give_up(link)
+        return None
 
     async def _pause(self) -> None:
-        """Until a page is done, or a host is ready that was not."""
+        """Until a worker has nothing left to do, or a host is ready that was not."""
         self._wake.clear()
         if self._in_flight or not self._frontier:
             await self._wake.wait()
@@ -221,7 +244,6 @@ class Crawl:
         finally:
             self._pace.end(site(link.url))
             self._in_flight -= 1
-            self._wake.set()
         if how is not None:
             self._frontier.ended(link, how, size)
         self._report.progress(

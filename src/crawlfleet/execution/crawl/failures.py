@@ -12,6 +12,10 @@ PASSING = frozenset({408, 425, 429})
 """Answers of the 4xx kind that another try may change."""
 
 
+BY_STATUS = frozenset({"status", "blocked", "rate_limited"})
+"""Kinds that say what was answered; the others, that there was no answer, or none that can be read."""
+
+
 class PageFailed(Exception):
     def __init__(
         self,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import NamedTuple, Self
 
 import aiohttp
@@ -20,20 +21,22 @@ from crawlfleet.execution.crawl.addresses import AddressGuard, GuardedResolver, 
 from crawlfleet.execution.crawl.answers import Answers, Fetched, Keep, Reads, Redirect, is_text
 from crawlfleet.execution.crawl.body import ENCODINGS
 from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
-from crawlfleet.execution.crawl.failures import PageFailed
+from crawlfleet.execution.crawl.departures import DepartureConnector
+from crawlfleet.execution.crawl.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
-from crawlfleet.execution.crawl.links import place, target_of
+from crawlfleet.execution.crawl.links import place, start_of, target_of
 from crawlfleet.execution.crawl.meter import Meter
-from crawlfleet.execution.crawl.one_answer import Connector
 from crawlfleet.execution.crawl.profiles import HeaderSets
 from crawlfleet.execution.crawl.proxies import ProxyWay
 from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options
+from crawlfleet.model.host_figures import answered, error_place
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
 MAX_COOKIES = 300
+ORIGINS_KEPT = 10_000
 
 
 class Hop(NamedTuple):
@@ -64,6 +67,21 @@ class _Turn:
     is_paid: bool = False
     """A page was taken for it, and it has not left yet."""
     conditions: Mapping[str, str] = field(default_factory=dict)
+    left_at: float = 0.0
+    """When the request left on its connection, monotonic."""
+
+
+_TURN: ContextVar[_Turn] = ContextVar("turn")
+"""Of the request that is about to leave."""
+
+
+class _Origin(NamedTuple):
+    """What is the same for all URLs of an origin, and so is decided once."""
+
+    raw_host: str
+    """As the client reads it."""
+    port: int
+    headers: Mapping[str, str]
 
 
 class Fetcher:
@@ -91,6 +109,7 @@ class Fetcher:
         self._meter = meter
         self._answers = Answers(self._gate, meter, keep)
         self._through: Through | None = None
+        self._origins: dict[str, _Origin] = {}
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -102,7 +121,8 @@ class Fetcher:
         resolver = GuardedResolver(self._resolver or ThreadedResolver(), self._guard)
         if self._proxies is not None:
             self._through = Through(self._proxies, self._guard, resolver)
-        connector = Connector(
+        connector = DepartureConnector(
+            self._last_look,
             resolver=resolver,
             socket_factory=self._guard.open_socket,
             ttl_dns_cache=60,
@@ -116,7 +136,6 @@ class Fetcher:
             headers={"Accept-Encoding": ENCODINGS},
             auto_decompress=False,
             cookie_jar=aiohttp.CookieJar(unsafe=True),
-            trace_configs=[self._last_look()],
         )
         return self
 
@@ -183,61 +202,70 @@ class Fetcher:
                     self._meter.unsent()
                 raise
 
-    def _last_look(self) -> aiohttp.TraceConfig:
-        """Between a turn and its request a connection is made, or the whole process stood still."""
-        trace = aiohttp.TraceConfig()
-
-        async def look(_session: aiohttp.ClientSession, context: SimpleNamespace, _: object) -> None:
-            turn: _Turn = context.trace_request_ctx
-            await self._gate.depart(turn.host)
-            if self._meter is not None:
-                if not turn.is_paid:
-                    # The client asks once more by itself when a kept connection turns out to be closed.
-                    await self._meter.page()
-                turn.is_paid = False
-
-        trace.on_connection_create_end.append(look)
-        trace.on_connection_reuseconn.append(look)
-        return trace
+    async def _last_look(self) -> None:
+        turn = _TURN.get()
+        await self._gate.depart(turn.host)
+        if self._meter is not None:
+            if not turn.is_paid:
+                # The client asks once more by itself when a kept connection turns out to be closed.
+                await self._meter.page()
+            turn.is_paid = False
+        turn.left_at = time.monotonic()
 
     async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
         """One request: the page, or where it redirects to."""
         assert self._session is not None, "used as a context manager"
         began = time.monotonic()
         proxy = None
+        figures = self._gate.figures(turn.host)
         try:
-            asked = self._checked(url)
+            asked, headers = self._checked(url)
+            if turn.conditions:
+                headers = {**headers, **turn.conditions}
             if self._through is not None:
                 proxy = await self._through.proxy_for(url)
-            async with self._session.get(
-                asked, allow_redirects=False, trace_request_ctx=turn, **options(url, self._headers(url, turn), proxy)
-            ) as response:
+            _TURN.set(turn)
+            async with self._session.get(asked, allow_redirects=False, **options(url, headers, proxy)) as response:
+                answered(figures, response.status, time.monotonic() - turn.left_at)
                 if len(self._session.cookie_jar) > MAX_COOKIES:
                     self._session.cookie_jar.clear()
                 if self._through is not None and proxy is not None:
                     self._through.answered(proxy, response, time.monotonic() - began)
-                return await self._answers.read(url, response, most_bytes, began, reads)
+                return await self._answers.read(url, response, most_bytes, began, reads, figures)
         except FAILURES as exc:
             if self._through is not None and proxy is not None:
                 self._through.check(url, proxy, exc)
-            raise of_connection(url, exc, self._limits.total_s) from exc
+            failure = of_connection(url, exc, self._limits.total_s)
+            figures[error_place(failure.kind)] += 1
+            raise failure from exc
         except PageFailed as exc:
+            if exc.kind not in BY_STATUS:
+                figures[error_place(exc.kind)] += 1
             if self._through is not None and exc.is_wall:
                 self._through.blocked(url)
             raise
 
-    def _checked(self, url: str) -> yarl.URL:
-        """The URL for the client, if both of us read the same host in it and that may be asked."""
-        host, port = place(url)[1:]
-        self._guard.check_literal(host, port)
+    def _checked(self, url: str) -> tuple[yarl.URL, Mapping[str, str]]:
+        """The URL for the client, if both of us read the same host in it and that may be asked; and its headers."""
+        start = start_of(url)
+        origin = self._origins.get(start)
         made = yarl.URL(url, encoded=True)
-        if plain_host(made.raw_host or "") != plain_host(host) or made.port != port:
-            raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
-        return made
+        if origin is None:
+            where = place(url)
+            self._guard.check_literal(where.host, where.port)
+            if plain_host(made.raw_host or "") != plain_host(where.host) or made.port != where.port:
+                raise _two_ways(url)
+            if len(self._origins) >= ORIGINS_KEPT:
+                self._origins.clear()
+            origin = self._origins[start] = _Origin(made.raw_host or "", where.port, self._headers(where.origin))
+        elif made.raw_host != origin.raw_host or made.port != origin.port:
+            raise _two_ways(url)
+        return made, origin.headers
 
-    def _headers(self, url: str, turn: _Turn) -> Mapping[str, str]:
-        origin = place(url).origin
+    def _headers(self, origin: str) -> Mapping[str, str]:
         headers, known = self._header_sets.of(origin), self._credentials.get(origin)
-        if known is not None:
-            headers = {**headers, "Authorization": basic(*known)}
-        return {**headers, **turn.conditions} if turn.conditions else headers
+        return headers if known is None else {**headers, "Authorization": basic(*known)}
+
+
+def _two_ways(url: str) -> PageFailed:
+    return PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)

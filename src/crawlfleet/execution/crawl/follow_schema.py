@@ -28,7 +28,12 @@ def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
             hosts={
                 "type": "array",
                 "maxItems": 1_000,
-                "items": {"type": "string", "maxLength": 260, "pattern": r"^(\*\.)?[^\s/?#@*]+$"},
+                "items": {
+                    "type": "string",
+                    "maxLength": 260,
+                    "pattern": r"^(\*\.)?[^\s/?#@*]+$",
+                    "description": "the name of a host, or *.name for all below it",
+                },
             },
             allow={"type": "array", "maxItems": 200, "items": {"anyOf": [PATTERN, deeper]}},
             deny={"type": "array", "maxItems": 200, "items": PATTERN},
@@ -39,7 +44,11 @@ def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
                     {
                         "type": "array",
                         "maxItems": 200,
-                        "items": {"type": "string", "pattern": r"^\.?[A-Za-z0-9]{1,10}$"},
+                        "items": {
+                            "type": "string",
+                            "pattern": r"^\.?[A-Za-z0-9]{1,10}$",
+                            "description": "the ending of a file, such as pdf",
+                        },
                     },
                 ]
             },
@@ -51,7 +60,12 @@ def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
             strip={
                 "type": "array",
                 "maxItems": 100,
-                "items": {"type": "string", "maxLength": 100, "pattern": r"^[^\s=&?#*]+\*?$"},
+                "items": {
+                    "type": "string",
+                    "maxLength": 100,
+                    "pattern": r"^[^\s=&?#*]+\*?$",
+                    "description": "the name of a parameter, or its beginning and a *",
+                },
             },
         ),
         "traps": {

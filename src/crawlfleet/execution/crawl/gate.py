@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from crawlfleet.execution.executors.sdk import TryLater
+from crawlfleet.model import host_figures
 from crawlfleet.model.hosts import HostNews
 
 EASE = 1.05
@@ -50,6 +51,8 @@ class HostUse(NamedTuple):
     requests: int = 0
     refused: int = 0
     blocked: int = 0
+    figures: tuple[int, ...] = ()
+    """model.host_figures; empty where nothing else was counted."""
 
 
 class ProcessShare(NamedTuple):
@@ -130,6 +133,10 @@ class Gate(Protocol):
         """An execution goes on although the host blocked it: to be remembered of this node, once in a while."""
         ...
 
+    def figures(self, host: str) -> list[int]:
+        """What is counted of the host, to be added to between `begin` and `end`."""
+        ...
+
     def asks_for(self, host: str, delay_s: float) -> None:
         """The crawl delay of its robots.txt."""
         ...
@@ -166,6 +173,9 @@ class OpenGate:
     def tell_block(self, host: str) -> None:
         pass
 
+    def figures(self, host: str) -> list[int]:
+        return host_figures.nothing()
+
     def asks_for(self, host: str, delay_s: float) -> None:
         pass
 
@@ -195,7 +205,18 @@ class _Target:
     """The first one waits for its time, the others to become the first."""
     head: asyncio.Future[None] | None = None
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
+    figures: list[int] = field(default_factory=host_figures.nothing)
     block_told_at: float = -math.inf
+
+    def use(self, wanted: int) -> HostUse:
+        figures = tuple(self.figures) if any(self.figures) else ()
+        requests, refused, blocked = self.counts
+        return HostUse(self.share.host, wanted, requests, refused, blocked, figures)
+
+    def told(self) -> None:
+        self.counts = [0, 0, 0]
+        # In place: a request under way goes on adding to it.
+        self.figures[:] = host_figures.nothing()
 
     def take(self, share: ProcessShare) -> None:
         if share.rate and not self.share.rate:
@@ -345,6 +366,9 @@ class GrantedGate:
             target.block_told_at = now
             self._link.news(host, HostNews.BLOCKED, 0)
 
+    def figures(self, host: str) -> list[int]:
+        return self._target(host).figures
+
     def asks_for(self, host: str, delay_s: float) -> None:
         target = self._target(host)
         if delay_s != target.delay_s or (target.share.spacing_ms and not delay_s):
@@ -359,6 +383,12 @@ class GrantedGate:
     def leave(self, wanting: Wanting) -> None:
         self._wanting.discard(wanting)
         self._tell_within(0.0)
+
+    def tell(self) -> None:
+        """What was counted and is not told yet, now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell()
 
     # -- what the agent is told
 
@@ -383,15 +413,15 @@ class GrantedGate:
         self._timer, self._is_hurried = None, False
         wants = self._wants()
         uses = [
-            HostUse(host, wants.get(host, 0), *target.counts)
+            target.use(wants.get(host, 0))
             for host, target in self._targets.items()
-            if wants.get(host) or any(target.counts)
+            if wants.get(host) or any(target.counts) or any(target.figures)
         ]
         if wants != self._told or any(any(use[2:]) for use in uses):
             self._told = wants
             self._link.use(uses)
         for host, target in list(self._targets.items()):
-            target.counts = [0, 0, 0]
+            target.told()
             if not (wants.get(host) or target.open or target.queue or target.share.rate or target.share.concurrency):
                 del self._targets[host]
         if wants:

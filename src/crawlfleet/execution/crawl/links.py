@@ -6,14 +6,15 @@ A canonical URL is http or https, has no fragment and no credentials, and is wha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
 import ada_url
 
 URL_CHARS = 4_096
-PAGE_LINKS = 10_000
-"""Of one page; what comes after them is not followed."""
+PAGE_LINKS = 50_000
+"""Of one page, as of one sitemap; what comes after them is not followed."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -49,15 +50,31 @@ def site(url: str) -> str:
     return url.split("/", 3)[2]
 
 
+def start_of(url: str) -> str:
+    """Scheme, host and port of a canonical URL as they are written: the same for all URLs of an origin."""
+    end = url.find("/", 8)
+    return url if end < 0 else url[:end]
+
+
 def target_of(url: str) -> str:
     """The host that a budget is for: as `site`, in the one spelling that names have without a dot at the end."""
-    host, colon, port = site(url).partition(":") if not site(url).startswith("[") else (site(url), "", "")
-    return f"{host.rstrip('.')}{colon}{port}"
+    return _target(site(url))
 
 
 def place(url: str) -> Place:
-    scheme, _, rest = url.partition("://")
-    authority = rest.partition("/")[0]
+    return _place(start_of(url))
+
+
+# Asked for several times with every request, and there are few hosts.
+@lru_cache(maxsize=4_096)
+def _target(where: str) -> str:
+    host, colon, port = where.partition(":") if not where.startswith("[") else (where, "", "")
+    return f"{host.rstrip('.')}{colon}{port}"
+
+
+@lru_cache(maxsize=4_096)
+def _place(start: str) -> Place:
+    scheme, _, authority = start.partition("://")
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
         return Place(scheme, authority, _PORTS[scheme])

@@ -10,11 +10,12 @@ import asyncio
 
 import msgspec
 
+from crawlfleet.execution.crawl.chunk_book import ChunkBook, gone
 from crawlfleet.execution.crawl.crawl import Crawl, first_of
 from crawlfleet.execution.crawl.gathered import Emit
-from crawlfleet.execution.crawl.shared_frontier import SharedFrontier
+from crawlfleet.execution.crawl.shared_frontier import Chunk, SharedFrontier
 from crawlfleet.execution.executors.sdk import MasterLink
-from crawlfleet.model.crawl import UrlFlag
+from crawlfleet.model.crawl import CrawlUrl, UrlFlag
 from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp
 
 AHEAD = 2
@@ -27,11 +28,16 @@ _decode = msgspec.json.Decoder(CrawlDown).decode
 
 
 class Member:
-    def __init__(self, crawl: Crawl, frontier: SharedFrontier, master: MasterLink, emit: Emit) -> None:
+    def __init__(
+        self, crawl: Crawl, frontier: SharedFrontier, master: MasterLink, emit: Emit, book: ChunkBook | None = None,
+        *, ahead: int = AHEAD,
+    ) -> None:  # fmt: skip
         self._crawl = crawl
         self._frontier = frontier
         self._master = master
         self._emit = emit
+        self._book = book
+        self._ahead = ahead
 
     async def run(self) -> None:
         try:
@@ -50,7 +56,7 @@ class Member:
     async def _exchange(self) -> bool:
         """False once nothing is left to do."""
         frontier = self._frontier
-        if len(frontier.held) >= AHEAD:
+        if len(frontier.held) >= self._ahead:
             await frontier.until_over()
         chunk = frontier.take_over()
         report = None
@@ -63,6 +69,8 @@ class Member:
         up = CrawlUp(report, held, 0 if held else WAIT_MS)
         down = _decode(await self._master.exchange(_encode(up)))
         match down.state:
+            case "chunk" if down.urls and down.urls[0].flags & UrlFlag.CLOSING:
+                await self._close(down.number, down.urls[0])
             case "chunk":
                 self._crawl.expect(one.url for one in down.urls if not one.flags & UrlFlag.SITEMAP)
                 frontier.load(down.number, down.urls)
@@ -75,3 +83,18 @@ class Member:
                 # A master that stops does not park anybody.
                 await asyncio.sleep(PAUSE_S)
         return True
+
+    async def _close(self, number: int, one: CrawlUrl) -> None:
+        """Every page that anything led to was visited: those of the earlier crawl that were not met are visited now,
+        and those that are not met then either are gone."""
+        chunk = Chunk(number, 0)
+        unmet = [] if self._book is None else await self._book.unmet()
+        if unmet and not one.tries:
+            self._crawl.expect_known((url, was.depth) for url, was in unmet)
+            chunk.again.append(one._replace(tries=1))
+        else:
+            for url, was in unmet:
+                # What only failed before was no page that could go.
+                if was.hash:
+                    chunk.note(gone(url))
+        self._frontier.end_closing(chunk)

@@ -13,7 +13,7 @@ from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved
 from crawlfleet.execution.crawl.following import Following
 from crawlfleet.execution.crawl.frontier import Frontier, Link
 from crawlfleet.execution.crawl.link_memory import LinkMemory
-from crawlfleet.execution.crawl.links import canonical, site
+from crawlfleet.execution.crawl.links import PAGE_LINKS, canonical, site
 from crawlfleet.execution.crawl.page import PageFacts
 from crawlfleet.execution.crawl.sitemaps import FILES, LEVELS, Entry
 from crawlfleet.execution.crawl.traps import Traps
@@ -21,6 +21,7 @@ from crawlfleet.execution.crawl.traps import Traps
 MAX_MOVES = 10
 """Redirects from page to page, one after the other."""
 NOTED_SITEMAPS = 5
+TOO_MANY = "too many on a page"
 
 
 class Outlook:
@@ -79,9 +80,18 @@ class Outlook:
         hrefs = [*found.hrefs, *found.frames] if found.frames else found.hrefs
         if found.nofollow and self._following.obeys_nofollow:
             hrefs = [href for href in hrefs if href not in found.nofollow]
+        if len(hrefs) > PAGE_LINKS or found.unread:
+            hrefs = self._bounded(hrefs, found.unread)
         refusal = self._refusal(depth)
         for url in self._memory.fresh(hrefs, facts.base, depth):
             self._frontier.add(url, depth, refusal=refusal)
+
+    def _bounded(self, hrefs: list[str], unread: int) -> list[str]:
+        # An index of a manual links to every place in it: each page counts once.
+        pages = list(dict.fromkeys(href.partition("#")[0] for href in hrefs))
+        if left_out := unread + max(0, len(pages) - PAGE_LINKS):
+            self._frontier.left_out[TOO_MANY] += left_out
+        return pages[:PAGE_LINKS]
 
     def redirect(self, link: Link, url: str, *, sets_cookie: bool = False) -> None:
         """Returns where the redirect is to be followed on the spot; raises where it ends the visit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -21,6 +22,10 @@ from crawlfleet.scheduling.expressions import Budget, TooCostly
 
 PAGE_LINKS_SHOWN = 1_000
 NEXT_MOST = 10
+_LOOK_AT_CHARS = 1_000
+_BEGINNING = re.compile(
+    r"(?:<!--[^>]*-->\s*|<\?xml[^>]*>\s*)*<(?:!doctype\s+html|html|head|body|title)\b", re.IGNORECASE
+)
 
 
 class ListMarks(msgspec.Struct, array_like=True, frozen=True):
@@ -83,7 +88,7 @@ def read(job: PageJob) -> PageFacts:
         if (plan.descents or job.marks != NO_MARKS) and not job.is_apart and tree.is_deep:
             raise NeedsApart
     links, base = PageLinks(), job.url
-    if job.follow or not plan.is_empty:
+    if (job.follow or not plan.is_empty) and _is_markup(job):
         links = page_links(tree)
         base = (canonical(links.base, job.url) if links.base else None) or job.url
     facts = PageFacts(title=title(tree), base=base)
@@ -100,6 +105,13 @@ def read(job: PageJob) -> PageFacts:
     if plan.page:
         facts.page = _page(tree, plan.page, links, job, base)
     return facts
+
+
+def _is_markup(job: PageJob) -> bool:
+    """What is said to be plain text has links only if it begins as a page does: the source of a manual has examples."""
+    if not job.content_type or job.content_type.endswith(("html", "xml")):
+        return True
+    return _BEGINNING.match(job.html[:_LOOK_AT_CHARS].lstrip("\ufeff \t\r\n")) is not None
 
 
 def _read_marks(tree: Tree, marks: ListMarks, facts: PageFacts) -> None:

@@ -22,6 +22,9 @@ PAGES = 500_000
 """Of an earlier crawl that are remembered."""
 SHOWN = 100
 NEW, CHANGED, UNCHANGED, GONE = "new", "changed", "unchanged", "gone"
+FAILED = "failed"
+"""Nobody knows what is behind it. It is noted with what was known of it before, as the pages that link to it may not
+be read the next time."""
 _CHARS = 1_000
 """Of a header that is noted."""
 
@@ -62,8 +65,9 @@ class PageBook:
         self._emit = emit
         self._earlier = earlier
         self._keeps_unchanged = keeps_unchanged
-        self._left = set() if earlier is None else set(earlier.pages)
+        self._left = set() if earlier is None else {url for url, was in earlier.pages.items() if was.hash}
         """Pages of the earlier crawl of which nothing is known yet."""
+        self._failed: list[Mapping[str, Any]] = []
         self.changes: Counter[str] = Counter()
         self.shown: dict[str, list[str]] = {}
 
@@ -92,25 +96,41 @@ class PageBook:
             "status": fetched.status, "depth": link.depth, "hash": hashed, "etag": etag, "last_modified": modified,
             "bytes": len(fetched.body), "content_type": fetched.content_type, "took_ms": round(1000 * fetched.took_s),
         }  # fmt: skip
-        await self._note(fetched.url, note, UNCHANGED if is_same else NEW if was is None else CHANGED)
+        is_new = was is None or not was.hash
+        await self._note(link, fetched.url, note, UNCHANGED if is_same else NEW if is_new else CHANGED)
         return self._keeps_unchanged or not is_same
 
     def failed(self, link: Link, failure: PageFailed) -> None:
         """One that answers 404 or 410 is gone; of any other failure nobody knows what is behind it."""
         if failure.status not in {404, 410}:
             self._left.discard(link.url)
+            self.put_failed(link, self._failure(link, failure))
+
+    def put_failed(self, link: Link, note: Mapping[str, Any]) -> None:
+        self._failed.append(note)
 
     async def finish(self, *, is_whole: bool) -> None:
         """Pages of the earlier crawl that were not met again are gone, if there was time to meet them."""
+        for note in self._failed:
+            await self.put(None, note)
         if is_whole:
             for url in sorted(self._left):
-                await self._note(url, {}, GONE)
+                await self._note(None, url, {}, GONE)
 
     @property
     def unseen(self) -> int:
         return len(self._left)
 
-    async def _note(self, url: str, note: Mapping[str, Any], change: str) -> None:
+    def _failure(self, link: Link, failure: PageFailed) -> dict[str, Any]:
+        was = None if self._earlier is None else self._earlier.pages.get(link.url)
+        known = Was(link.depth, "", "", "") if was is None else was
+        return {MARK: link.url, "change": FAILED, "status": failure.status, **known._asdict()}
+
+    async def put(self, link: Link | None, note: Mapping[str, Any]) -> None:
+        """`link`: what led to the page; None for one that is gone."""
+        await self._emit(note)
+
+    async def _note(self, link: Link | None, url: str, note: Mapping[str, Any], change: str) -> None:
         self._left.discard(url)
         said = {}
         if self._earlier is not None:
@@ -118,4 +138,4 @@ class PageBook:
             self.changes[change] += 1
             if change != UNCHANGED and len(urls := self.shown.setdefault(change, [])) < SHOWN:
                 urls.append(url)
-        await self._emit({MARK: url, **said, **note})
+        await self.put(link, {MARK: url, **said, **note})

@@ -17,9 +17,6 @@ from crawlfleet.model.crawl import CrawlLimits, CrawlUrl, UrlFlag
 MEMBER = "spread"
 """The parameter that makes a task a member: its URLs come from the crawl, not from its own start URLs."""
 
-ONE_NODE = ("archive", "since", "keep_pages", "keep_unchanged")
-"""A chunk is reported with its items alone, and no member sees all pages, to know which earlier ones are gone."""
-
 
 TOLD_URLS = 5
 
@@ -43,9 +40,6 @@ def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
     """Of parameters that fit the schema of a crawl; raises BadCrawl for what cannot be crawled all the same."""
     if MEMBER in parameters:
         raise BadCrawl(MEMBER, "is set for the members of a crawl, not by hand")
-    for name in ONE_NODE:
-        if name in parameters:
-            raise BadCrawl(name, "is taken by a crawl on one node only")
     try:
         plan = plan_of(parameters)
     except BadRule as exc:
@@ -60,6 +54,8 @@ def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
     urls = []
     while (link := frontier.take(lambda _host: True)) is not None:
         urls.append(url_of(link))
+    if "since" in parameters:
+        urls.append(CrawlUrl(parameters["since"], 0, flags=int(UrlFlag.CLOSING)))
     max_ms = None if plan.max_seconds is None else round(plan.max_seconds * 1_000)
     limits = CrawlLimits(members, plan.depth, plan.max_pages, max_ms, plan.max_bytes)
     return Seeds(limits, urls, _member(parameters))

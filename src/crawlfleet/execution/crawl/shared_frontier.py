@@ -33,6 +33,10 @@ class Chunk:
         self.number = number
         self.open = urls
         self.items: list[Mapping[str, Any]] = []
+        """And notes on pages among them."""
+        self.again: list[CrawlUrl] = []
+        self._changes: Counter[str] = Counter()
+        self._notes = 0
         self._ends: Counter[Ending] = Counter()
         self._bytes = 0
 
@@ -42,11 +46,17 @@ class Chunk:
             self._ends[how] += 1
             self._bytes += size
 
+    def note(self, note: Mapping[str, Any]) -> None:
+        """On a page, for the crawl that comes after this one."""
+        self.items.append(note)
+        self._notes += 1
+        self._changes[note.get("change", "")] += 1
+
     def report(self, found: list[CrawlUrl]) -> ReportBody:
-        ends = self._ends
+        ends, changes = self._ends, self._changes
         return ReportBody(
-            self.number, ends["read"], ends["failed"], ends["skipped"], ends["moved"], len(self.items), self._bytes,
-            found,
+            self.number, ends["read"], ends["failed"], ends["skipped"], ends["moved"], len(self.items) - self._notes,
+            self._bytes, found, self.again, changes["new"], changes["changed"], changes["unchanged"], changes["gone"],
         )  # fmt: skip
 
 
@@ -75,6 +85,11 @@ class SharedFrontier(Frontier):
             link.chunk = number
             self._known[one.key] = _TAKEN
             self.put_back(link)
+
+    def end_closing(self, chunk: Chunk) -> None:
+        """One without pages, which is to be reported."""
+        self._over.append(chunk)
+        self._is_over.set()
 
     def take_over(self) -> Chunk | None:
         """A chunk of which every URL was visited, to be reported."""

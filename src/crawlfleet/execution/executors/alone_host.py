@@ -219,8 +219,9 @@ class AloneHost:
                 else:
                     self._flight.take(message)
             elif isinstance(message, Uses | Taken | News):
-                if self._grants is not None and self.pid is not None:
-                    hear_of_hosts(self._grants, self.pid, message)
+                # Also of one that has ended: it may have said something before.
+                if self._grants is not None and self._process is not None:
+                    hear_of_hosts(self._grants, self._process.pid, message)
             elif isinstance(message, Ready):
                 self._on_start(time.monotonic() - self._began_at)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crawlfleet.execution.executors.sdk import ANYTHING, Executor, TaskError, declared
+from crawlfleet.wire.complaints import complaint
 
 Check = Callable[[Any], None]
 _MESSAGE_CHARS = 500
@@ -29,8 +30,8 @@ def check_of(thing: object) -> Check:
     def check(parameters: Any) -> None:
         if not validator.is_valid(parameters):
             error = next(iter(validator.iter_errors(parameters)))
-            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            raise TaskError(f"parameters{path}: {error.message}"[:_MESSAGE_CHARS], error="input", permanent=True)
+            where, said = complaint(schema, error)
+            raise TaskError(f"parameters{where}: {said}"[:_MESSAGE_CHARS], error="input", permanent=True)
         further(parameters)
 
     return check

@@ -18,6 +18,7 @@ from crawlfleet.execution.executors.supervise import fork_supervised
 
 def run_shared(frames: int, agent: int) -> None:
     kernel.end_with_parent(agent)
+    kernel.keep_freed_memory()
     import uvloop
 
     from crawlfleet.execution.executors import host

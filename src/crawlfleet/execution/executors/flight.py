@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.errors import CrawlfleetError, InvalidInput
 from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.http_calls import StaleExecution
 from crawlfleet.execution.crawl import meter
@@ -37,10 +37,12 @@ from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody, SliceBody, S
 LAST_WORDS_S = 2.0
 """How long the log of an execution that failed may take to go up."""
 
+PRODUCT_CALLS = ("products", "products:unseen", "products:report")
 MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks", "warc_chunks", "warc_bytes")
 """Only ever said by the agent."""
 
 T = TypeVar("T")
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class Flight:
             case Exchange():
                 # One at a time: a process that asks again has given up on the answer.
                 self._stop_exchanging()
-                self._exchanging = asyncio.create_task(self._exchange(message.body))
+                self._exchanging = asyncio.create_task(self._exchange(message))
             case Recollect():
                 # One at a time: whoever asks waits for the answer.
                 self._recollecting = self._recollecting or asyncio.create_task(self._recollect(message))
@@ -176,9 +178,14 @@ class Flight:
         except CrawlfleetError as exc:
             return await self._refused(exc)
         given, metrics = self.assignment, _joined(manifest, ended.metrics)
+        try:
+            products = _RAWS.decode(ended.products) if ended.products else []
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            return self._body(End.FAILED, ErrorClass.INTERNAL, f"its products are not JSON: {exc}", metrics)
         return OutcomeBody(
-            given.task, given.execution, End.COMPLETED, result=msgspec.Raw(ended.result), metrics=metrics
-        )
+            given.task, given.execution, End.COMPLETED, result=msgspec.Raw(ended.result), metrics=metrics,
+            products=products,
+        )  # fmt: skip
 
     async def last_words(self, within_s: float) -> msgspec.Raw:
         """Of one that did not complete: its log goes up, its items do not count. Its metrics."""
@@ -208,9 +215,14 @@ class Flight:
             self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS], metrics=metrics
         )
 
-    async def _exchange(self, body: bytes) -> None:
+    async def _exchange(self, asked: Exchange) -> None:
         try:
-            answer = await self.upload.exchange(body)
+            if asked.about == "crawl":
+                answer = await self.upload.exchange(asked.body)
+            elif asked.about in PRODUCT_CALLS:
+                answer = await self.upload.ask(asked.about, asked.body)
+            else:
+                raise InvalidInput(f"nothing is asked at {asked.about!r}")
         except CrawlfleetError as exc:
             self._refuse(exc)
         else:

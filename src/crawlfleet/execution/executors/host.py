@@ -167,6 +167,9 @@ class Host:
 
     def _end(self, done: Done) -> None:
         del self._tasks[done.execution]
+        if self._is_alone and self._gate is not None:
+            # There is no later.
+            self._gate.tell()
         self._frames.send(done, len(done.result))
         if self._is_alone:
             self._say_goodbye()
@@ -185,7 +188,9 @@ class Host:
         if len(encoded) > limits.RESULT_BYTES:
             notice = {"truncated": True, "size_bytes": len(encoded), "limit_bytes": limits.RESULT_BYTES}
             encoded = as_json(notice)
-        return Done(start.execution, is_completed=True, result=encoded, metrics=stream.metrics())
+        return Done(
+            start.execution, is_completed=True, result=encoded, metrics=stream.metrics(), products=stream.last_products
+        )
 
     def _context(self, start: Start, stream: Stream) -> TaskContext:
         context = TaskContext(

@@ -14,6 +14,8 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+KEPT_BYTES, MAPPED_BYTES = 16 << 20, 4 << 20
 _PAGE_BYTES = resource.getpagesize()
 ADDRESS_SPACE_FACTOR, ADDRESS_SPACE_EXTRA_BYTES = 4, 4 << 30
 """Programs reserve far more than they use: this is the second line behind the watched limit, for one huge grab."""
@@ -31,6 +33,21 @@ def end_with_parent(parent: int) -> None:
 def keep_descendants() -> None:
     """Descendants that lose their parent become children of this process, even those in a session of their own."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def keep_freed_memory() -> None:
+    """A little of what is freed stays with the process.
+
+    Every page is parsed into memory of its own and that is freed again; to have it from the kernel anew each time takes
+    as long as the parsing.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    # Other C libraries than glibc have none, and their own ways.
+    if mallopt is not None:
+        for option, value in (
+            (_M_TRIM_THRESHOLD, KEPT_BYTES), (_M_TOP_PAD, KEPT_BYTES // 4), (_M_MMAP_THRESHOLD, MAPPED_BYTES)
+        ):  # fmt: skip
+            mallopt(option, value)
 
 
 def limit_resources(memory_bytes: int) -> None:

@@ -148,6 +148,8 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     subject: str = ""
     used: tuple[int, int] | None = None
     """Pages and bytes, of one that was metered."""
+    products: bytes = b""
+    """A JSON list of those that were not sent before."""
 
 
 class Pong(msgspec.Struct, array_like=True, tag=14, frozen=True):
@@ -191,10 +193,13 @@ class Want(msgspec.Struct, array_like=True, tag=19, frozen=True):
 
 
 class Exchange(msgspec.Struct, array_like=True, tag=21, frozen=True):
-    """A member of a crawl over many nodes has a word with a master. The items it sent before belong to it."""
+    """An execution has a word with a master: a member of a crawl over many nodes, to which the items it sent before
+    belong, or one that sees products."""
 
     execution: int
     body: bytes
+    about: str = "crawl"
+    """What stands behind the execution in the path of the call."""
 
 
 class Recollect(msgspec.Struct, array_like=True, tag=22, frozen=True):

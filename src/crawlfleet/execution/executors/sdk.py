@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crawlfleet.execution.crawl.meter import Meter
     from crawlfleet.execution.crawl.proxies import ProxyPool
     from crawlfleet.execution.crawl.robots_cache import RobotsCache
+    from crawlfleet.model.product import Product
 
 ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
 LEVELS = ("debug", "info", "warning", "error")
@@ -62,6 +63,12 @@ class TaskStream(Protocol):
         """The same for a record of the archive: one of WARC, compressed by itself."""
         ...
 
+    async def product(self, product: Product) -> None:
+        """The same for what was seen of a product."""
+        ...
+
+    async def send_products(self) -> None: ...
+
     def log(self, message: str, level: str) -> None: ...
 
     def progress(self, figures: Mapping[str, Any]) -> None: ...
@@ -70,6 +77,10 @@ class TaskStream(Protocol):
 class MasterLink(Protocol):
     async def exchange(self, body: bytes) -> bytes:
         """For members of a crawl over many nodes (`wire.crawl`): a report up, the next chunk of URLs down."""
+        ...
+
+    async def ask(self, about: str, body: bytes) -> bytes:
+        """`products:unseen` and `products:report` (`wire.products`): what a master knows of products."""
         ...
 
 
@@ -113,6 +124,15 @@ class TaskContext:
     async def record(self, record: bytes) -> None:
         """Adds a record of WARC, compressed by itself, to the task's archive; waits as `item` does."""
         await self._stream.record(record)
+
+    async def product(self, product: Product) -> None:
+        """Adds a product to those of its project, or says what it looks like now. Written with the outcome; of many,
+        all but the last are written while the execution runs."""
+        await self._stream.product(product)
+
+    async def send_products(self) -> None:
+        """Returns when those that were added so far are written."""
+        await self._stream.send_products()
 
     def emit(self, item: Mapping[str, Any]) -> None:
         """`item` for executors that are plain functions and run in a thread: it blocks."""

@@ -16,6 +16,8 @@ import msgspec
 from crawlfleet.execution.executors.protocol import ITEM_BYTES, Exchange, Figures, Items, Lines, Records
 from crawlfleet.execution.executors.sdk import TaskError
 from crawlfleet.model import limits
+from crawlfleet.model.product import Product
+from crawlfleet.wire.products import OUTCOME_PRODUCTS, body_of
 
 SEND_BYTES = 32 << 10
 SEND_S = 0.1
@@ -65,6 +67,8 @@ class Stream:
         self._is_telling = False
         self._telling: asyncio.TimerHandle | None = None
         self._answer: asyncio.Future[bytes] | None = None
+        self._asking = asyncio.Lock()
+        self._products: list[bytes] = []
 
     async def item(self, item: Mapping[str, Any]) -> None:
         if not isinstance(item, Mapping):
@@ -85,12 +89,31 @@ class Stream:
         self._note(len(record))
 
     async def exchange(self, body: bytes) -> bytes:
-        """Implements `sdk.MasterLink`."""
+        """Implements `sdk.MasterLink`, as `ask` does."""
         # What was streamed so far is part of what is said now.
         self.flush()
-        self._answer = self._loop.create_future()
-        self._send(Exchange(self._execution, body), len(body))
-        return await self._answer
+        return await self.ask("crawl", body)
+
+    async def ask(self, about: str, body: bytes) -> bytes:
+        async with self._asking:
+            self._answer = self._loop.create_future()
+            self._send(Exchange(self._execution, body, about), len(body))
+            return await self._answer
+
+    async def product(self, product: Product) -> None:
+        """Kept until there are as many as travel with an outcome; the earlier ones go ahead of it."""
+        self._products.append(as_json(body_of(product)))
+        if len(self._products) > OUTCOME_PRODUCTS:
+            await self.send_products()
+
+    async def send_products(self) -> None:
+        batch, self._products = self._products, []
+        if batch:
+            await self.ask("products", b"[[%s]]" % b",".join(batch))
+
+    @property
+    def last_products(self) -> bytes:
+        return b"[%s]" % b",".join(self._products) if self._products else b""
 
     def exchanged(self, body: bytes) -> None:
         if self._answer is not None and not self._answer.done():
@@ -103,10 +126,13 @@ class Stream:
             self._log(message, level)
 
     def progress(self, figures: Mapping[str, Any]) -> None:
-        room = FIGURES - len(self.figures)
-        known = {name: value for name, value in figures.items() if name in self.figures}
-        new = [pair for pair in figures.items() if pair[0] not in self.figures]
-        self.figures.update(known | dict(new[:room]))
+        if figures.keys() <= self.figures.keys():
+            self.figures.update(figures)
+        else:
+            room = FIGURES - len(self.figures)
+            known = {name: value for name, value in figures.items() if name in self.figures}
+            new = [pair for pair in figures.items() if pair[0] not in self.figures]
+            self.figures.update(known | dict(new[:room]))
         if not self._is_telling:
             self._is_telling = True
             if threading.get_ident() != self._thread:

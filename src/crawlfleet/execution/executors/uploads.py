@@ -135,7 +135,9 @@ class Upload:
         self._item_count = 0
         self._is_cut = False
         self._counted = 0
-        """Chunks of items that belong to what was exchanged so far."""
+        """Chunks of items that belong to what was exchanged so far,"""
+        self._archived = 0
+        """and chunks of records."""
         self._begun, self._due = asyncio.Event(), asyncio.Event()
         """There is something to send, and it must not wait any longer."""
         self._taken = asyncio.Event()
@@ -173,22 +175,30 @@ class Upload:
             await self._taken.wait()
 
     async def exchange(self, body: bytes) -> bytes:
-        """A master's answer to a report. The items that were added since the last one belong to it, and go up first."""
-        first, last = self._counted, await self._flushed()
-        answer = await self._uploads.post(f"{self._path}/crawl{self._query}&items={first}-{last}", body)
-        self._counted = last
+        """A master's answer to a report. What was added since the last one belongs to it, and goes up first."""
+        for kind in (self._items, self._records):
+            await self._flush(kind)
+        items, records = self._items.chunks, self._records.chunks
+        query = f"{self._query}&items={self._counted}-{items}"
+        if records > self._archived:
+            query += f"&warc={self._archived}-{records}"
+        answer = await self._uploads.post(f"{self._path}/crawl{query}", body)
+        self._counted, self._archived = items, records
         return answer
 
-    async def _flushed(self) -> int:
-        """All items are up: how many chunks they are."""
-        while (self._items.pending or self._items.is_sending) and self._refusal is None:
+    async def ask(self, about: str, body: bytes) -> bytes:
+        """A master's answer to a question of the execution's."""
+        return await self._uploads.post(f"{self._path}/{about}{self._query}", body)
+
+    async def _flush(self, kind: _Kind) -> None:
+        """All of it is up."""
+        while (kind.pending or kind.is_sending) and self._refusal is None:
             self._begun.set()
             self._due.set()
             self._taken.clear()
             await self._taken.wait()
         if self._refusal is not None:
             raise self._refusal
-        return self._items.chunks
 
     async def finish(self) -> bytes:
         """Everything is up: the manifest, as JSON. Raises what a master objected to."""

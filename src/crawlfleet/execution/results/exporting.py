@@ -19,6 +19,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.results.columns import Column, Columns
 from crawlfleet.execution.results.csv_table import CsvTable
 from crawlfleet.execution.results.merging import Part, ReadParts
+from crawlfleet.execution.results.page_notes import Which, chosen
 from crawlfleet.execution.results.reading import Chunks
 from crawlfleet.execution.results.warc import record
 from crawlfleet.model.ids import TaskId
@@ -88,12 +89,15 @@ class Source(NamedTuple):
     store: ChunkStore
     parts: Parts
     kind: ChunkKind = "items"
+    which: Which = "items"
 
     async def stream(self) -> AsyncIterator[bytes]:
+        which: Which = self.which if self.kind == "items" else "all"
         for part in self.parts:
             chunks = Chunks(self.store, part.task, part.execution, self.kind, part.chunks)
             async for data in chunks.stream(part.first):
-                yield data
+                if wanted := chosen(data, which):
+                    yield wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,11 @@ class Asked:
     format: Format = "jsonl"
     bom: bool = False
     guard: bool = False
+    which: Which = "items"
 
     def check(self) -> None:
+        if self.which != "items" and self.format == "warc":
+            raise InvalidInput("an archive has no items", field="kind")
         for name in ("bom", "guard"):
             if getattr(self, name) and self.format != "csv":
                 raise InvalidInput("only CSV has it", field=name)

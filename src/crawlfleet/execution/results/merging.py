@@ -77,7 +77,10 @@ class Merged:
         self._store = store
         self._read_parts = read_parts
 
-    async def page(self, start: MergedPlace, limit: int, *, most_bytes: int = PAGE_BYTES) -> MergedLines:
+    async def page(
+        self, start: MergedPlace, limit: int, *, most_bytes: int = PAGE_BYTES,
+        keep: Callable[[msgspec.Raw], bool] | None = None,
+    ) -> MergedLines:  # fmt: skip
         found: list[msgspec.Raw] = []
         size = looked = 0
         # The window that begins with the task it goes on in.
@@ -89,7 +92,9 @@ class Merged:
                 if start.execution is not None:
                     _check_same(start, part)
                 start_at = place if place is not None else Place(part.first)
-                lines = await self._items(part).page(start_at, limit - len(found), most_bytes=most_bytes - size)
+                lines = await self._items(part).page(
+                    start_at, limit - len(found), most_bytes=most_bytes - size, keep=keep
+                )
                 start, place = MergedPlace(), None
                 found += lines.lines
                 size += sum(len(memoryview(line)) for line in lines.lines)

@@ -9,7 +9,7 @@ import msgspec
 from crawlfleet.execution.crawl.extract.trees import Tree
 from crawlfleet.execution.crawl.robots_tags import in_content
 
-LINKS_MOST = 20_000
+LINKS_MOST = 100_000
 _ANCHORS = frozenset({"a", "area"})
 _ROBOTS = frozenset({"robots", "crawlfleet"})
 
@@ -26,6 +26,8 @@ class PageLinks(msgspec.Struct):
     next: str | None = None
     robots: frozenset[str] = frozenset()
     """What the page says to robots, by its meta and its headers: noindex, nofollow."""
+    unread: int = 0
+    """Links beyond the most that are read of one page."""
 
     @property
     def may_follow(self) -> bool:
@@ -55,7 +57,8 @@ def _linked(tree: Tree) -> PageLinks:
     hrefs: dict[str, None] = {}
     refused: set[str] = set()
     links = PageLinks()
-    for tag, attributes in tree.linked(LINKS_MOST):
+    found, links.unread = tree.linked(LINKS_MOST)
+    for tag, attributes in found:
         # A picture's `xlink:href` is one to a selector, and has another name here.
         href = attributes.get("href")
         if not href:

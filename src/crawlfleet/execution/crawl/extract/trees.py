@@ -61,8 +61,8 @@ class Tree(Protocol):
 
     def attribute(self, element: Any, name: str) -> str | None: ...
 
-    def linked(self, most: int) -> Iterable[tuple[str, Mapping[str, str | None]]]:
-        """Tag and attributes of every element that has a href."""
+    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        """Tag and attributes of every element that has a href; and how many there are beyond `most`."""
         ...
 
     def tagged(self, tag: str) -> list[Any]: ...
@@ -131,8 +131,9 @@ class LexborTree:
         # `<a href>` has the attribute, with nothing in it.
         return (attributes[name] or "") if name in attributes else None
 
-    def linked(self, most: int) -> Iterable[tuple[str, Mapping[str, str | None]]]:
-        return map(_TAG_AND_ATTRIBUTES, self._html.css("[href]")[:most])
+    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        found = self._html.css("[href]")
+        return map(_TAG_AND_ATTRIBUTES, found[:most]), max(0, len(found) - most)
 
     def tagged(self, tag: str) -> list[Any]:
         return self._html.tags(tag)
@@ -181,8 +182,9 @@ class XPathTree:
         value = element.get(name)
         return None if value is None else str(value)
 
-    def linked(self, most: int) -> Iterable[tuple[str, Mapping[str, str | None]]]:
-        return ((self.tag(element), element.attrib) for element in self.css("[href]")[:most])
+    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        found = self.css("[href]")
+        return ((self.tag(element), element.attrib) for element in found[:most]), max(0, len(found) - most)
 
     def tagged(self, tag: str) -> list[Any]:
         return list(self._root.iter(tag))

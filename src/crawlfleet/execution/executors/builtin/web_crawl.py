@@ -18,9 +18,10 @@ from crawlfleet.execution.executors.sdk import Executor, MasterLink, TaskContext
 if TYPE_CHECKING:
     from crawlfleet.execution.crawl.crawl import Crawl
     from crawlfleet.execution.crawl.gathered import Gathered
-    from crawlfleet.execution.crawl.page_book import PageBook
+    from crawlfleet.execution.crawl.page_book import Earlier, PageBook
     from crawlfleet.execution.crawl.plan import CrawlPlan
     from crawlfleet.execution.crawl.proxies import ProxyWay
+    from crawlfleet.execution.crawl.shared_frontier import SharedFrontier
 
 URL = {
     "type": "string",
@@ -61,7 +62,11 @@ class WebCrawl(Executor):
             **fetch_properties(),
             "keep_pages": {"type": "boolean"},
             "keep_unchanged": {"type": "boolean"},
-            "since": {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "description": "the id of an earlier task"},
+            "since": {
+                "type": "string",
+                "pattern": "^(task|group)-[0-9a-f]{16}$",
+                "description": "the id of an earlier task, or of the group of a crawl over many nodes",
+            },
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
             "archive": {"enum": ["warc"]},
@@ -84,10 +89,11 @@ class WebCrawl(Executor):
         # Every process lists the built-in types; only one that crawls needs the engine.
         from crawlfleet.execution.crawl.addresses import AddressGuard
         from crawlfleet.execution.crawl.archive import Archive
+        from crawlfleet.execution.crawl.chunk_book import ChunkBook
         from crawlfleet.execution.crawl.crawl import Crawl
         from crawlfleet.execution.crawl.fetch import Fetcher
         from crawlfleet.execution.crawl.gathered import Gathered
-        from crawlfleet.execution.crawl.member import Member
+        from crawlfleet.execution.crawl.member import AHEAD, Member
         from crawlfleet.execution.crawl.page import NO_MARKS
         from crawlfleet.execution.crawl.reader import PageReader
         from crawlfleet.execution.crawl.seeding import MEMBER
@@ -99,8 +105,7 @@ class WebCrawl(Executor):
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        proxies = _proxies(context)
-        book = await _book(context)
+        proxies = proxies_of(context)
         archive = Archive(context.record) if "archive" in context.parameters else None
         pagination = plan.following.pagination
         frontier = None
@@ -108,6 +113,7 @@ class WebCrawl(Executor):
         if context.parameters.get(MEMBER, False):
             frontier = SharedFrontier()
             gathered = ChunkItems(frontier, plan.extraction)
+        book = await _book(context, frontier)
         reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with Fetcher(
@@ -123,13 +129,16 @@ class WebCrawl(Executor):
                 if frontier is None:
                     await crawl.run()
                 else:
-                    await Member(crawl, frontier, _master(context), context.item).run()
+                    chunk_book = book if isinstance(book, ChunkBook) else None
+                    # Records go up as they come: those between two reports are of one chunk if there is one at a time.
+                    ahead = AHEAD if archive is None else 1
+                    await Member(crawl, frontier, _master(context), context.item, chunk_book, ahead=ahead).run()
         finally:
             await reader.close()
         await gathered.finish()
         if frontier is None and not crawl.starts_reached:
-            raise _failure(plan, crawl)
-        if book is not None:
+            raise failure_of(plan, crawl)
+        if book is not None and frontier is None:
             await book.finish(is_whole=crawl.stopped_by is None)
         result = _result(plan, crawl, gathered, time.monotonic() - began)
         result["metrics"] |= _changes(context, book)
@@ -167,13 +176,26 @@ def _master(context: TaskContext) -> MasterLink:
     return context.master
 
 
-async def _book(context: TaskContext) -> PageBook | None:
-    """What is noted of pages, where it is asked for; with what an earlier task noted, where one is named."""
-    from crawlfleet.execution.crawl.page_book import PAGES, Earlier, PageBook
+async def _book(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
+    """What is noted of pages, where it is asked for; with what an earlier crawl noted, where one is named."""
+    from crawlfleet.execution.crawl.chunk_book import ChunkBook
+    from crawlfleet.execution.crawl.page_book import PageBook
+
+    if "since" not in context.parameters and not context.parameters.get("keep_pages"):
+        return None
+    earlier = await _earlier(context)
+    keeps_unchanged = bool(context.parameters.get("keep_unchanged"))
+    if frontier is None:
+        return PageBook(context.item, earlier, keeps_unchanged=keeps_unchanged)
+    return ChunkBook(frontier, context.earlier, earlier, keeps_unchanged=keeps_unchanged)
+
+
+async def _earlier(context: TaskContext) -> Earlier | None:
+    from crawlfleet.execution.crawl.page_book import PAGES, Earlier
 
     since = context.parameters.get("since")
     if since is None:
-        return PageBook(context.item) if context.parameters.get("keep_pages") else None
+        return None
     if context.earlier is None:
         raise TaskError("since: there is no master to ask for it", error="input", permanent=True)
     earlier = Earlier()
@@ -184,17 +206,17 @@ async def _book(context: TaskContext) -> PageBook | None:
         raise TaskError(message, error="input", permanent=True)
     if earlier.is_cut:
         context.log(f"of {since}, {PAGES:,} pages are remembered; the others count as new", "warning")
-    return PageBook(context.item, earlier, keeps_unchanged=bool(context.parameters.get("keep_unchanged")))
+    return earlier
 
 
 def _changes(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
-    if book is None or "since" not in context.parameters:
+    if book is None or "since" not in context.parameters or context.parameters.get("spread"):
         return {}
     counts = {name: book.changes[name] for name in ("new", "changed", "unchanged", "gone")}
     return {"changes": counts | {"not_visited": book.unseen, "urls": book.shown}}
 
 
-def _proxies(context: TaskContext) -> ProxyWay | None:
+def proxies_of(context: TaskContext) -> ProxyWay | None:
     """As the parameters name them: a list of the task's own, or one of the node's pools."""
     from crawlfleet.execution.crawl.proxies import ProxyPool, ProxyWay
 
@@ -216,7 +238,7 @@ def _proxies(context: TaskContext) -> ProxyWay | None:
     return ProxyWay(pool, asked.get("rotation", "request"), context.log)
 
 
-def _failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
+def failure_of(plan: CrawlPlan, crawl: Crawl) -> TaskError:
     """Why no start URL was reached. One that may pass decides, so that the task is tried again."""
     failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
     if not failures:

@@ -1,0 +1,27 @@
+"""Asks a shop's own search for words, and keeps the products it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crawlfleet.execution.executors.sdk import Executor, TaskContext
+from crawlfleet.execution.executors.shop_schema import KEYWORDS, SEARCH_URL, crawling
+
+
+class SearchKeywords(Executor):
+    task_type = "search_keywords"
+    schema = crawling("url", "keywords", url=SEARCH_URL, keywords=KEYWORDS)
+
+    @classmethod
+    def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+        from crawlfleet.execution.executors.shop_checks import crawl_problems, search_problems
+
+        return search_problems(parameters, "url") or crawl_problems(parameters)
+
+    async def run(self, context: TaskContext) -> Any:
+        from crawlfleet.execution.executors.shop_syncs import search
+        from crawlfleet.execution.executors.shopping import Shopper
+
+        async with Shopper(context, context.parameters) as shopper:
+            return await search(context, shopper, context.parameters["url"], context.parameters["keywords"])

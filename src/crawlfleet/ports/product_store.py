@@ -1,0 +1,62 @@
+"""Products of shops: a set per project and shop, upserted by id. The rules are those of `ports.store`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.product import ChangeKind, Product, ProductChange, ProductKey, ProductRecord, SyncCounts
+
+
+class ProductBatch(NamedTuple):
+    """Products that a live execution has seen."""
+
+    node: NodeId
+    task: TaskId
+    execution: ExecutionId
+    products: Sequence[Product]
+
+
+class ProductFilter(NamedTuple):
+    project: str | None = None
+    shop: str | None = None
+    product_id: str | None = None
+    """The shop's own, exactly."""
+    changed_since: Instant | None = None
+    """New, changed, gone or back since then."""
+    is_gone: bool | None = None
+
+
+class ProductStore(Protocol):
+    """`complete` of `TaskStore` writes the products of an outcome in the transaction that accepts it."""
+
+    async def put_products(self, batch: ProductBatch, now: Instant) -> bool:
+        """False, and nothing is written, when the execution is not live any more. The same batch again changes
+        nothing but when its products were seen."""
+        ...
+
+    async def products(self, where: ProductFilter, limit: int, after: ProductKey | None = None) -> list[ProductRecord]:
+        """In order of their keys."""
+        ...
+
+    async def product(self, key: ProductKey) -> ProductRecord | None: ...
+
+    async def product_changes(self, key: ProductKey) -> list[ProductChange]:
+        """The newest first; only so many are kept."""
+        ...
+
+    async def unseen_products(
+        self, project: str, shop: str, since: Instant, after: ProductKey, limit: int
+    ) -> list[ProductRecord]:
+        """Not seen since then, and not known to be gone; in order of their keys."""
+        ...
+
+    async def sync_counts(self, project: str, shop: str, since: Instant) -> SyncCounts: ...
+
+    async def synced_products(
+        self, project: str, shop: str, since: Instant, kind: ChangeKind, after: ProductKey, limit: int
+    ) -> list[ProductRecord]:
+        """Those that are new, changed or gone since then, as `sync_counts` counts them."""
+        ...

@@ -1,0 +1,114 @@
+"""What is wrong with parameters, in words for people: a validator speaks of its schema, and people have not read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+from crawlfleet.model import limits
+
+_VALUE_CHARS = 100
+_KNOWN = 40
+
+
+def complaint(schema: Any, error: ValidationError) -> tuple[str, str]:
+    """Where, as the end of a path such as `.follow.allow[1]`, and what."""
+    error = _meant(error)
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    return where, _detail(_part(schema, error.schema_path[:-1]), error)
+
+
+def shortened(text: str) -> str:
+    """Its beginning and its end: what is refused may be a megabyte, and a batch has thousands of them."""
+    most = limits.NAME_CHARS
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
+
+
+def _meant(error: ValidationError) -> ValidationError:
+    """Where a value fits no alternative, what is wrong with the one that was meant: the only one of its type, or the
+    only one of which nothing is missing."""
+    fitting = _of_its_type(error)
+    whole = [branch for branch in fitting if not any(one.kind.name == "required" for one in branch)]
+    for some in (fitting, whole):
+        if len(some) == 1:
+            return _meant(some[0][0])
+    return error
+
+
+def _of_its_type(error: ValidationError) -> list[list[ValidationError]]:
+    return [branch for branch in _branches(error) if not any(_is_other_type(one, error) for one in branch)]
+
+
+def _branches(error: ValidationError) -> list[list[ValidationError]]:
+    """What is wrong with each alternative; nothing where there are none, or a value fits too many."""
+    branches: list[list[ValidationError]] = getattr(error.kind, "context", None) or []
+    return branches if all(branches) else []
+
+
+def _is_other_type(one: ValidationError, error: ValidationError) -> bool:
+    kind: Any = one.kind
+    if one.instance_path != error.instance_path:
+        return False
+    return kind.name == "type" or (
+        kind.name == "enum" and not any(type(option) is type(error.instance) for option in kind.options)
+    )
+
+
+def _detail(part: Mapping[str, Any], error: ValidationError) -> str:
+    kind: Any = error.kind
+    match kind.name:
+        case "pattern" if "description" in part:
+            return f"{_shown(error.instance)} is not {part['description']}"
+        case "enum":
+            return f"{_shown(error.instance)} is none of {_listed(kind.options)}"
+        case "additionalProperties":
+            return _strange(kind.unexpected, list(part.get("properties", ())))
+        case "required":
+            return f"needs {kind.property}"
+        case _:
+            return _of_all(error) or error.message
+
+
+def _of_all(error: ValidationError) -> str | None:
+    """Where all alternatives have the same to say."""
+    firsts: list[Any] = [branch[0].kind for branch in _of_its_type(error)]
+    if firsts and all(kind.name == "required" for kind in firsts):
+        return f"needs {_either(kind.property for kind in firsts)}"
+    others: list[Any] = [one.kind for branch in _branches(error) for one in branch if _is_other_type(one, error)]
+    if firsts or not others:
+        return None
+    values = [option for kind in others if kind.name == "enum" for option in kind.options]
+    if values:
+        return f"{_shown(error.instance)} is none of {_listed(values)}"
+    return f"{_shown(error.instance)} is not of type {_either(name for kind in others for name in kind.types)}"
+
+
+def _strange(names: list[str], known: list[str]) -> str:
+    told = f"; there are {', '.join(known[:_KNOWN])}" if known else ""
+    return f"there is no {_shown(names[0])}{told}"
+
+
+def _part(schema: Any, way: Iterable[str | int]) -> Mapping[str, Any]:
+    for step in way:
+        try:
+            schema = schema[step]
+        except (KeyError, IndexError, TypeError):
+            # A reference leads elsewhere: then the validator's own words have to do.
+            return {}
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(names))
+
+
+def _listed(options: Iterable[Any]) -> str:
+    return ", ".join(option if isinstance(option, str) else _shown(option) for option in options)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}..."

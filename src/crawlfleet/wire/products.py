@@ -1,0 +1,116 @@
+"""Products on their way from an execution to a master, and what an execution may ask about them; by position, as in
+`wire.sync`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from crawlfleet.model import product as model
+from crawlfleet.model.product import Product
+from crawlfleet.wire.tasks import unstorable
+
+OUTCOME_PRODUCTS = 100
+"""That travel with an outcome; an execution that sees more sends them in batches while it runs."""
+BODY_BYTES = 16 << 20
+ANSWER_PRODUCTS = 1_000
+
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=model.ID_CHARS)]
+Shop = Annotated[str, msgspec.Meta(min_length=1, max_length=model.SHOP_CHARS)]
+Url = Annotated[str, msgspec.Meta(min_length=1, max_length=model.URL_CHARS)]
+Word = Annotated[str, msgspec.Meta(max_length=model.WORD_CHARS)]
+Instant = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+Key = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class ProductBody(msgspec.Struct, array_like=True, frozen=True):
+    """`model.product.Product`."""
+
+    shop: Shop
+    id: Id
+    url: Url
+    title: Annotated[str, msgspec.Meta(max_length=model.TITLE_CHARS)] = ""
+    price: Annotated[str, msgspec.Meta(max_length=model.AMOUNT_CHARS)] | None = None
+    currency: Word | None = None
+    availability: Word | None = None
+    attributes: dict[str, Any] = {}
+    is_gone: bool = False
+
+
+class ProductsUp(msgspec.Struct, array_like=True, frozen=True):
+    products: Annotated[list[ProductBody], msgspec.Meta(max_length=model.BATCH_PRODUCTS)]
+
+
+class UnseenUp(msgspec.Struct, array_like=True, frozen=True):
+    """Which products of a shop have not been seen since then?"""
+
+    shop: Shop
+    since: Instant
+    after: Key = 0
+    """The last one of the answer before."""
+
+
+class UnseenBody(msgspec.Struct, array_like=True, frozen=True):
+    key: int
+    id: str
+    url: str
+
+
+class UnseenDown(msgspec.Struct, array_like=True, frozen=True):
+    products: list[UnseenBody] = []
+
+
+class ReportUp(msgspec.Struct, array_like=True, frozen=True):
+    """What has become of a shop's products since then?"""
+
+    shop: Shop
+    since: Instant
+    kind: str = ""
+    """`new`, `changed` or `gone`: which of them; none: only how many."""
+    after: Key = 0
+
+
+class ReportDown(msgspec.Struct, array_like=True, frozen=True):
+    counts: list[int]
+    """`model.product.SyncCounts`"""
+    products: list[tuple[int, ProductBody]] = []
+    """With their keys."""
+
+
+_BODY = msgspec.json.Decoder(ProductBody)
+_encode = msgspec.json.Encoder().encode
+
+
+def body_of(product: Product) -> ProductBody:
+    return ProductBody(*product[:7], dict(product.attributes), product.is_gone)
+
+
+def product_in(body: ProductBody) -> Product:
+    """Raises ValueError, with the field first, for what cannot be kept."""
+    for name in ("shop", "id", "url", "title", "price", "currency", "availability"):
+        said = getattr(body, name)
+        if said is not None and (complaint := unstorable(said)):
+            raise ValueError(f"{name}: {complaint}")
+    size = len(_encode(body.attributes))
+    if size > model.ATTRIBUTES_BYTES:
+        raise ValueError(f"attributes: {size} bytes; at most {model.ATTRIBUTES_BYTES} are taken")
+    return Product(
+        body.shop, body.id, body.url, body.title, body.price, body.currency, body.availability, body.attributes,
+        body.is_gone,
+    )  # fmt: skip
+
+
+def products_in(raws: Sequence[msgspec.Raw]) -> list[Product]:
+    """Those of an outcome. Raises ValueError that says which one is wrong, and where."""
+    if len(raws) > OUTCOME_PRODUCTS:
+        raise ValueError(f"{len(raws)} products; at most {OUTCOME_PRODUCTS} come with an outcome")
+    found = []
+    for at, raw in enumerate(raws):
+        try:
+            found.append(product_in(_BODY.decode(raw)))
+        except (ValueError, RecursionError) as exc:
+            # What the decoder raises is a ValueError, too.
+            raise ValueError(f"products[{at}]: {exc}") from exc
+    return found
