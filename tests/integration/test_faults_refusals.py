@@ -81,3 +81,11 @@ async def test_a_robots_that_stays_away_fails_with_its_class() -> None:
     assert (told.value.error, told.value.permanent) == ("http", False)
     assert "robots.txt cannot be read" in str(told.value)
     assert set(served.hits) == {"/robots.txt"}
+
+
+async def test_a_crawl_that_ends_while_it_waits_says_for_what() -> None:
+    async with site({"/": refuses(1_000, 429, "", wait="5")}) as served:
+        with pytest.raises(TaskError) as told:
+            await crawl({"url": f"{served.url}/", "max_seconds": 0.5})
+    assert (told.value.error, told.value.permanent) == ("blocked", False)
+    assert str(told.value) == f"no start URL was reached within 0.5 s: {served.url}/ answers 429"

@@ -88,6 +88,8 @@ class Crawl:
         self._starts_read = 0
         self._starts_known = 0
         self.start_failures: list[PageFailed] = []
+        self.start_waits: PageFailed | None = None
+        """Why a start URL is asked for again, as of late."""
         self.errors: Counter[str] = Counter()
         """Pages that failed, by class,"""
         self.failures: Counter[str] = Counter()
@@ -338,6 +340,7 @@ class Crawl:
         tries = REFUSED_TRIES if failure.is_later else PAGE_TRIES
         if not failure.permanent and link.tries < tries and is_soon:
             self._frontier.put_back(link)
+            self.start_waits = failure if link.is_start else self.start_waits
             return True
         if link.is_sitemap:
             # No page: what it lists may be found by links all the same.

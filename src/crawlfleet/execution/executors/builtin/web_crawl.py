@@ -242,7 +242,9 @@ def failure_of(plan: CrawlPlan, crawl: Crawl) -> TaskError:
     """Why no start URL was reached. One that may pass decides, so that the task is tried again."""
     failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
     if not failures:
-        return TaskError(f"no start URL was reached within {plan.max_seconds:g} s", error="timeout")
+        why = f"no start URL was reached within {plan.max_seconds:g} s"
+        waits = crawl.start_waits
+        return TaskError(why, error="timeout") if waits is None else TaskError(f"{why}: {waits}", error=waits.error)
     others = f" (and {len(failures) - 1} more start URLs failed)" if len(failures) > 1 else ""
     return TaskError(f"{failures[0]}{others}", error=failures[0].error, permanent=failures[0].permanent)
 
