@@ -86,6 +86,21 @@ async def test_the_dispatcher_delivers_what_was_committed_unanswered(store: SqlS
     await fleet.judge()
 
 
+async def test_what_was_committed_unanswered_and_cannot_be_seen_takes_its_slots_all_the_same(store: SqlStore) -> None:
+    fleet, _ = await fleet_over(store, "assign", "live")
+    (node,) = fleet.nodes
+    await fleet.tasks(2 * node.description.slots)
+    fleet.clock.advance(1)
+    with pytest.raises(OutcomeUnknown):
+        await fleet.master.dispatcher.run_term(await fleet.lead(), fleet.clock.now())
+    assert len(await held_pairs(fleet)) == node.description.slots
+    await fleet.dispatch()
+    assert len(await held_pairs(fleet)) == node.description.slots, "given more than it has slots"
+    assert fleet.master.ledger.pairs() == await runs(fleet)
+    await fleet.settle()
+    await fleet.judge()
+
+
 async def test_what_an_unanswered_batch_left_pending_is_placed_elsewhere(store: SqlStore) -> None:
     fleet, once = await fleet_over(store)
     stays, gone = fleet.nodes[0], await fleet.node(slots=5)

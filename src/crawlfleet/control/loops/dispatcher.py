@@ -217,7 +217,9 @@ class Dispatcher(LeaderLoop):
         try:
             return await self._store.assign(batch, term, now, self.sight.fences({item.lane for item in batch}))
         except OutcomeUnknown:
-            # It may have been committed: what carries our execution was, the rest was not.
+            # It may have been committed. If that cannot be seen now, the ledger lacks it: begin from the store then.
+            self._term = None
+            # What carries our execution was committed, the rest was not.
             live = await self._store.live([item.task for item in batch])
             applied = Applied()
             for item in batch:
@@ -230,6 +232,7 @@ class Dispatcher(LeaderLoop):
                     applied.refused[item.task] = _NOT_TAKEN if is_pending else _NOT_PENDING
             if not applied.after:
                 raise
+            self._term = term
             return applied
 
     async def _give_back(self, batch: Sequence[Assignment], applied: Applied) -> None:
