@@ -42,12 +42,14 @@ class OrderWatch:
         """These of the lane were placed and those still wait; who went before whom, against the order of the lane."""
         now, since = self._now(), self._pending_since
         seen = [task for task in pending if now - since.setdefault(task, now) >= SEEN_MS]
+        if queue in self._lifo:
+            # All of them, whoever waits: the turns of the oldest are counted by what is placed.
+            self._placed[lane] += len(tasks)
         if not seen or now - self._turned_at.get(queue, -SEEN_MS) < SEEN_MS:
             return None
         if queue not in self._lifo:
             return (max(tasks), min(seen)) if min(seen) < max(tasks) else None
         newest = max(seen)
-        self._placed[lane] += len(tasks)
         self._early[lane] += sum(task < newest for task in tasks)
         return None
 
