@@ -67,6 +67,14 @@ class RemoteNode:
         self.held.append(one.execution)
         return one
 
+    async def take_all(self, count: int) -> list[AssignmentBody]:
+        found: list[AssignmentBody] = []
+        while len(found) < count:
+            given = (await self.sync(wait_ms=2_000)).assignments
+            self.held += [one.execution for one in given]
+            found += given
+        return found
+
     async def put(self, one: AssignmentBody, kind: str, number: int, data: bytes, **more: Any) -> Answer:
         path = f"/api/v1/executions/{execution_text(one.execution)}/{kind}/{number}?task={task_text(one.task)}"
         return await self.site.send("PUT", path, data=data, **{"token": self.secret, **more})

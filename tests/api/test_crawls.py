@@ -35,14 +35,6 @@ class CrawlNode(RemoteNode):
         self.session, self.number = down.session, 0
         return down
 
-    async def take_all(self, count: int) -> list[AssignmentBody]:
-        found: list[AssignmentBody] = []
-        while len(found) < count:
-            given = (await self.sync(wait_ms=2_000)).assignments
-            self.held += [one.execution for one in given]
-            found += given
-        return found
-
     async def exchange(self, one: AssignmentBody, up: Any = None, items: str = "0-0", **more: Any) -> Answer:
         data = more.pop("data", None) or msgspec.json.encode(up if up is not None else CrawlUp())
         path = f"/api/v1/executions/{execution_text(one.execution)}/crawl?task={task_text(one.task)}&items={items}"

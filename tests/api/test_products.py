@@ -39,14 +39,6 @@ class ShopNode(RemoteNode):
         await self.site.submit(task_type="single_product", parameters={"url": SHOP}, **fields)
         return await self.take()
 
-    async def take_all(self, count: int) -> list[AssignmentBody]:
-        found: list[AssignmentBody] = []
-        while len(found) < count:
-            given = (await self.sync(wait_ms=2_000)).assignments
-            self.held += [one.execution for one in given]
-            found += given
-        return found
-
     async def ask(self, one: AssignmentBody, up: Any, about: str = "", **more: Any) -> Answer:
         path = f"/api/v1/executions/{execution_text(one.execution)}/products{about}?task={task_text(one.task)}"
         data = up if isinstance(up, bytes) else msgspec.json.encode(up)
