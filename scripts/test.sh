@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# All tests, in three parts side by side: what computes, what talks to databases and servers, and what mostly waits for
-# processes, leases and faults. The output of the first two is shown when all have ended. Ctrl-C ends all of them.
+# All tests, in three parts side by side: what computes (and chaos after it), what talks to databases and servers, and
+# what mostly waits for processes, leases and faults. The output of the first two is shown when all have ended. Ctrl-C
+# ends all of them.
 set -euo pipefail
 # With job control: without it whatever runs in the background ignores Ctrl-C, which some tests are about.
 set -m
@@ -10,16 +11,16 @@ shown=$(mktemp -d)
 trap 'rm -rf "$shown"' EXIT
 trap 'kill $(jobs -p) 2>/dev/null; wait; exit 130' INT TERM
 
-waiting=(tests/processes tests/chaos)
+waiting=(tests/processes)
 talking=(tests/integration tests/contract tests/api)
 computing=()
 for folder in tests/*/; do
   folder=${folder%/}
-  [[ " ${waiting[*]} ${talking[*]} " == *" $folder "* || $folder == *__pycache__ ]] || computing+=("$folder")
+  [[ " ${waiting[*]} ${talking[*]} tests/chaos " == *" $folder "* || $folder == *__pycache__ ]] || computing+=("$folder")
 done
 
 echo "tests: ${computing[*]}, and ${talking[*]}, in the background; ${waiting[*]} here"
-"$python" -m pytest "${computing[@]}" >"$shown/computing" 2>&1 &
+"$python" -m pytest "${computing[@]}" tests/chaos >"$shown/computing" 2>&1 &
 first=$!
 "$python" -m pytest "${talking[@]}" >"$shown/talking" 2>&1 &
 second=$!
