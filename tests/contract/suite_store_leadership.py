@@ -9,6 +9,7 @@ import pytest
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.host_budget import Host
+from crawlfleet.model.host_figures import Batch, nothing
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.evidence import EndedRuns
 from crawlfleet.ports.host_store import GrantChange
@@ -178,6 +179,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
     item = await kit.assignment(task, node)
     run = await kit.run_one(await kit.node())
     room = Preemption(run.task, run.execution, 1, run.node.id, other)
+    await store.take_figures([Batch(node.id, 1, 1, [("a.example", nothing())])], now)
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
         "assign": lambda term: store.assign([item], term, now),
@@ -198,6 +200,8 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),
         "drop_hosts": lambda term: store.drop_hosts(term, far, 10),
         "fold_evidence": lambda term: store.fold_evidence(EndedRuns(0, 0, []), [], term),
+        "fold_figures": lambda term: store.fold_figures(term, now),
+        "drop_figures": lambda term: store.drop_figures(term, far),
     }
     assert done in await kit.second.tasks([done])
     # Those two are about the term itself and answer for it.

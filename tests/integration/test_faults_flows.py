@@ -120,7 +120,10 @@ class GatherItems(FlowScenario):
     async def expect(self) -> None:
         await self.expect_words(each="completed", last="completed")
         result = await self.fleet.store.unrun_result((await self.steps())["each"].task)
-        assert result == b'{"results":[0,null,2],"completed":2,"failed":1}'
+        assert result is not None
+        assert msgspec.json.decode(result) == {
+            "results": [0, None, 2], "completed": 2, "failed": 1, "reasons": {"1": "it broke"},
+        }  # fmt: skip
 
 
 class ResumeAFlow(FlowScenario):

@@ -16,6 +16,7 @@ from crawlfleet.control.loops.loop import LeaderLoop, Loop
 from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.errors import NotLeader, StoreUnavailable
 from crawlfleet.model.execution import End
+from crawlfleet.model.host_figures import Batch, nothing
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.wire.sync import HostWantBody, MeasurementBody
 from tests.integration.faults_kit import Fleet
@@ -144,6 +145,11 @@ async def a_wanted_host(fleet: Fleet) -> None:
     await fleet.master.sync.sync(node.next_up(hosts=[HostWantBody("shop.example", 4)]))
 
 
+async def a_counted_host(fleet: Fleet) -> None:
+    node = await fleet.node()
+    await fleet.store.take_figures([Batch(node.id, node.session, 1, [("shop.example", nothing())])], fleet.clock.now())
+
+
 async def something_to_learn(fleet: Fleet) -> None:
     await fleet.node()
     await fleet.tasks(2, content_features={"technology": "vue"})
@@ -158,6 +164,7 @@ WRITERS: dict[str, Arrange] = {
     "stager": a_due_retry,
     "relay": waiting_tasks,
     "tallier": waiting_tasks,
+    "figure_tallier": a_counted_host,
     "node_watcher": an_ill_node,
     "pruner": old_tasks,
     "firer": due_schedules,
