@@ -241,8 +241,8 @@ class Host:
                 file.flush()
             except (OSError, ValueError):
                 pass
-        # Closing lets what was sent go out first; `_lose` follows.
-        self._frames.close()
+        # `_lose` follows when the agent has read it.
+        self._frames.end()
 
 
 class _Link:

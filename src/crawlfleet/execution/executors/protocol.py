@@ -233,6 +233,7 @@ class Frames(asyncio.Protocol):
         self._unsent: list[ToAgent | ToProcess] = []
         self._unsent_bytes = 0
         self._is_flushing = False
+        self._is_ended = False
         self._closed = asyncio.Event()
 
     def send(self, message: ToAgent | ToProcess, size: int = 0) -> None:
@@ -247,17 +248,21 @@ class Frames(asyncio.Protocol):
 
     def flush(self) -> None:
         self._is_flushing = False
-        if self._unsent and self._transport is not None and not self._transport.is_closing():
+        if self._unsent and self._transport is not None and not (self._is_ended or self._transport.is_closing()):
             body = _encode(self._unsent)
             self._transport.write(len(body).to_bytes(4, "big") + body)
         self._unsent.clear()
         self._unsent_bytes = 0
 
-    def close(self) -> None:
-        """What was sent before still goes out."""
+    def end(self) -> None:
+        """Nothing more is said. The other end closes when it has read all of it.
+
+        Closing from here would be too early: whoever writes to a socket that is closed reads nothing more from it.
+        """
         self.flush()
-        if self._transport is not None:
-            self._transport.close()
+        if self._transport is not None and not (self._is_ended or self._transport.is_closing()):
+            self._is_ended = True
+            self._transport.write_eof()
 
     def abort(self) -> None:
         if self._transport is not None:
