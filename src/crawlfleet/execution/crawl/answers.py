@@ -16,6 +16,7 @@ from crawlfleet.execution.crawl.archive import Exchange, exchange_of
 from crawlfleet.execution.crawl.body import Unpacker
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.execution.crawl.gate import Gate
+from crawlfleet.execution.crawl.http import Answer
 from crawlfleet.execution.crawl.links import canonical, target_of
 from crawlfleet.execution.crawl.meter import Meter
 from crawlfleet.execution.crawl.signatures import file_kind
@@ -88,7 +89,7 @@ class Answers:
     async def read(
         self,
         url: str,
-        response: aiohttp.ClientResponse,
+        answer: Answer,
         most_bytes: int,
         began: float,
         reads: Reads | None,
@@ -99,64 +100,62 @@ class Answers:
         Without `reads` it is a file of any type, of which the beginning is enough. What is read of the host is added to
         its `figures`.
         """
-        headers = response.headers
-        if response.status in _REDIRECTS:
-            return _redirect(url, response)
-        is_same = response.status == 304 and not _CONDITIONS.isdisjoint(response.request_info.headers)
-        if not is_same and not 200 <= response.status < 300:
-            raise await self._refusal(url, response, figures)
-        content_type = response.content_type if headers.get("Content-Type", "").strip() else ""
+        headers = answer.headers
+        if answer.status in _REDIRECTS:
+            return _redirect(url, answer)
+        is_same = answer.status == 304 and not _CONDITIONS.isdisjoint(answer.asked)
+        if not is_same and not 200 <= answer.status < 300:
+            raise await self._refusal(url, answer, figures)
+        content_type = answer.content_type if headers.get("Content-Type", "").strip() else ""
         if reads is not None and not is_same and not reads(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")
-        body = await self._body(url, response, most_bytes, figures, may_cut=reads is None)
+        body = await self._body(url, answer, most_bytes, figures, may_cut=reads is None)
         if reads is not None:
-            self._check_page(url, response, body)
+            self._check_page(url, answer, body)
             figures[PAGES] += 1
             if self._keep is not None and not is_same:
-                await self._keep(exchange_of(url, response, body))
+                await self._keep(exchange_of(url, answer, body))
         return Fetched(
-            url, response.status, content_type, response.charset, body, headers.get("ETag", ""),
+            url, answer.status, content_type, answer.charset, body, headers.get("ETag", ""),
             headers.get("Last-Modified", ""), headers.get("Cache-Control", ""),
             tuple(headers.getall("X-Robots-Tag", ())), time.monotonic() - began,
         )  # fmt: skip
 
-    def _check_page(self, url: str, response: aiohttp.ClientResponse, body: bytes) -> None:
-        if (wall := wall_of(response.status, response.headers, body)) is not None:
+    def _check_page(self, url: str, answer: Answer, body: bytes) -> None:
+        if (wall := wall_of(answer.status, answer.headers, body)) is not None:
             self._gate.blocked(target_of(url))
-            raise refused_by_site(url, response.status, 0.0, wall)
+            raise refused_by_site(url, answer.status, 0.0, wall)
         if (kind := file_kind(body)) is not None:
             raise PageSkipped(f"{url}: {kind} by its bytes, no page")
 
-    async def _refusal(self, url: str, response: aiohttp.ClientResponse, figures: list[int]) -> PageFailed:
-        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
+    async def _refusal(self, url: str, answer: Answer, figures: list[int]) -> PageFailed:
+        wait_s = retry_after_s(answer.headers.get("Retry-After", ""))
         # First of all: others are about to ask the same host.
-        self._gate.answered(target_of(url), response.status, wait_s)
+        self._gate.answered(target_of(url), answer.status, wait_s)
         wall = None
-        if response.status in SUSPECT:
-            wall = wall_of(response.status, response.headers, await self._beginning(url, response, figures))
-        failure = refused_by_site(url, response.status, wait_s, wall)
+        if answer.status in SUSPECT:
+            wall = wall_of(answer.status, answer.headers, await self._beginning(url, answer, figures))
+        failure = refused_by_site(url, answer.status, wait_s, wall)
         if failure.is_wall:
             self._gate.blocked(target_of(url))
         return failure
 
-    async def _beginning(self, url: str, response: aiohttp.ClientResponse, figures: list[int]) -> bytes:
+    async def _beginning(self, url: str, answer: Answer, figures: list[int]) -> bytes:
         """Of the page of a refusal; nothing where it cannot be read in time."""
         try:
             async with asyncio.timeout(REFUSAL_S):
-                return await self._body(url, response, LOOK_AT_BYTES, figures, may_cut=True)
+                return await self._body(url, answer, LOOK_AT_BYTES, figures, may_cut=True)
         except (TimeoutError, aiohttp.ClientError, OSError, PageFailed):
             return b""
 
-    async def _body(
-        self, url: str, response: aiohttp.ClientResponse, most: int, figures: list[int], *, may_cut: bool
-    ) -> bytes:
-        headers, content = response.headers, response.content
-        if (response.content_length or 0) > most and not may_cut:
+    async def _body(self, url: str, answer: Answer, most: int, figures: list[int], *, may_cut: bool) -> bytes:
+        headers = answer.headers
+        if (answer.content_length or 0) > most and not may_cut:
             raise _too_large(url, most)
         unpacker = Unpacker(", ".join(headers.getall(_ENCODING)), url) if _ENCODING in headers else None
         parts: list[bytes] = []
         size = raw = 0
-        while chunk := await self._chunk(content):
+        while chunk := await self._chunk(answer):
             raw += len(chunk)
             self.bytes_in += len(chunk)
             figures[BYTES] += len(chunk)
@@ -175,13 +174,13 @@ class Answers:
             unpacker.finish()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def _chunk(self, content: aiohttp.StreamReader) -> bytes:
+    async def _chunk(self, answer: Answer) -> bytes:
         """What is there, and no more than was granted; nothing at the end."""
         if self._meter is None:
-            return await content.readany()
-        if content.at_eof():
+            return await answer.chunk()
+        if answer.is_read:
             return b""
-        chunk = await content.read(await self._meter.room(CHUNK_BYTES))
+        chunk = await answer.at_most(await self._meter.room(CHUNK_BYTES))
         self._meter.read(len(chunk))
         return chunk
 
@@ -190,15 +189,12 @@ def _too_large(url: str, most: int) -> PageFailed:
     return PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
 
 
-def _redirect(url: str, response: aiohttp.ClientResponse) -> Redirect:
-    target = canonical(response.headers.get("Location", ""), url) if "Location" in response.headers else None
+def _redirect(url: str, answer: Answer) -> Redirect:
+    target = canonical(answer.headers.get("Location", ""), url) if "Location" in answer.headers else None
     if target is None:
-        raise PageFailed(
-            "http", f"{url}: redirects to no page", permanent=True, status=response.status, kind="redirects"
-        )
-    sent = response.request_info.headers.get("Cookie", "")
-    names = {pair.partition("=")[0].strip() for pair in sent.split(";")}
-    return Redirect(target, any(name not in names for name in response.cookies))
+        raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=answer.status, kind="redirects")
+    sent = {pair.partition("=")[0].strip() for pair in answer.asked.get("Cookie", "").split(";")}
+    return Redirect(target, not answer.cookie_names() <= sent)
 
 
 def retry_after_s(value: str) -> float:

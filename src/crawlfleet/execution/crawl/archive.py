@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
 
-import aiohttp
-
+from crawlfleet.execution.crawl.http import Answer
 from crawlfleet.execution.results.warc import Header, header_lines, line, record
 from crawlfleet.execution.results.warc import digest as digest_of
 
@@ -44,11 +43,10 @@ class Exchange:
     body: bytes
 
 
-def exchange_of(url: str, response: aiohttp.ClientResponse, body: bytes) -> Exchange:
-    asked = response.request_info
+def exchange_of(url: str, answer: Answer, body: bytes) -> Exchange:
     return Exchange(
-        url, asked.method, tuple(asked.headers.items()), response.status, response.reason or "",
-        tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers), body,
+        url, "GET", tuple(answer.asked.items()), answer.status, answer.reason or "",
+        tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.raw_headers), body,
     )  # fmt: skip
 
 

@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Self
 
-import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver
 from aiohttp.resolver import ThreadedResolver
 
 from crawlfleet.execution.crawl.addresses import AddressGuard, GuardedResolver, plain_host
 from crawlfleet.execution.crawl.answers import Answers, Fetched, Keep, Reads, Redirect, is_text
-from crawlfleet.execution.crawl.body import ENCODINGS
 from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
-from crawlfleet.execution.crawl.departures import DepartureConnector
 from crawlfleet.execution.crawl.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
+from crawlfleet.execution.crawl.http import HttpClient, Way
 from crawlfleet.execution.crawl.links import place, start_of, target_of
 from crawlfleet.execution.crawl.meter import Meter
+from crawlfleet.execution.crawl.one_answer import Connector
 from crawlfleet.execution.crawl.profiles import HeaderSets
-from crawlfleet.execution.crawl.proxies import ProxyWay
+from crawlfleet.execution.crawl.proxies import Proxy, ProxyWay
 from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options
 from crawlfleet.model.host_figures import answered, error_place
 
@@ -35,8 +33,7 @@ MAX_HOPS = 10
 CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
-MAX_COOKIES = 300
-ORIGINS_KEPT = 10_000
+WAYS_KEPT = 10_000
 
 
 class Hop(NamedTuple):
@@ -71,19 +68,6 @@ class _Turn:
     """When the request left on its connection, monotonic."""
 
 
-_TURN: ContextVar[_Turn] = ContextVar("turn")
-"""Of the request that is about to leave."""
-
-
-class _Origin(NamedTuple):
-    """What is the same for all URLs of an origin, and so is decided once."""
-
-    raw_host: str
-    """As the client reads it."""
-    port: int
-    headers: Mapping[str, str]
-
-
 class Fetcher:
     def __init__(
         self,
@@ -109,8 +93,8 @@ class Fetcher:
         self._meter = meter
         self._answers = Answers(self._gate, meter, keep)
         self._through: Through | None = None
-        self._origins: dict[str, _Origin] = {}
-        self._session: aiohttp.ClientSession | None = None
+        self._ways: dict[tuple[str, Proxy | None], Way] = {}
+        self._client: HttpClient | None = None
 
     @property
     def bytes_in(self) -> int:
@@ -121,29 +105,15 @@ class Fetcher:
         resolver = GuardedResolver(self._resolver or ThreadedResolver(), self._guard)
         if self._proxies is not None:
             self._through = Through(self._proxies, self._guard, resolver)
-        connector = DepartureConnector(
-            self._last_look,
-            resolver=resolver,
-            socket_factory=self._guard.open_socket,
-            ttl_dns_cache=60,
-            limit=0,
-        )
-        # A total per page: a body that drips a byte a second never runs into a limit per read.
-        timeout = aiohttp.ClientTimeout(total=self._limits.total_s, sock_connect=self._limits.connect_s)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            timeout=timeout,
-            headers={"Accept-Encoding": ENCODINGS},
-            auto_decompress=False,
-            cookie_jar=aiohttp.CookieJar(unsafe=True),
-        )
+        connector = Connector(resolver=resolver, socket_factory=self._guard.open_socket, ttl_dns_cache=60, limit=0)
+        self._client = HttpClient(connector, connect_s=self._limits.connect_s, total_s=self._limits.total_s)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        if self._client is not None:
+            await self._client.close()
 
     async def fetch(
         self,
@@ -202,8 +172,8 @@ class Fetcher:
                     self._meter.unsent()
                 raise
 
-    async def _last_look(self) -> None:
-        turn = _TURN.get()
+    async def _depart(self, turn: _Turn) -> None:
+        """The last look: between its turn and its request a connection was made, or the whole process stood still."""
         await self._gate.depart(turn.host)
         if self._meter is not None:
             if not turn.is_paid:
@@ -214,24 +184,23 @@ class Fetcher:
 
     async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
         """One request: the page, or where it redirects to."""
-        assert self._session is not None, "used as a context manager"
+        assert self._client is not None, "used as a context manager"
         began = time.monotonic()
         proxy = None
         figures = self._gate.figures(turn.host)
         try:
-            asked, headers = self._checked(url)
-            if turn.conditions:
-                headers = {**headers, **turn.conditions}
             if self._through is not None:
+                self._guard.check_literal(*place(url)[1:])
                 proxy = await self._through.proxy_for(url)
-            _TURN.set(turn)
-            async with self._session.get(asked, allow_redirects=False, **options(url, headers, proxy)) as response:
-                answered(figures, response.status, time.monotonic() - turn.left_at)
-                if len(self._session.cookie_jar) > MAX_COOKIES:
-                    self._session.cookie_jar.clear()
+            way = self._way(url, proxy)
+            answer = await self._client.get(way, url, turn.conditions, lambda: self._depart(turn))
+            try:
+                answered(figures, answer.status, time.monotonic() - turn.left_at)
                 if self._through is not None and proxy is not None:
-                    self._through.answered(proxy, response, time.monotonic() - began)
-                return await self._answers.read(url, response, most_bytes, began, reads, figures)
+                    self._through.answered(proxy, answer.status, time.monotonic() - began)
+                return await self._answers.read(url, answer, most_bytes, began, reads, figures)
+            finally:
+                answer.release()
         except FAILURES as exc:
             if self._through is not None and proxy is not None:
                 self._through.check(url, proxy, exc)
@@ -245,27 +214,23 @@ class Fetcher:
                 self._through.blocked(url)
             raise
 
-    def _checked(self, url: str) -> tuple[yarl.URL, Mapping[str, str]]:
-        """The URL for the client, if both of us read the same host in it and that may be asked; and its headers."""
+    def _way(self, url: str, proxy: Proxy | None) -> Way:
+        """To the URL's origin, which is judged once: the same connections serve all of its URLs."""
         start = start_of(url)
-        origin = self._origins.get(start)
-        made = yarl.URL(url, encoded=True)
-        if origin is None:
-            where = place(url)
-            self._guard.check_literal(where.host, where.port)
-            if plain_host(made.raw_host or "") != plain_host(where.host) or made.port != where.port:
-                raise _two_ways(url)
-            if len(self._origins) >= ORIGINS_KEPT:
-                self._origins.clear()
-            origin = self._origins[start] = _Origin(made.raw_host or "", where.port, self._headers(where.origin))
-        elif made.raw_host != origin.raw_host or made.port != origin.port:
-            raise _two_ways(url)
-        return made, origin.headers
+        way = self._ways.get((start, proxy))
+        if way is None:
+            if len(self._ways) >= WAYS_KEPT:
+                self._ways.clear()
+            way = self._ways[start, proxy] = self._new_way(start, url, proxy)
+        return way
 
-    def _headers(self, origin: str) -> Mapping[str, str]:
-        headers, known = self._header_sets.of(origin), self._credentials.get(origin)
-        return headers if known is None else {**headers, "Authorization": basic(*known)}
-
-
-def _two_ways(url: str) -> PageFailed:
-    return PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
+    def _new_way(self, start: str, url: str, proxy: Proxy | None) -> Way:
+        assert self._client is not None, "used as a context manager"
+        where, made = place(url), yarl.URL(start, encoded=True)
+        self._guard.check_literal(where.host, where.port)
+        if plain_host(made.raw_host or "") != plain_host(where.host) or made.port != where.port:
+            raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
+        headers, known = self._header_sets.of(where.origin), self._credentials.get(where.origin)
+        if known is not None:
+            headers = {**headers, "Authorization": basic(*known)}
+        return self._client.way(start, options(url, headers, proxy))

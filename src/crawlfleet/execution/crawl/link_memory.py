@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import filterfalse
 
 from crawlfleet.execution.crawl.links import PAGE_LINKS, URL_CHARS, canonical
 from crawlfleet.execution.crawl.normalise import Normaliser
@@ -29,6 +30,7 @@ class LinkMemory:
         self._normalise = normalise or Normaliser()
         self._most_bytes = most_bytes
         self._room = most_bytes
+        self._deepest = 0
         self._origins: dict[str, dict[str, int]] = {}
         self._directories: dict[str, dict[str, int]] = {}
 
@@ -47,10 +49,15 @@ class LinkMemory:
         if rooted is None:
             rooted = self._origins[origin] = {}
             self._room -= len(origin) + ENTRY_BYTES
-        unseen = [href for href in dict.fromkeys(hrefs) if rooted.get(href, _NEVER) > depth]
+        if depth >= self._deepest:
+            # As it mostly is, for pages come in the order of their depth: whatever was met is of no interest.
+            unseen = list(dict.fromkeys(filterfalse(rooted.__contains__, hrefs)))
+        else:
+            unseen = [href for href in dict.fromkeys(hrefs) if rooted.get(href, _NEVER) > depth]
         return self._resolved(unseen[:PAGE_LINKS], base, origin, rooted, depth) if unseen else []
 
     def _resolved(self, hrefs: list[str], base: str, origin: str, rooted: dict[str, int], depth: int) -> list[str]:
+        self._deepest = max(self._deepest, depth)
         directory = base.partition("?")[0].rpartition("/")[0] + "/"
         nearby = self._directories.get(directory)
         found: dict[str, None] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 
 TOTAL = 64
 """Pages under way at once, over all hosts of one execution."""
@@ -17,18 +16,21 @@ class Pace:
         self._delay_s = delay_s
         self._delays: dict[str, float] = {}
         self._next: dict[str, float] = {}
-        self._open: Counter[str] = Counter()
+        self._open: dict[str, int] = {}
+        self._total = 0
 
     def is_free(self, host: str) -> bool:
-        return self._open[host] < self._concurrency and self._open.total() < TOTAL
+        return self._total < TOTAL and self._open.get(host, 0) < self._concurrency
 
     def begin(self, host: str) -> None:
-        self._open[host] += 1
+        self._total += 1
+        self._open[host] = self._open.get(host, 0) + 1
 
     def end(self, host: str) -> None:
-        self._open[host] -= 1
-        if not self._open[host]:
-            del self._open[host]
+        self._total -= 1
+        left = self._open.pop(host) - 1
+        if left:
+            self._open[host] = left
 
     def slow_down(self, host: str, delay_s: float) -> None:
         """What the host asks for counts where it is more than what the task asks for."""

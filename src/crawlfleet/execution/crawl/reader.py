@@ -14,7 +14,7 @@ from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.extract.compiling import ExtractionPlan
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.page import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
-from crawlfleet.execution.crawl.room import room
+from crawlfleet.execution.crawl.room import Room
 
 HERE_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10
@@ -72,5 +72,5 @@ class PageReader:
 
 
 def _read(job: PageJob) -> PageFacts:
-    with room():
+    with Room():
         return read(job)

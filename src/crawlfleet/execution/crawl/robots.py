@@ -17,7 +17,7 @@ from crawlfleet.execution.crawl.answers import Fetched
 from crawlfleet.execution.crawl.charset import text_of
 from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher
-from crawlfleet.execution.crawl.links import canonical, place, site
+from crawlfleet.execution.crawl.links import canonical, place, site, start_of
 from crawlfleet.execution.crawl.robots_cache import FAILED_S, RobotsCache, RobotsEntry
 
 ROBOTS_BYTES = 500 << 10
@@ -29,6 +29,7 @@ LATER_S = 0.5
 """How soon a robots.txt that was refused is asked for again, where the site does not say."""
 BUSY = frozenset({429, 503})
 SITEMAPS = 1_000
+HELD = 1_000
 _IN_THREAD_BYTES = 32 << 10
 
 
@@ -49,10 +50,17 @@ class Robots:
         self._log = log
         self._cache = RobotsCache() if cache is None else cache
         self._delays: dict[str, float] = {}
+        self._held: dict[str, RobotsEntry] = {}
+        """Those of late, by how URLs start: with most pages nothing else has to be looked up."""
 
     async def check(self, url: str) -> None:
         """Raises PageFailed when the site does not want this page fetched."""
-        known = await self._known(url)
+        start = start_of(url)
+        known = self._held.get(start)
+        if known is None or not self._cache.is_good(known):
+            if len(self._held) >= HELD:
+                self._held.clear()
+            known = self._held[start] = await self._known(url)
         if known.failure is not None:
             cause = known.failure
             if isinstance(cause.__cause__, AddressRefused):

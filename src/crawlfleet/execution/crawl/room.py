@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock
 
 ROOM_BYTES = 256 << 20
@@ -41,16 +39,19 @@ class _Process:
 _process = _Process()
 
 
-@contextmanager
-def room(room_bytes: int = ROOM_BYTES) -> Iterator[None]:
+class Room:
     """Inside, the process gets so much more memory than it has; whoever comes meanwhile shares it."""
-    with _process.lock:
-        _process.inside += 1
-        if _process.inside == 1:
-            _process.limit(room_bytes)
-    try:
-        yield
-    finally:
+
+    def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
+        self._room_bytes = room_bytes
+
+    def __enter__(self) -> None:
+        with _process.lock:
+            _process.inside += 1
+            if _process.inside == 1:
+                _process.limit(self._room_bytes)
+
+    def __exit__(self, *_: object) -> None:
         with _process.lock:
             _process.inside -= 1
             if not _process.inside:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import TypedDict
 
 import aiohttp
 
 from crawlfleet.execution.crawl.addresses import AddressGuard, AddressRefused, GuardedResolver, as_address, plain_host
 from crawlfleet.execution.crawl.failures import PageFailed
+from crawlfleet.execution.crawl.http import Options
 from crawlfleet.execution.crawl.links import place, target_of
 from crawlfleet.execution.crawl.proxies import NoProxy, Proxy, ProxyWay
 
@@ -28,23 +28,17 @@ class ProxyDown(Exception):
     """This proxy failed: the request may go through another."""
 
 
-class Options(TypedDict, total=False):
-    headers: Mapping[str, str]
-    proxy: str
-    proxy_headers: Mapping[str, str]
-
-
 def options(url: str, headers: Mapping[str, str], proxy: Proxy | None) -> Options:
     """For the client: a request's headers, and its proxy with what that wants to know."""
     if proxy is None:
-        return {"headers": headers}
+        return Options(headers)
     if proxy.user is None:
-        return {"headers": headers, "proxy": proxy.url}
+        return Options(headers, proxy.url)
     login = {"Proxy-Authorization": basic(proxy.user, proxy.password)}
     if url.startswith("https:"):
         # Through a tunnel the site would see what is meant for the proxy.
-        return {"headers": headers, "proxy": proxy.url, "proxy_headers": login}
-    return {"headers": {**headers, **login}, "proxy": proxy.url}
+        return Options(headers, proxy.url, login)
+    return Options({**headers, **login}, proxy.url)
 
 
 def basic(user: str, password: str) -> str:
@@ -71,8 +65,8 @@ class Through:
         await self._judge(url)
         return proxy
 
-    def answered(self, proxy: Proxy, response: aiohttp.ClientResponse, took_s: float) -> None:
-        if response.status == _NOT_ALLOWED_IN:
+    def answered(self, proxy: Proxy, status: int, took_s: float) -> None:
+        if status == _NOT_ALLOWED_IN:
             self._way.failed(proxy, "it wants another user or password")
             raise ProxyDown
         self._way.worked(proxy, took_s)

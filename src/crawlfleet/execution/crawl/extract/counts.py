@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,9 +22,7 @@ def column(columns: Columns, path: str) -> list[int]:
 def add(total: Columns, more: Mapping[str, list[int]]) -> None:
     """In any order, and however the pages were split, the same comes out."""
     for path, counted in more.items():
-        into = column(total, path)
-        for at, count in enumerate(counted):
-            into[at] += count
+        total[path] = list(map(operator.add, column(total, path), counted))
 
 
 def report(columns: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:

@@ -54,34 +54,31 @@ def page_links(tree: Tree) -> PageLinks:
 
 def _linked(tree: Tree) -> PageLinks:
     """One pass over all that has a href: every further selector would cost as much again."""
-    hrefs: dict[str, None] = {}
-    refused: set[str] = set()
+    hrefs: dict[str | None, None] = {}
+    refused: set[str | None] = set()
     links = PageLinks()
     found, links.unread = tree.linked(LINKS_MOST)
     for tag, attributes in found:
         # A picture's `xlink:href` is one to a selector, and has another name here.
         href = attributes.get("href")
-        if not href:
-            continue
         if tag not in _ANCHORS:
-            _note(tag, href, attributes, links)
+            if href:
+                _note(tag, href, attributes, links)
             continue
-        # Links to a place in the page are none.
-        if href[0] == "#":
-            continue
-        if "rel" in attributes:
+        if "rel" in attributes and href:
             rel = (attributes["rel"] or "").lower().split()
             if "nofollow" not in rel:
                 refused.discard(href)
             elif href not in hrefs:
                 refused.add(href)
-            if "next" in rel and links.next is None:
+            if "next" in rel and links.next is None and href[0] != "#":
                 links.next = href
         elif refused:
             refused.discard(href)
         hrefs[href] = None
-    links.hrefs = list(hrefs)
-    links.nofollow = frozenset(refused)
+    # Links to a place in the page are none.
+    links.hrefs = [href for href in hrefs if href and href[0] != "#"]
+    links.nofollow = frozenset(href for href in refused if href and href[0] != "#")
     return links
 
 
