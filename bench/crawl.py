@@ -108,6 +108,8 @@ async def compare(folder: Path, cores: tuple[int, int], python: str, parts: str)
 def beside_peers(site: Site, folder: Path, core: int, python: str, mine: Run) -> list[Row]:
     fetched = run_peer(site, folder, sys.executable, BARE, "fetch", core=core)
     rows = [row("the client alone, which reads nothing", [mine], [fetched], None)]
+    own = run_peer(site, folder, sys.executable, BARE, "own", core=core)
+    rows.append(row("the bare loop, asking as the engine does", [mine], [own], None))
     rate = wrk_rate(site, core)
     rows.append(Row("wrk, one page over and over", "not installed" if rate is None else f"{rate:,.0f}/s", "", None))
     memory_mb = 0.0

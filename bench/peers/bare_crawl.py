@@ -1,9 +1,10 @@
 """The bare loop: the client and the parser that the engine is made of, a set of links, and nothing else.
 
-python -m bench.peers.bare_crawl URL ITEMS [fetch]
+python -m bench.peers.bare_crawl URL ITEMS [fetch | own]
 
 No robots, no budget, no limits, no address check, no retries, no progress. With `fetch` it only fetches /p/0 to
-/p/4999 and looks at nothing: the client alone.
+/p/4999 and looks at nothing: the client alone. With `own` it asks as the engine does, over the client's connections
+without its session.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -21,12 +24,53 @@ import uvloop
 from selectolax.lexbor import LexborHTMLParser
 
 from bench.peers.measured import Measured
+from crawlfleet.execution.crawl.http import HttpClient, Options, Way
+from crawlfleet.execution.crawl.links import start_of
+from crawlfleet.execution.crawl.one_answer import Connector
 
 AT_ONCE = 32
 FETCHED = 5_000
 
 
-async def crawl(start: str, items: TextIO) -> None:
+Fetch = Callable[[str], Awaitable[bytes]]
+Opened = AbstractAsyncContextManager[Fetch]
+
+
+@asynccontextmanager
+async def by_session() -> AsyncIterator[Fetch]:
+    async with _session() as session:
+
+        async def fetch(url: str) -> bytes:
+            async with session.get(url) as response:
+                return await response.read()
+
+        yield fetch
+
+
+@asynccontextmanager
+async def by_own_client() -> AsyncIterator[Fetch]:
+    client = HttpClient(Connector(limit=0), connect_s=10, total_s=30)
+    ways: dict[str, Way] = {}
+
+    async def look() -> None:
+        pass
+
+    async def fetch(url: str) -> bytes:
+        start = start_of(url)
+        if start not in ways:
+            ways[start] = client.way(start, Options({}))
+        answer = await client.get(ways[start], url, {}, look)
+        parts = []
+        while chunk := await answer.chunk():
+            parts.append(chunk)
+        answer.release()
+        return b"".join(parts)
+
+    yield fetch
+    await client.close()
+
+
+async def crawl(start: str, items: TextIO, opened: Opened) -> None:
     queue: asyncio.Queue[str] = asyncio.Queue()
     queue.put_nowait(start)
     met: set[str] = set()
@@ -50,15 +94,14 @@ async def crawl(start: str, items: TextIO) -> None:
                 seen.add(target)
                 queue.put_nowait(target)
 
-    async def work(session: aiohttp.ClientSession) -> None:
+    async def work(fetch: Fetch) -> None:
         while True:
             url = await queue.get()
-            async with session.get(url) as response:
-                read(str(response.url), await response.read())
+            read(url, await fetch(url))
             queue.task_done()
 
-    async with _session() as session, asyncio.TaskGroup() as group:
-        workers = [group.create_task(work(session)) for _ in range(AT_ONCE)]
+    async with opened as fetch, asyncio.TaskGroup() as group:
+        workers = [group.create_task(work(fetch)) for _ in range(AT_ONCE)]
         await queue.join()
         for worker in workers:
             worker.cancel()
@@ -83,7 +126,10 @@ def _session() -> aiohttp.ClientSession:
 
 def main(start: str, file: str, what: str = "crawl") -> None:
     with Path(file).open("w") as items, Measured():
-        uvloop.run(crawl(start, items) if what == "crawl" else fetch(start.removesuffix("/p/0")))
+        if what == "fetch":
+            uvloop.run(fetch(start.removesuffix("/p/0")))
+        else:
+            uvloop.run(crawl(start, items, by_own_client() if what == "own" else by_session()))
 
 
 if __name__ == "__main__":
