@@ -129,7 +129,7 @@ class HttpClient:
 
     async def get(self, way: Way, url: str, conditions: Mapping[str, str], look: Look) -> Answer:
         """The beginning of the answer. Raises as aiohttp does, TimeoutError when it takes too long."""
-        target = url if way.is_absolute else url[len(way.start) :]
+        target = url if way.is_absolute else url[len(way.start) :] or "/"
         if not url.startswith(way.start) or not _TARGET.fullmatch(target):
             raise aiohttp.InvalidURL(url)
         asked, tail = way.request.headers, way.tail

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cssselect import HTMLTranslator
 from lxml import etree  # type: ignore[import-untyped]
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from crawlfleet.execution.crawl.extract.selectors import Selector
 
@@ -101,7 +101,8 @@ class LexborTree:
     raw_text = staticmethod(methodcaller("text"))
 
     def __init__(self, html: str) -> None:
-        self._html = LexborHTMLParser(html)
+        # What a browser copies into `<selectedcontent>` stands in its option already.
+        self._html = LexborHTMLParser(html, options=LexborDocumentOptions.WO_EVENTS)
 
     @property
     def is_deep(self) -> bool:
