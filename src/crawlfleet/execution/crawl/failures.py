@@ -16,6 +16,10 @@ BY_STATUS = frozenset({"status", "blocked", "rate_limited"})
 """Kinds that say what was answered; the others, that there was no answer, or none that can be read."""
 
 
+SILENT = frozenset({"dns", "connect", "closed", "cut", "timeout", "proxy"})
+"""Kinds that may be the host's failing as well as the page's: there was no connection, or it did not last."""
+
+
 class PageFailed(Exception):
     def __init__(
         self,
@@ -27,12 +31,15 @@ class PageFailed(Exception):
         retry_after_s: float = 0.0,
         kind: str = "",
         wall: str | None = None,
+        at: str = "",
     ) -> None:
         super().__init__(message)
         self.error = error
         self.kind = kind or error
         self.wall = wall
         """Whose it is, where a page of a known wall came."""
+        self.at = at
+        """The URL whose connection failed, which redirects may have led to."""
         self.permanent = permanent
         self.status = status
         self.retry_after_s = retry_after_s
