@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import aiohttp
+import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from crawlfleet.execution.crawl.connection_failures import of_connection
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.outages import PAUSE_MOST_S, PAUSE_S, Outages
+from crawlfleet.execution.crawl.plan import plan_of
+from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.testing.virtual_loop import run, running_loop
 
 PAGE, OTHER = "http://shop.test/page", "http://shop.test/other"
@@ -198,3 +201,13 @@ def test_a_connection_that_takes_too_long_is_none() -> None:
     assert (failure.error, failure.kind, failure.at) == ("timeout", "connect", PAGE)
     late = of_connection(PAGE, TimeoutError(), 30.0)
     assert (late.error, late.kind) == ("timeout", "timeout")
+
+
+def test_the_parameter_is_checked() -> None:
+    schema = jsonschema_rs.validator_for(WebCrawl.schema)
+    for wait_s in (0, 0.5, 3_600):
+        assert schema.is_valid({"url": PAGE, "wait_for_host_s": wait_s})
+    for wait in (-1, 3_601, "60", None):
+        assert not schema.is_valid({"url": PAGE, "wait_for_host_s": wait})
+    assert plan_of({"url": PAGE}).wait_for_host_s == 60
+    assert plan_of({"url": PAGE, "wait_for_host_s": 0}).wait_for_host_s == 0

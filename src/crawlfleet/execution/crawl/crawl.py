@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from crawlfleet.execution.crawl.answers import Reads, is_json, is_page, is_text
 from crawlfleet.execution.crawl.blocks import Blocks
 from crawlfleet.execution.crawl.failures import SILENT, PageFailed, PageKnown, PageMoved, PageSkipped
-from crawlfleet.execution.crawl.fetch import Fetcher, Hop
+from crawlfleet.execution.crawl.fetch import PAGE_BYTES, Fetcher, Hop
 from crawlfleet.execution.crawl.frontier import Ending, Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
@@ -23,12 +23,14 @@ from crawlfleet.execution.crawl.links import site, target_of
 from crawlfleet.execution.crawl.outages import Outages, is_answered
 from crawlfleet.execution.crawl.outlook import Outlook
 from crawlfleet.execution.crawl.pace import HOLD_MAX_S, TOTAL, Pace
+from crawlfleet.execution.crawl.page import PageFacts
 from crawlfleet.execution.crawl.page_book import PageBook
 from crawlfleet.execution.crawl.plan import CrawlPlan
 from crawlfleet.execution.crawl.reader import PageReader
 from crawlfleet.execution.crawl.robots import Robots
 from crawlfleet.execution.crawl.robots_cache import RobotsCache
 from crawlfleet.execution.crawl.robots_tags import in_headers
+from crawlfleet.execution.crawl.same_pages import SamePages
 from crawlfleet.execution.crawl.sitemaps import FILE_BYTES, Sitemap
 
 PAGE_TRIES = 2
@@ -74,6 +76,11 @@ class Crawl:
             fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log, cache=robots
         )
         self._outlook = Outlook(plan.following, self._frontier, depth=plan.depth)
+        self._same_pages = (
+            SamePages(self._outlook, self._frontier, self._look) if plan.following.obeys_canonical else None
+        )
+        # What a page says to robots, and of itself, stands among its links.
+        self._reads_links = self._outlook.leads_on or plan.obey_noindex or self._same_pages is not None
         self._agent = plan.user_agent.partition("/")[0]
         # Sites block addresses: those of proxies say nothing of this node.
         self.blocks = Blocks(self._gate if is_own_address else OpenGate())
@@ -154,7 +161,8 @@ class Crawl:
         return self._frontier.left_out
 
     def notes(self) -> list[str]:
-        return [*self._outlook.notes(), *self.blocks.notes(), *self._outages.notes()]
+        same = self._same_pages.notes() if self._same_pages is not None else ()
+        return [*self._outlook.notes(), *same, *self.blocks.notes(), *self._outages.notes()]
 
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -240,14 +248,14 @@ class Crawl:
         except HostAway:
             self._frontier.put_back(link)
             how = None
-        except PageMoved:
+        except PageMoved as exc:
             self._outages.answered(link.url)
             self.moved += 1
-            how = "moved"
+            how, size = "moved", exc.size
         except PageKnown as exc:
             self._starts_known += link.is_start
             self._leave(link, str(exc))
-            how = "skipped"
+            how, size = "skipped", exc.size
         except PageSkipped as exc:
             self._leave(link, str(exc))
             how = "skipped"
@@ -281,21 +289,38 @@ class Crawl:
             self.pages += 1
             self._starts_read += link.is_start
             return 0
-        # What it says to robots stands among its links.
-        follow = self._outlook.leads_on or self._plan.obey_noindex
-        facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
+        facts = await self._reader.read(fetched, container=self._gathered.container, follow=self._reads_links)
+        if fetched.robots_tags:
+            facts.links.robots |= in_headers(fetched.robots_tags, self._agent)
+        if (
+            self._same_pages is not None
+            and (end := await self._same_pages.end_of(link, fetched.url, facts)) is not None
+        ):
+            # What it links to may be linked to from nowhere else.
+            self._outlook.links(link, fetched, facts)
+            end.size = len(fetched.body)
+            self.data_bytes += end.size
+            raise end
         is_wanted = self._book is None or await self._book.read(link, fetched)
         self.pages += 1
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
-        if fetched.robots_tags:
-            facts.links.robots |= in_headers(fetched.robots_tags, self._agent)
         self._outlook.links(link, fetched, facts)
         if is_wanted and self._plan.obey_noindex and not facts.links.may_keep:
             self.unkept += 1
         elif is_wanted:
             await self._gathered.add(fetched.url, fetched.status, facts, link.chunk)
         return len(fetched.body)
+
+    async def _look(self, url: str) -> PageFacts:
+        """At a page that is not visited now."""
+        if self._plan.respect_robots:
+            await self._robots.check(url)
+        await self._pace.turn(site(url))
+        fetched = await self._fetcher.fetch_head(url, PAGE_BYTES, hops=0)
+        if not is_page(fetched.content_type):
+            raise PageSkipped(f"{url}: {fetched.content_type} is not read")
+        return await self._reader.read(fetched, container=self._gathered.container, follow=True)
 
     def _reads(self, link: Link) -> Reads:
         """JSON is a page where something is to be taken from it; a feed or a table, where its URL was named."""

@@ -59,13 +59,18 @@ class PageFailed(Exception):
 class PageSkipped(Exception):
     """Nothing went wrong: the page is known already, belongs to another site, or is not of a kind that is read."""
 
+    size = 0
+    """Bytes that were read of it all the same."""
+
 
 class PageKnown(PageSkipped):
-    """It redirects to a page that is visited as itself."""
+    """It redirects to a page that is visited as itself, or names it as canonical."""
 
 
 class PageMoved(Exception):
-    """It redirects to a page that was not known: that is visited in its place."""
+    """It redirects to a page that was not known, or names it as canonical: that is visited in its place."""
+
+    size = 0
 
 
 def refused_by_site(url: str, status: int, retry_after_s: float, wall: str | None = None) -> PageFailed:
