@@ -60,8 +60,9 @@ def listed(shop: RunningShop, rules: Rules) -> set[str]:
         ({"follow": {"obey_nofollow": True}}, Rules(canonical=False)),
         ({"respect_robots": False, "sitemaps": True}, Rules(False, False, False, sitemaps=True)),
         ({"follow": {"deny": ["/p/[0-9]+$", "[?&]sort="], "obey_nofollow": True}}, Rules()),
+        ({"follow": {"obey_canonical": True, "obey_nofollow": True}}, Rules()),
     ],
-    ids=["all links", "nofollow", "no robots, sitemaps", "one name for each"],
+    ids=["all links", "nofollow", "no robots, sitemaps", "one name for each", "canonical"],
 )
 async def test_every_page_is_found_once(shop: RunningShop, parameters: dict[str, Any], rules: Rules) -> None:
     items, result = await crawled(shop, **parameters)

@@ -41,7 +41,7 @@ EXPECTED = {
     },
     "body": {
         "cut-length": "cut", "cut-chunked": "cut", "cut-chunk": "cut", "reset": "cut", "nothing": "closed",
-        "in-head": "closed", "garbage": "protocol", "length-short": "protocol", "length-long": "timeout",
+        "in-head": "closed", "garbage": "protocol", "length-long": "timeout",
         "length-negative": "protocol", "length-words": "protocol", "length-twice": "protocol",
         "length-and-chunks": "protocol", "bad-chunk": "protocol", "huge": "too_large", "endless": "too_large",
         "endless-chunked": "too_large", "endless-trailers": "protocol", "endless-headers": "protocol",

@@ -199,6 +199,20 @@ async def test_broken_answers_are_network_errors(answer: bytes) -> None:
     assert (told.error, told.permanent) == ("network", False)
 
 
+@pytest.mark.parametrize("first", [0, 20, 100, 110, 300], ids=["at once", "in it", "before it", "after it", "later"])
+async def test_an_answer_is_as_long_as_it_says_however_it_comes(first: int) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100\r\n\r\n"
+    said = head + b"<p>" + b"x" * 297
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        for part in (said[: len(head) + first], said[len(head) + first :]) if first else (said,):
+            writer.write(part)
+            await asyncio.sleep(0.02)
+
+    async with raw_site(talk) as served, fetcher() as fetching:
+        assert (await fetching.fetch(f"{served.url}/")).body == said[len(head) :][:100]
+
+
 async def test_nobody_there() -> None:
     async with site({}) as served:
         gone = served.url

@@ -29,14 +29,16 @@ def of_connection(url: str, exc: Exception, total_s: float) -> PageFailed:
     match exc:
         case AddressRefused():
             return PageFailed("policy", f"{url}: {exc}", permanent=True)
+        case aiohttp.ConnectionTimeoutError():
+            return PageFailed("timeout", f"{url}: no connection in time", kind="connect", at=url)
         case TimeoutError():
-            return PageFailed("timeout", f"{url}: no answer within {total_s:g} s")
+            return PageFailed("timeout", f"{url}: no answer within {total_s:g} s", at=url)
         case aiohttp.InvalidURL():
             return PageFailed("input", f"{url}: not a URL", permanent=True)
     kind = next((kind for base, kind in _KINDS if isinstance(exc, base)), "protocol")
     # A certificate that does not fit today does not fit in a minute.
     is_lasting = isinstance(exc, aiohttp.ClientConnectorCertificateError)
-    return PageFailed("network", f"{url}: {_said(kind, exc)}", permanent=is_lasting, kind=kind)
+    return PageFailed("network", f"{url}: {_said(kind, exc)}", permanent=is_lasting, kind=kind, at=url)
 
 
 def _said(kind: str, exc: Exception) -> str:

@@ -14,20 +14,23 @@ from typing import Any, Protocol
 
 from crawlfleet.execution.crawl.answers import Reads, is_json, is_page, is_text
 from crawlfleet.execution.crawl.blocks import Blocks
-from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
-from crawlfleet.execution.crawl.fetch import Fetcher, Hop
+from crawlfleet.execution.crawl.failures import SILENT, PageFailed, PageKnown, PageMoved, PageSkipped
+from crawlfleet.execution.crawl.fetch import PAGE_BYTES, Fetcher, Hop
 from crawlfleet.execution.crawl.frontier import Ending, Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
 from crawlfleet.execution.crawl.gathered import Gathered
 from crawlfleet.execution.crawl.links import site, target_of
+from crawlfleet.execution.crawl.outages import Outages, is_answered
 from crawlfleet.execution.crawl.outlook import Outlook
 from crawlfleet.execution.crawl.pace import HOLD_MAX_S, TOTAL, Pace
+from crawlfleet.execution.crawl.page import PageFacts
 from crawlfleet.execution.crawl.page_book import PageBook
 from crawlfleet.execution.crawl.plan import CrawlPlan
 from crawlfleet.execution.crawl.reader import PageReader
 from crawlfleet.execution.crawl.robots import Robots
 from crawlfleet.execution.crawl.robots_cache import RobotsCache
 from crawlfleet.execution.crawl.robots_tags import in_headers
+from crawlfleet.execution.crawl.same_pages import SamePages
 from crawlfleet.execution.crawl.sitemaps import FILE_BYTES, Sitemap
 
 PAGE_TRIES = 2
@@ -59,6 +62,7 @@ class Crawl:
         robots: RobotsCache | None = None,
         is_own_address: bool = True,
         book: PageBook | None = None,
+        outages: Outages | None = None,
     ) -> None:
         self._plan = plan
         self._fetcher = fetcher
@@ -72,9 +76,15 @@ class Crawl:
             fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log, cache=robots
         )
         self._outlook = Outlook(plan.following, self._frontier, depth=plan.depth)
+        self._same_pages = (
+            SamePages(self._outlook, self._frontier, self._look) if plan.following.obeys_canonical else None
+        )
+        # What a page says to robots, and of itself, stands among its links.
+        self._reads_links = self._outlook.leads_on or plan.obey_noindex or self._same_pages is not None
         self._agent = plan.user_agent.partition("/")[0]
         # Sites block addresses: those of proxies say nothing of this node.
         self.blocks = Blocks(self._gate if is_own_address else OpenGate())
+        self._outages = outages or Outages(self._is_there, report.log)
         self._book = book
         self._in_flight = 0
         self._wake = asyncio.Event()
@@ -103,6 +113,7 @@ class Crawl:
             self._outlook.known_before(self._book.known())
         limit = asyncio.timeout(self._plan.max_seconds)
         self._gate.enter(self)
+        self._outages.enter(self.wake)
         try:
             async with limit:
                 await self._drive()
@@ -113,6 +124,7 @@ class Crawl:
         except BaseExceptionGroup as group:
             raise first_of(group) from None
         finally:
+            self._outages.leave(self.wake)
             self._gate.leave(self)
 
     def queued(self) -> dict[str, int]:
@@ -149,7 +161,8 @@ class Crawl:
         return self._frontier.left_out
 
     def notes(self) -> list[str]:
-        return [*self._outlook.notes(), *self.blocks.notes()]
+        same = self._same_pages.notes() if self._same_pages is not None else ()
+        return [*self._outlook.notes(), *same, *self.blocks.notes(), *self._outages.notes()]
 
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -178,11 +191,15 @@ class Crawl:
         """The next link, which counts as under way from now on."""
         while self._may_start() and (link := self._frontier.take(self._is_free)) is not None:
             host = site(link.url)
-            if host not in self.blocks.given_up:
+            if self._outages.is_lost(host):
+                self._lose(link, self._outages.failed(link.url))
+                self._frontier.ended(link, "failed", 0)
+            elif host not in self.blocks.given_up:
                 self._pace.begin(host)
                 self._in_flight += 1
                 return link
-            self._give_up(link)
+            else:
+                self._give_up(link)
         return None
 
     async def _pause(self) -> None:
@@ -202,6 +219,8 @@ class Crawl:
             pass
 
     def _is_free(self, host: str) -> bool:
+        if host in self._outages.away:
+            return False
         return self._pace.is_free(host) and self._gate.is_ready(target_of(f"//{host}/"))
 
     def _slow_down(self, host: str, delay_s: float) -> None:
@@ -229,18 +248,19 @@ class Crawl:
         except HostAway:
             self._frontier.put_back(link)
             how = None
-        except PageMoved:
+        except PageMoved as exc:
+            self._outages.answered(link.url)
             self.moved += 1
-            how = "moved"
+            how, size = "moved", exc.size
         except PageKnown as exc:
             self._starts_known += link.is_start
             self._leave(link, str(exc))
-            how = "skipped"
+            how, size = "skipped", exc.size
         except PageSkipped as exc:
             self._leave(link, str(exc))
             how = "skipped"
         except PageFailed as exc:
-            how = None if self._comes_again(link, exc) else "failed"
+            how = None if await self._is_excused(link, exc) or self._comes_again(link, exc) else "failed"
         finally:
             self._pace.end(site(link.url))
             self._in_flight -= 1
@@ -260,6 +280,7 @@ class Crawl:
         conditions = self._book.conditions(link.url) if self._book is not None else None
         fetched = await self._fetcher.fetch(link.url, admit=admit, reads=self._reads(link), conditions=conditions)
         self.blocks.passed(fetched.url)
+        self._outages.answered(fetched.url)
         if fetched.url != link.url:
             self._outlook.arrived(link, fetched.url)
         if fetched.status == 304 and self._book is not None:
@@ -268,21 +289,38 @@ class Crawl:
             self.pages += 1
             self._starts_read += link.is_start
             return 0
-        # What it says to robots stands among its links.
-        follow = self._outlook.leads_on or self._plan.obey_noindex
-        facts = await self._reader.read(fetched, container=self._gathered.container, follow=follow)
+        facts = await self._reader.read(fetched, container=self._gathered.container, follow=self._reads_links)
+        if fetched.robots_tags:
+            facts.links.robots |= in_headers(fetched.robots_tags, self._agent)
+        if (
+            self._same_pages is not None
+            and (end := await self._same_pages.end_of(link, fetched.url, facts)) is not None
+        ):
+            # What it links to may be linked to from nowhere else.
+            self._outlook.links(link, fetched, facts)
+            end.size = len(fetched.body)
+            self.data_bytes += end.size
+            raise end
         is_wanted = self._book is None or await self._book.read(link, fetched)
         self.pages += 1
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
-        if fetched.robots_tags:
-            facts.links.robots |= in_headers(fetched.robots_tags, self._agent)
         self._outlook.links(link, fetched, facts)
         if is_wanted and self._plan.obey_noindex and not facts.links.may_keep:
             self.unkept += 1
         elif is_wanted:
             await self._gathered.add(fetched.url, fetched.status, facts, link.chunk)
         return len(fetched.body)
+
+    async def _look(self, url: str) -> PageFacts:
+        """At a page that is not visited now."""
+        if self._plan.respect_robots:
+            await self._robots.check(url)
+        await self._pace.turn(site(url))
+        fetched = await self._fetcher.fetch_head(url, PAGE_BYTES, hops=0)
+        if not is_page(fetched.content_type):
+            raise PageSkipped(f"{url}: {fetched.content_type} is not read")
+        return await self._reader.read(fetched, container=self._gathered.container, follow=True)
 
     def _reads(self, link: Link) -> Reads:
         """JSON is a page where something is to be taken from it; a feed or a table, where its URL was named."""
@@ -329,6 +367,30 @@ class Crawl:
             self.start_failures.append(PageFailed("blocked", f"{link.url}: its host lets nothing through"))
         self._frontier.ended(link, "skipped", 0)
 
+    async def _is_excused(self, link: Link, failure: PageFailed) -> bool:
+        """Whether it was the host that failed, not the page, which is put back then as if it had not been tried."""
+        patience_s = self._plan.wait_for_host_s
+        if failure.kind not in SILENT or not patience_s or not self._is_known(link):
+            return False
+        if failure.at and site(failure.at) != site(link.url):
+            return False
+        self._robots.ask_again(link.url)
+        if not await self._outages.excuses(link.url, failure, patience_s):
+            return False
+        self._robots.ask_again(link.url)
+        self._frontier.put_back(link)
+        return True
+
+    def _is_known(self, link: Link) -> bool:
+        """Whether its host has answered. Of a crawl over many nodes, others have read what led to this link."""
+        if self._outages.has_answered(link.url):
+            return True
+        return link.chunk > 0 and link.depth > 0 and self._plan.following.rules.scope.is_start(link.url)
+
+    async def _is_there(self, url: str) -> bool:
+        await self._pace.turn(site(url))
+        return await is_answered(self._fetcher, url)
+
     def _comes_again(self, link: Link, failure: PageFailed) -> bool:
         """Whether a page that failed is put back; if not, it is counted."""
         link.tries += 1
@@ -342,10 +404,14 @@ class Crawl:
             self._frontier.put_back(link)
             self.start_waits = failure if link.is_start else self.start_waits
             return True
+        self._lose(link, failure)
+        return False
+
+    def _lose(self, link: Link, failure: PageFailed) -> None:
         if link.is_sitemap:
             # No page: what it lists may be found by links all the same.
             self._outlook.sitemap_failed(link, str(failure))
-            return False
+            return
         if self._book is not None:
             self._book.failed(link, failure)
         self.errors[failure.error] += 1
@@ -357,7 +423,6 @@ class Crawl:
             self._report.log(f"{failure.error}: {failure}", "warning")
         if failed == LOGGED_FAILURES:
             self._report.log("further failures are counted, not logged", "warning")
-        return False
 
 
 def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -16,6 +16,10 @@ BY_STATUS = frozenset({"status", "blocked", "rate_limited"})
 """Kinds that say what was answered; the others, that there was no answer, or none that can be read."""
 
 
+SILENT = frozenset({"dns", "connect", "closed", "cut", "timeout", "proxy"})
+"""Kinds that may be the host's failing as well as the page's: there was no connection, or it did not last."""
+
+
 class PageFailed(Exception):
     def __init__(
         self,
@@ -27,12 +31,15 @@ class PageFailed(Exception):
         retry_after_s: float = 0.0,
         kind: str = "",
         wall: str | None = None,
+        at: str = "",
     ) -> None:
         super().__init__(message)
         self.error = error
         self.kind = kind or error
         self.wall = wall
         """Whose it is, where a page of a known wall came."""
+        self.at = at
+        """The URL whose connection failed, which redirects may have led to."""
         self.permanent = permanent
         self.status = status
         self.retry_after_s = retry_after_s
@@ -52,13 +59,18 @@ class PageFailed(Exception):
 class PageSkipped(Exception):
     """Nothing went wrong: the page is known already, belongs to another site, or is not of a kind that is read."""
 
+    size = 0
+    """Bytes that were read of it all the same."""
+
 
 class PageKnown(PageSkipped):
-    """It redirects to a page that is visited as itself."""
+    """It redirects to a page that is visited as itself, or names it as canonical."""
 
 
 class PageMoved(Exception):
-    """It redirects to a page that was not known: that is visited in its place."""
+    """It redirects to a page that was not known, or names it as canonical: that is visited in its place."""
+
+    size = 0
 
 
 def refused_by_site(url: str, status: int, retry_after_s: float, wall: str | None = None) -> PageFailed:

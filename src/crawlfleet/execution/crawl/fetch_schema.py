@@ -35,4 +35,5 @@ def fetch_properties() -> dict[str, Any]:
                 _object("pool", pool={"type": "string", "minLength": 1, "maxLength": 100}, rotation=_ROTATION),
             ]
         },
+        "wait_for_host_s": {"type": "number", "minimum": 0, "maximum": 3_600},
     }

@@ -38,6 +38,7 @@ def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
             allow={"type": "array", "maxItems": 200, "items": {"anyOf": [PATTERN, deeper]}},
             deny={"type": "array", "maxItems": 200, "items": PATTERN},
             obey_nofollow={"type": "boolean"},
+            obey_canonical={"type": "boolean"},
             skip_files={
                 "anyOf": [
                     {"type": "boolean"},

@@ -30,6 +30,7 @@ class Following:
     """Those that the robots.txt of the start URLs' hosts names, or the usual one."""
     pagination: Pagination | None
     obeys_nofollow: bool
+    obeys_canonical: bool
 
     @property
     def finds_more(self) -> bool:
@@ -56,6 +57,7 @@ def following_of(parameters: Mapping[str, Any], starts: Iterable[str], depth: in
         finds_sitemaps=sitemaps is True,
         pagination=None if pagination is None else Pagination(pagination, normalise),
         obeys_nofollow=bool(follow.get("obey_nofollow", False)),
+        obeys_canonical=bool(follow.get("obey_canonical", False)),
     )
 
 

@@ -134,6 +134,18 @@ class Outlook:
             return PageSkipped(f"{link.url}: redirects to {target}, which is not followed ({reason})")
         return None
 
+    def named_as(self, url: str) -> str:
+        """What a canonical URL is known by."""
+        return self._following.normalise(url)
+
+    def is_followed(self, url: str) -> bool:
+        """Whether the rules let a page pass, at whatever depth."""
+        return self._following.rules.refusal(url, 0) is None
+
+    def may_visit(self, link: Link, target: str) -> bool:
+        """Whether a page may be visited in the place of a link."""
+        return self._frontier.knows(target) or self._refusal(link.depth)(target) is None
+
     def expect(self, urls: Iterable[str]) -> None:
         """URLs that other members of the crawl took in: where a start URL led them to, this one follows as well."""
         for url in urls:

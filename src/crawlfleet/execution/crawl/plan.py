@@ -15,6 +15,7 @@ from crawlfleet.execution.crawl.profiles import OWN, HeaderSets, checked_headers
 
 DEFAULT_PAGES = 100
 DEFAULT_CONCURRENCY = 8
+WAIT_FOR_HOST_S = 60.0
 USER_AGENT = f"crawlfleet/{__version__}"
 
 
@@ -42,6 +43,8 @@ class CrawlPlan:
     """Without headers or credentials of its own: sites answer it as they answer everybody."""
     delay_s: float = 0.0
     concurrency: int = DEFAULT_CONCURRENCY
+    wait_for_host_s: float = WAIT_FOR_HOST_S
+    """For one that stopped answering."""
 
 
 def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
@@ -55,7 +58,10 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
     most = parameters.get("max_pages")
     following = following_of(parameters, good, depth)
     is_open = depth > 0 or following.finds_more
-    names = ("max_seconds", "max_bytes", "respect_robots", "obey_noindex", "user_agent", "delay_s", "concurrency")
+    names = (
+        "max_seconds", "max_bytes", "respect_robots", "obey_noindex", "user_agent", "delay_s", "concurrency",
+        "wait_for_host_s",
+    )  # fmt: skip
     profile = parameters.get("profile", OWN)
     headers = checked_headers(parameters.get("headers", {}))
     known_to = {place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))}

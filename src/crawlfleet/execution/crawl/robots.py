@@ -28,6 +28,7 @@ WAIT_MAX_S = 30.0
 LATER_S = 0.5
 """How soon a robots.txt that was refused is asked for again, where the site does not say."""
 BUSY = frozenset({429, 503})
+UNREACHED = frozenset({"dns", "connect"})
 SITEMAPS = 1_000
 HELD = 1_000
 _IN_THREAD_BYTES = 32 << 10
@@ -75,9 +76,20 @@ class Robots:
         if known.rules is not None and not known.rules.can_fetch(url, self._agent):
             raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True, kind="robots")
 
+    def ask_again(self, url: str) -> None:
+        """Its host was away: why its robots.txt could not be read then does not count any longer."""
+        known = self._cache.entry(place(url).origin)
+        if known.failure is not None:
+            known.good_until = 0.0
+
     async def sitemaps(self, url: str) -> list[str]:
-        """Those that the robots.txt of a URL's host names; none where it cannot be read."""
+        """Those that the robots.txt of a URL's host names; none where it cannot be read.
+
+        Raises PageFailed when nobody answered: what it names is not known then.
+        """
         known = await self._known(url)
+        if known.failure is not None and known.failure.kind in UNREACHED:
+            raise PageFailed(known.failure.error, str(known.failure), kind=known.failure.kind)
         found = (canonical(named, url) for named in islice(known.rules.sitemaps, SITEMAPS)) if known.rules else ()
         return [named for named in found if named is not None]
 

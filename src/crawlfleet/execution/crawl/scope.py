@@ -38,6 +38,10 @@ class Scope:
             self._names.add(name.removeprefix("www."))
         self._known.clear()
 
+    def is_start(self, url: str) -> bool:
+        """Whether it is a page of a start URL's very site, or of one that was taken in like that."""
+        return site(url) in self._sites
+
     def holds(self, url: str) -> bool:
         where = site(url)
         known = self._known.get(where)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from crawlfleet.execution.crawl.extract.compiling import BadPlan
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.gathered import Gathered
+from crawlfleet.execution.crawl.outages import Outages, is_answered
 from crawlfleet.execution.crawl.page import NO_MARKS, PageFacts
 from crawlfleet.execution.crawl.patterns import BadRule, Patterns
 from crawlfleet.execution.crawl.plan import CrawlPlan, plan_of
@@ -103,6 +105,8 @@ class Shopper:
                 proxies=self._proxies,
             )
         )  # fmt: skip
+        # One for all visits: what one of them finds out of a host the others need not.
+        self._outages = Outages(partial(is_answered, self._fetcher), context.log)
         return self
 
     async def __aexit__(
@@ -137,6 +141,7 @@ class Shopper:
         crawl = Crawl(
             plan, fetcher=self._fetcher, reader=reader, gathered=seen, report=context, gate=context.gate,
             robots=context.robots if plan.is_plain else None, is_own_address=self._proxies is None,
+            outages=self._outages,
         )  # fmt: skip
         await crawl.run()
         return crawl
