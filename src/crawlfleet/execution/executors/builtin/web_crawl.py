@@ -266,7 +266,8 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
     if gathered.is_truncated:
         notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")
     if never := never_matched(gathered.counts):
-        notes.append(f"never matched on {crawl.pages} pages: {', '.join(never[:20])}")
+        pages = "the page" if crawl.pages == 1 else f"{crawl.pages} pages"
+        notes.append(f"never matched on {pages}: {', '.join(never[:20])}")
     result = {
         "success": True,
         "data": gathered.data,
