@@ -22,6 +22,7 @@ from crawlfleet.client.lines import EventParser
 from crawlfleet.client.models import AcceptedView, RefusedView, TaskView
 from crawlfleet.client.retrying import asked_wait, may_repeat, pauses
 from crawlfleet.client.tasks import BATCH_TASKS
+from crawlfleet.errors import InvalidInput
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 QUICK = RetryPolicy(attempts=4, base_s=0.001, cap_s=0.002)
@@ -185,6 +186,27 @@ async def test_names_in_paths_and_queries_are_quoted() -> None:
             await client.page(q="a&b=c", status="failed,timeout")
     assert script.requests[0] == "GET /api/v1/nodes/a%20b%2F..%2Fc%3Fd"
     assert "q=a%26b%3Dc" in script.requests[1]
+
+
+async def test_half_a_character_is_an_error_of_ours_and_nothing_is_sent() -> None:
+    script = Script(web.json_response(ACCEPTED))
+    async with served(script) as client:
+        with pytest.raises(InvalidInput, match="no valid Unicode"):
+            await client.submit("echo", {"text": "a\udcff"})
+        with pytest.raises(InvalidInput, match="no valid Unicode"):
+            await client.get("task-\udcff")
+    assert script.requests == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+async def test_a_budget_that_is_no_number_is_refused_and_not_sent_as_none(value: float) -> None:
+    script = Script(web.json_response({}))
+    async with served(script) as client:
+        with pytest.raises(InvalidInput, match="rate: "):
+            await client.put_host("shop.example", rate=value)
+        with pytest.raises(InvalidInput, match="delay_s: "):
+            await client.put_host("shop.example", delay_s=value)
+    assert script.requests == []
 
 
 async def test_a_batch_in_any_number_goes_in_pieces() -> None:
