@@ -12,7 +12,7 @@ from aiohttp import web
 from crawlfleet.cli import task as task_command
 from crawlfleet.client.models import TaskView
 from tests.unit.test_cli_exporting import said
-from tests.unit.test_client import Script, accepted
+from tests.unit.test_client import Script, accepted, error
 
 TASK = "task-0000000000000001"
 AT = "2026-01-01T00:00:00Z"
@@ -28,6 +28,15 @@ def crawled(**more: Any) -> dict[str, Any]:
     fields |= {"retry": {"max_retries": 3, "base_delay_s": 2.0, "max_delay_s": 300.0}}
     result = {"success": True, "data": {"pages": []}, "metrics": {}, "timestamp": AT, "notes": [NOTE]}
     return fields | {"result": result} | more
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [("group_incomplete", "--partial gives what there is"), ("some_other", "do better")],
+)
+async def test_hints_speak_of_commands_where_a_master_speaks_of_http(code: str, hint: str) -> None:
+    told = await said(Script(error(409, code)), "group", "export", "group-0000000000000001", code=1)
+    assert f"hint: {hint}" in told.stderr
 
 
 async def test_show_tells_the_notes_of_a_result() -> None:
