@@ -39,6 +39,17 @@ async def test_hints_speak_of_commands_where_a_master_speaks_of_http(code: str, 
     assert f"hint: {hint}" in told.stderr
 
 
+async def test_notes_on_pages_are_no_items_unless_they_are_asked_for() -> None:
+    note, item = {"_page": "http://a.test/", "status": 200}, {"title": "A", "_page": "not the first"}
+    page = {"items": [note, item, note, 5, item], "next_cursor": None, "total": 5, "is_final": True}
+    script = Script(lambda: web.json_response({**page, "execution_id": None}))
+    lines = (await said(script, "task", "results", TASK, "--json")).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [item, 5, item]
+    lines = (await said(script, "task", "results", TASK, "--json", "--pages", "--limit", "1")).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [note]
+    assert "http://a.test/" not in (await said(script, "task", "results", TASK)).stdout
+
+
 async def test_show_tells_the_notes_of_a_result() -> None:
     shown = Script(lambda: web.json_response(crawled()), lambda: web.json_response({"executions": []}))
     assert f"note     {NOTE}" in (await said(shown, "task", "show", TASK)).stdout
