@@ -22,7 +22,7 @@ NOTE = "no max_pages was given: the default of 100 applied"
 def crawled(**more: Any) -> dict[str, Any]:
     fields: dict[str, Any] = dict.fromkeys((field.name for field in msgspec.structs.fields(TaskView)), None)
     fields |= dict.fromkeys(("priority", "timeout_s", "retry_count", "max_retries", "losses", "round"), 1)
-    fields |= dict.fromkeys(("parameters", "min_resources", "capabilities", "content_features"), {})
+    fields |= {name: {} for name in ("parameters", "min_resources", "capabilities", "content_features")}
     fields |= {"categories": [], "depends_on": [], "require_region": False, "preemptible": False, "queue": "default"}
     fields |= {"id": TASK, "task_type": "web_crawl", "status": "completed", "created_at": AT, "updated_at": AT}
     fields |= {"retry": {"max_retries": 3, "base_delay_s": 2.0, "max_delay_s": 300.0}}
