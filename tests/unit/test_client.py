@@ -110,6 +110,17 @@ async def test_one_id_or_url_is_a_list_of_one() -> None:
     assert msgspec.json.decode(script.bodies[-1])["task"]["parameters"] == {"urls": ["http://shop.test/"]}
 
 
+async def test_the_urls_among_the_parameters_of_a_crawl_are_started_from_as_well() -> None:
+    script = Script(error(404, "not_found"))
+    async with served(script) as client:
+        for given in (["http://b.test/"], "nonsense"):
+            with pytest.raises(ApiError):
+                await client.crawl("http://a.test/", {"urls": given, "url": "http://c.test/"}, members=2)
+    good, bad = (msgspec.json.decode(body)["task"]["parameters"] for body in script.bodies)
+    assert good == {"urls": ["http://a.test/", "http://b.test/"], "url": "http://c.test/"}
+    assert bad["urls"] == "nonsense", "which the master refuses by its name"
+
+
 async def test_an_error_of_ours_is_not_sent_again() -> None:
     script = Script(error(422, "invalid_input"))
     async with served(script) as client:
