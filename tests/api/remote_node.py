@@ -79,9 +79,11 @@ class RemoteNode:
         path = f"/api/v1/executions/{execution_text(one.execution)}/{kind}/{number}?task={task_text(one.task)}"
         return await self.site.send("PUT", path, data=data, **{"token": self.secret, **more})
 
-    async def finish(self, one: AssignmentBody, metrics: Any = None, end: End = End.COMPLETED) -> SyncDown:
+    async def finish(
+        self, one: AssignmentBody, metrics: Any = None, end: End = End.COMPLETED, result: Any = None
+    ) -> SyncDown:
         self.held.remove(one.execution)
-        said = msgspec.Raw(msgspec.json.encode(metrics))
+        said, gave = (msgspec.Raw(msgspec.json.encode(value)) for value in (metrics, result))
         failure = {"error": 5, "message": "as told"} if end is End.FAILED else {}
-        outcome = OutcomeBody(one.task, one.execution, int(end), metrics=said, **failure)  # type: ignore[arg-type]
+        outcome = OutcomeBody(one.task, one.execution, int(end), metrics=said, result=gave, **failure)  # type: ignore[arg-type]
         return await self.sync(outcomes=[outcome])

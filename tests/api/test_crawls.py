@@ -152,6 +152,34 @@ async def test_members_work_it_off_and_it_is_read_as_one(site: Site) -> None:
     assert (await site.get(f"{GROUPS}/{group}/results:quality")).json["items"] == 4
 
 
+async def test_what_its_members_counted_is_added_up(site: Site) -> None:
+    group = (await created(site, members=3))["id"]
+    node = await CrawlNode.ready(site)
+    one, other, third = await node.take_all(3)
+    given = await node.lease(one)
+    assert (await node.lease(one, ReportBody(given.number, failed=1))).state == "done"
+    field = {"matches": 2, "records": 3, "filled": 2, "fill_rate": 0.6667}
+    never = {"matches": 0, "records": 3, "filled": 0, "fill_rate": 0.0}
+    await node.finish(one, result={
+        "metrics": {"errors": {"http": 1}, "failures": {"status": 1}, "links_left_out": {"denied": 2},
+                    "pages_crawled": 3, "fields": {"p.a": never, "p.b": never}},
+        "notes": ["trap: 20 URLs were left out", "never matched on 3 pages: p.a, p.b"],
+    })  # fmt: skip
+    await node.finish(other, result={
+        "metrics": {"errors": {"http": 2, "network": 1}, "links_left_out": {"denied": 1}, "pages_crawled": 4,
+                    "fields": {"p.a": field, "p.b": never}},
+        "notes": ["trap: 20 URLs were left out", "never matched on 4 pages: p.b"],
+    })  # fmt: skip
+    await node.finish(third, result={"metrics": "of another version"})
+    result = (await site.get(f"{GROUPS}/{group}/result")).json
+    metrics = result["metrics"]
+    assert (result["success"], metrics["pages_failed"]) == (False, 1)
+    assert (metrics["errors"], metrics["failures"]) == ({"http": 3, "network": 1}, {"status": 1})
+    assert metrics["links_left_out"] == {"denied": 3}
+    assert metrics["fields"]["p.a"] == {"matches": 2, "records": 6, "filled": 2, "fill_rate": 0.3333}
+    assert result["notes"] == ["trap: 20 URLs were left out", "never matched on 7 pages: p.b"]
+
+
 async def test_only_a_finished_crawl_has_a_result_of_the_whole(site: Site) -> None:
     group = (await created(site))["id"]
     assert (await site.get(f"{GROUPS}/{group}/result")).told[:2] == (409, "group_incomplete")

@@ -89,6 +89,8 @@ def test_the_version() -> None:
         ["task", "submit"],
         ["task", "submit", "echo", "--params", "{"],
         ["task", "submit", "echo", "--params", "[1]"],
+        ["task", "submit", "echo", "--params", '{"a": NaN}'],
+        ["task", "submit", "echo", "--params", '{"a": ' * 100_000],
         ["task", "submit", "echo", "--params", "@missing.json"],
         ["task", "submit", "echo", "--priority", "11"],
         ["task", "submit", "echo", "--priority", "urgent"],
@@ -306,3 +308,13 @@ def test_a_parameter_without_a_value_is_exit_code_2() -> None:
     refused = runner.invoke(app, ["task", "submit", "echo", "-p", "hello"])
     assert refused.exit_code == 2
     assert "NAME=VALUE" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "[1", '[{"task_type": "echo", "priority": NaN}]', "{" + '"a": {' * 50_000]
+)
+def test_a_file_of_tasks_that_is_no_json_is_exit_code_2(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tasks.json").write_text(text)
+    refused = runner.invoke(app, ["task", "batch", "tasks.json"])
+    assert (refused.exit_code, refused.exception.__class__) == (2, SystemExit)
+    assert "not JSON" in refused.stderr

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 from aiohttp import web
 
+from crawlfleet.cli.command import Call
+from crawlfleet.cli.output import Output
+from crawlfleet.cli.watching import left_alone
 from crawlfleet.client.models import CrawlView
 from tests.unit.test_cli_exporting import said
 from tests.unit.test_client import Script
@@ -49,8 +55,63 @@ async def test_what_nobody_said_is_told(options: list[str], note: str | None) ->
     assert note is not None or told.stderr == ""
 
 
+def ended(*, notes: list[str] | None = None, errors: dict[str, int] | None = None, **crawl: Any) -> Script:
+    """A crawl that is over, and the result of the whole."""
+    pages, failed = crawl.get("pages", 100), crawl.get("failed", 0)
+    metrics: dict[str, Any] = {
+        "pages_crawled": pages, "processing_time": 1.0, "data_size": 0, "pages_failed": failed, "pages_skipped": 0,
+        "pages_moved": 0, "items": 0, "max_pages": 100, "stopped_by": None, "changes": None, "errors": errors or {},
+        "failures": {}, "links_left_out": {}, "fields": {},
+    }  # fmt: skip
+    result: dict[str, Any] = {
+        "success": pages > 0, "data": {"items": []}, "items": 0, "data_truncated": False, "metrics": metrics,
+        "timestamp": AT, "notes": notes or [],
+    }  # fmt: skip
+    whole = partial(group, **crawl)
+    return Script(whole, whole, lambda: web.json_response(result))
+
+
+WAITED = ("crawl", "http://shop.test/", "--depth", "5", "--max-pages", "100", "--wait")
+
+
 async def test_an_end_before_all_was_visited_says_by_what() -> None:
-    options = ("crawl", "http://shop.test/", "--depth", "5", "--max-pages", "100", "--wait")
-    told = await said(Script(lambda: group(stopped_by="max_pages")), *options)
+    told = await said(ended(stopped_by="max_pages"), *WAITED)
     assert "100 pages, 90 items, 0 failed; stopped by max_pages, 150 URLs were not visited" in told.stdout
-    assert "stopped" not in (await said(Script(group), *options)).stdout
+    assert "stopped" not in (await said(ended(), *WAITED)).stdout
+
+
+async def test_what_its_members_noted_is_told_beside_it() -> None:
+    told = await said(ended(notes=["never matched on 9 pages: price"]), *WAITED)
+    assert "note: never matched on 9 pages: price" in told.stderr
+    told = await said(ended(notes=["x"]), *WAITED, "--json")
+    assert "note:" not in told.stderr
+    assert json.loads(told.stdout)["id"] == GROUP
+
+
+async def test_a_recrawl_tells_what_has_changed() -> None:
+    changes = {"new": 4, "changed": 2, "unchanged": 90, "gone": 1}
+    assert "; 4 new, 2 changed, 1 gone" in (await said(ended(changes=changes), *WAITED)).stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+async def test_a_crawl_that_read_no_page_is_no_success(options: tuple[str, ...]) -> None:
+    script = ended(pages=0, items=0, failed=2, errors={"network": 1, "http": 1})
+    told = await said(script, *WAITED, *options, code=4)
+    assert "no page was read, 2 failed (network 1, http 1)" in told.stderr
+    assert f"crawlfleet task list --group {GROUP}" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        (["task-1"], "task-1 goes on: crawlfleet task watch task-1 waits again, crawlfleet task cancel task-1 stops"),
+        (["task-1", "task-2"], "2 tasks go on: crawlfleet task watch TASK waits again, "),
+    ],
+)
+def test_who_stops_waiting_is_told_that_it_goes_on(
+    ids: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = SimpleNamespace(out=Output(is_json=False))
+    with pytest.raises(KeyboardInterrupt), left_alone(cast(Call, call), "task", ids):
+        raise KeyboardInterrupt
+    assert said in capsys.readouterr().err

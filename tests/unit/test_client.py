@@ -22,6 +22,7 @@ from crawlfleet.client.lines import EventParser
 from crawlfleet.client.models import AcceptedView, RefusedView, TaskView
 from crawlfleet.client.retrying import asked_wait, may_repeat, pauses
 from crawlfleet.client.tasks import BATCH_TASKS
+from crawlfleet.errors import InvalidInput
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 QUICK = RetryPolicy(attempts=4, base_s=0.001, cap_s=0.002)
@@ -109,6 +110,17 @@ async def test_one_id_or_url_is_a_list_of_one() -> None:
     assert msgspec.json.decode(script.bodies[-1])["task"]["parameters"] == {"urls": ["http://shop.test/"]}
 
 
+async def test_the_urls_among_the_parameters_of_a_crawl_are_started_from_as_well() -> None:
+    script = Script(error(404, "not_found"))
+    async with served(script) as client:
+        for given in (["http://b.test/"], "nonsense"):
+            with pytest.raises(ApiError):
+                await client.crawl("http://a.test/", {"urls": given, "url": "http://c.test/"}, members=2)
+    good, bad = (msgspec.json.decode(body)["task"]["parameters"] for body in script.bodies)
+    assert good == {"urls": ["http://a.test/", "http://b.test/"], "url": "http://c.test/"}
+    assert bad["urls"] == "nonsense", "which the master refuses by its name"
+
+
 async def test_an_error_of_ours_is_not_sent_again() -> None:
     script = Script(error(422, "invalid_input"))
     async with served(script) as client:
@@ -185,6 +197,27 @@ async def test_names_in_paths_and_queries_are_quoted() -> None:
             await client.page(q="a&b=c", status="failed,timeout")
     assert script.requests[0] == "GET /api/v1/nodes/a%20b%2F..%2Fc%3Fd"
     assert "q=a%26b%3Dc" in script.requests[1]
+
+
+async def test_half_a_character_is_an_error_of_ours_and_nothing_is_sent() -> None:
+    script = Script(web.json_response(ACCEPTED))
+    async with served(script) as client:
+        with pytest.raises(InvalidInput, match="no valid Unicode"):
+            await client.submit("echo", {"text": "a\udcff"})
+        with pytest.raises(InvalidInput, match="no valid Unicode"):
+            await client.get("task-\udcff")
+    assert script.requests == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+async def test_a_budget_that_is_no_number_is_refused_and_not_sent_as_none(value: float) -> None:
+    script = Script(web.json_response({}))
+    async with served(script) as client:
+        with pytest.raises(InvalidInput, match="rate: "):
+            await client.put_host("shop.example", rate=value)
+        with pytest.raises(InvalidInput, match="delay_s: "):
+            await client.put_host("shop.example", delay_s=value)
+    assert script.requests == []
 
 
 async def test_a_batch_in_any_number_goes_in_pieces() -> None:

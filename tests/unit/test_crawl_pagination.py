@@ -82,20 +82,22 @@ def test_a_template_ends_where_the_same_page_comes_again_or_nothing_is_on_it() -
 
 
 @pytest.mark.parametrize(
-    ("options", "field"),
+    ("options", "field", "said"),
     [
-        ({"selector": "a["}, "pagination.selector"),
-        ({"selector": "a:has(b)"}, "pagination.selector"),
-        ({"while": "//a"}, "pagination.while"),
-        ({"template": "http://shop.test/2"}, "pagination.template"),
-        ({"template": "http://%zz/{page}"}, "pagination.template"),
-        ({"template": "http://shop.test/{page}", "first": 5, "last": 4}, "pagination.last"),
+        ({"selector": "a["}, "pagination.selector", "'[' at position 1 is not closed"),
+        ({"selector": "a:has(b)"}, "pagination.selector", "only names, classes, ids and attributes"),
+        ({"while": "//a"}, "pagination.while", "no XPath"),
+        ({"while": "//a[position()=1]"}, "pagination.while", "no XPath"),
+        ({"template": "http://shop.test/2"}, "pagination.template", "has no {page}"),
+        ({"template": "http://%zz/{page}"}, "pagination.template", "is no URL of a page"),
+        ({"template": "http://shop.test/{page}", "first": 5, "last": 4}, "pagination.last", "before the first"),
     ],
 )
-def test_what_cannot_be_used_is_named(options: dict[str, Any], field: str) -> None:
+def test_what_cannot_be_used_is_named(options: dict[str, Any], field: str, said: str) -> None:
     with pytest.raises(BadRule) as told:
         Pagination(options, Normaliser())
     assert told.value.field == field
+    assert said in told.value.detail
 
 
 def test_a_list_goes_on_the_same_where_pages_are_read_by_xpath() -> None:

@@ -259,6 +259,9 @@ async def test_a_crawl_by_its_own_list_of_proxies() -> None:
     with pytest.raises(TaskError, match="all 1 proxies of the task's proxies are down") as told:
         await crawl({"url": "http://127.0.0.1:7/", "proxies": [GONE]})
     assert (told.value.error, told.value.permanent) == ("network", False)
+    with pytest.raises(TaskError, match=r"its proxy may not be used: 10\.9\.9\.9 is private.*--allow-host") as told:
+        await crawl({"url": "http://127.0.0.1:7/", "proxies": ["http://10.9.9.9:1"]})
+    assert (told.value.error, told.value.permanent) == ("policy", True)
     with pytest.raises(TaskError, match="this node has no pool 'fast'"):
         await crawl({"url": "http://127.0.0.1:7/", "proxies": {"pool": "fast"}})
 

@@ -52,10 +52,28 @@ def test_a_css_selector_that_does_not_parse_says_where(text: str, said: str) -> 
         ("//a/b/@@c", "invalid expression at position 7"),
         ("//a[@b='c]", "unfinished literal at position 10"),
         ("//x:y", "undefined namespace prefix"),
+        # Only a page on which a div is found would run into it.
+        ("//div[lower-case(@class)='x']", "there is no lower-case() at position 6"),
+        ("//div[ matches (., 'a()')]/text()", "there is no matches() at position 7"),
+        ("//a[last() or ends-with(@href, 'x')]", "there is no ends-with() at position 14"),
     ],
 )
 def test_an_xpath_that_does_not_parse_says_where(text: str, said: str) -> None:
     assert problems({"selectors": {"it": text}})["selectors.it"].endswith(f"is no XPath: {said}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "//div[contains(@class, 'x (y)') and (position() mod (2)) = 1]/text()",
+        "(//a | //b)[not(starts-with(normalize-space(.), 'f()'))]/node()",
+        "//a[count(ancestor::li) > 1 or (true())]/comment()",
+        "count(//tr)",
+        "//processing-instruction('x')",
+    ],
+)
+def test_an_xpath_of_known_functions_and_words_before_brackets_is_taken(text: str) -> None:
+    assert problems({"selectors": {"it": text}}) == {}
 
 
 PIECES = st.sampled_from([

@@ -11,6 +11,7 @@ import pytest
 
 from crawlfleet.control.task_types import (
     ANYTHING,
+    ERRORS_MOST,
     SCHEMA_BYTES,
     TYPES_MOST,
     KnownTypes,
@@ -95,6 +96,8 @@ def test_parameters_are_refused_where_they_do_not_fit(types: TaskTypes, paramete
         ({"profile": []}, ".profile", "[] has less than 1 item"),
         ({"proxies": {}}, ".proxies", "needs urls or pool"),
         ({"proxies": {"pool": "a", "rotation": "b"}}, ".proxies.rotation", "'b' is none of request, host, session"),
+        ({"proxies": {"pool": "a", "urls": ["http://a.test"]}}, ".proxies", "pool and urls do not go together"),
+        ({"proxies": {"pool": "a", "x": 1, "urls": ["http://a.test"]}}, ".proxies", "there is no 'x'"),
         ({"follow": {"scope": "galaxy"}}, ".follow.scope", "'galaxy' is none of host, subdomains, domain, any"),
         ({"normalise": {"sort": True}}, ".normalise",
          "there is no 'sort'; there are strip_tracking, strip_sessions, sort_query, strip"),
@@ -183,6 +186,7 @@ def test_every_entry_that_is_wrong_is_told_and_the_shape_that_was_meant() -> Non
         "'x' is not a URL; urls[2]: 'y' is not a URL",
     )
     assert told({"urls": ["x"] * 10})[1].endswith("; and 5 more")
+    assert told({"urls": ["x"] * (ERRORS_MOST + 1)})[1].endswith(f"; and {ERRORS_MOST - 5} more, at least")
     assert told({"proxies": ["http://a", "x"]}) == ("parameters.proxies[1]", "'x' is not a URL")
     assert told({"proxies": {}}) == ("parameters.proxies", "needs pool")
     assert told({"proxies": 5}) == ("parameters.proxies", "5 is not of type array or object")

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from crawlfleet.api.crawl_results import Told
 from crawlfleet.api.views import NULL, StatusWord, Time
 from crawlfleet.control.groups import Progress
 from crawlfleet.model.crawl import CrawlCounts, CrawlState
@@ -151,6 +152,13 @@ class CrawlMetrics(msgspec.Struct, frozen=True):
     max_pages: int
     stopped_by: str | None
     changes: CrawlChanges | None
+    errors: dict[str, int]
+    """Failed pages by class, as those of its members counted them that have completed; so the next three."""
+    failures: dict[str, int]
+    """By what happened."""
+    links_left_out: dict[str, int]
+    fields: dict[str, dict[str, float]]
+    """By the path of a field: how often it matched, and in how many records it is filled."""
 
 
 class CrawlResult(msgspec.Struct, frozen=True):
@@ -164,6 +172,8 @@ class CrawlResult(msgspec.Struct, frozen=True):
     data_truncated: bool
     metrics: CrawlMetrics
     timestamp: Time
+    notes: list[str]
+    """What a person should know of it: traps, sitemaps that are broken, fields that never matched."""
 
 
 class GroupOutcome(msgspec.Struct, frozen=True):
@@ -216,15 +226,16 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
     )  # fmt: skip
 
 
-def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw]) -> CrawlResult:
+def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], told: Told) -> CrawlResult:
     counts, until = crawl.counts, crawl.finished_at or now
     spent_s = 0.0 if crawl.started_at is None else (until - crawl.started_at) / 1_000
     metrics = CrawlMetrics(
         counts.pages, spent_s, counts.bytes, counts.failed, counts.skipped, counts.moved, counts.items,
-        crawl.limits.max_pages, crawl.stopped_by, _changes(counts),
+        crawl.limits.max_pages, crawl.stopped_by, _changes(counts), dict(told.errors), dict(told.failures),
+        dict(told.links_left_out), {path: dict(one) for path, one in told.fields.items()},
     )  # fmt: skip
     is_cut = len(items) < counts.items
-    return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until))
+    return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until), told.notes)
 
 
 def _changes(counts: CrawlCounts) -> CrawlChanges | None:

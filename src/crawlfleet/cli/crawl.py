@@ -8,7 +8,8 @@ import typer
 
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
-from crawlfleet.cli.group import KeyOption, LinesOption, NameOption, ProjectOption, print_new
+from crawlfleet.cli.group import KeyOption, LinesOption, NameOption, ProjectOption
+from crawlfleet.cli.group_ends import print_new
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
 if TYPE_CHECKING:

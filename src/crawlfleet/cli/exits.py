@@ -45,7 +45,8 @@ class RootGroup(TyperGroup):
 
 def tell(exc: CrawlfleetError) -> None:
     talk(f"error: {exc}")
-    if hint := getattr(exc, "hint", None) or _HINTS.get(exc.code):
+    # A master's hints are for those who speak HTTP.
+    if hint := _HINTS.get(getattr(exc, "error_code", exc.code)) or getattr(exc, "hint", None):
         talk(f"hint: {hint}")
 
 
@@ -69,5 +70,15 @@ def usage_error(detail: str, hint: str | None = None) -> NoReturn:
 
 
 _HINTS = {
+    "already_final": "crawlfleet task retry opens a task again that has ended",
+    "does_not_fit": "crawlfleet task why says which filter removed how many nodes",
+    "group_incomplete": "--partial gives what there is; crawlfleet group retry tries the others again",
+    "group_open": "crawlfleet group cancel ends what is open",
+    "idempotency_mismatch": "use another --idempotency-key for something else",
+    "not_authenticated": "is --token (or CRAWLFLEET_TOKEN) right? crawlfleet token create makes another",
+    "not_final": "crawlfleet task cancel stops a task that has not ended",
+    "part_of_flow": "crawlfleet flow cancel, resume and drop are for the whole",
+    "token_already_made": "crawlfleet token rotate gives it another secret",
+    "unknown_type": "crawlfleet task types lists those that are known; a node that runs it makes a type known",
     "unreachable": "is the master running? crawlfleet standalone starts one; --url names another",
 }

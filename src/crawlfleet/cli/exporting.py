@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from crawlfleet.cli.exits import Complaint, usage_error
 from crawlfleet.cli.task import TaskId
 
 if TYPE_CHECKING:
-    from crawlfleet.client.answers import ExportFormat, OnBytes, SavedExport
+    from crawlfleet.client.answers import OnBytes, SavedExport
     from crawlfleet.client.models import QualityView
 
 FORMATS = ("jsonl", "csv", "parquet", "warc")
@@ -98,16 +98,18 @@ def print_quality(call: Call, found: QualityView) -> None:
     )  # fmt: skip
 
 
-def chosen_format(given: str | None, output: Path | None) -> ExportFormat:
+def chosen_format(given: str | None, output: Path | None, taken: tuple[str, ...] = FORMATS) -> Any:
+    """Of those in `taken`. A file whose name says another format would deceive whoever opens it."""
     # The archive of a crawl is called items.warc.gz: of what is compressed the name before decides.
     name = "" if output is None else output.name
     named = Path(name.removesuffix(".gz")).suffix.removeprefix(".")
     found = given or (named if named in FORMATS else "jsonl")
-    if found not in FORMATS:
-        usage_error(f"--format: {found!r} is none of {', '.join(FORMATS)}")
+    if found not in taken:
+        option = "--format" if given else "--output"
+        usage_error(f"{option}: {found!r} is none of {', '.join(taken)}")
     if name.endswith(".gz") and found != "warc":
         usage_error(f"--output: {found} is not compressed, as {name} says", "leave out --output and pipe it into gzip")
-    return cast("ExportFormat", found)
+    return found
 
 
 def write_out(call: Call, format: str, stream: Callable[[], Iterator[bytes]]) -> None:

@@ -10,6 +10,7 @@ from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
 from crawlfleet.cli.output import COLOURS
+from crawlfleet.cli.watching import left_alone
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -125,7 +126,7 @@ def _read(name: str) -> dict[str, Any]:
 def _watched(call: Call, flow_id: str, timeout: float | None) -> None:
     from crawlfleet.client import WaitTimeout
 
-    with call.out.bar() as bar:
+    with left_alone(call, "flow", [flow_id]), call.out.bar() as bar:
         line = bar.add_task("waiting", total=None, note="")
 
         def looked(flow: FlowDetail) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
-from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
+from crawlfleet.cli.exits import usage_error
 from crawlfleet.cli.exporting import (
     BomOption,
     FormatOption,
@@ -22,15 +21,14 @@ from crawlfleet.cli.exporting import (
     save,
     write_out,
 )
+from crawlfleet.cli.group_ends import print_end, print_new, watch_group
 from crawlfleet.cli.output import plain
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
-from crawlfleet.cli.watching import group_done, group_note
 
 if TYPE_CHECKING:
-    from crawlfleet.client.models import BulkView, GroupView
+    from crawlfleet.client.models import BulkView
 
 app = typer.Typer(no_args_is_help=True)
-LINES_S = 2.0
 
 GroupId = Annotated[str, typer.Argument(help="A group's id.", show_default=False)]
 NameOption = Annotated[str | None, typer.Option("--name", help="A name for people.")]
@@ -165,7 +163,7 @@ def show(call: Call, group_id: GroupId) -> None:
 )
 def watch(call: Call, group_id: GroupId, timeout: TimeoutOption = None, progress: LinesOption = False) -> None:
     """Wait for a group with a progress bar. Exit code 0 when every member completed, 4 when one did not."""
-    _print_end(call, watch_group(call, group_id, timeout, with_lines=progress), with_lines=progress)
+    print_end(call, watch_group(call, group_id, timeout, with_lines=progress), with_lines=progress)
 
 
 @api_command(app, "close", "crawlfleet group close group-0123456789abcdef")
@@ -244,74 +242,6 @@ def remove(call: Call, group_id: GroupId) -> None:
     """Forget a finished group, with its tasks and everything they left."""
     call.client.remove_group(group_id)
     call.out.answer({"removed": group_id}, f"{group_id}: removed")
-
-
-def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines: bool = False) -> GroupView:
-    """The group once it is finished. A timeout is exit code 4: it is not known to have failed."""
-    from crawlfleet.client import WaitTimeout
-
-    lines = _Lines(call) if with_lines else None
-    with call.out.bar() as bar:
-        line = bar.add_task("waiting", total=None, note="")
-
-        def looked(group: GroupView) -> None:
-            done, total = group_done(group)
-            bar.update(line, total=total, completed=done, note=group_note(group))
-            if lines is not None:
-                lines.tell(group)
-
-        try:
-            return call.client.wait_group(group_id, timeout, looked)
-        except WaitTimeout as exc:
-            hint = f"crawlfleet task list --group {group_id} --status pending,waiting,retrying"
-            raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
-
-
-class _Lines:
-    """How far a group is, line by line: for a log, or a program that reads along."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._next_at = 0.0
-        self._told: object = None
-
-    def tell(self, group: GroupView) -> None:
-        now, told = time.monotonic(), group.crawl or group.progress
-        if group.is_finished or now < self._next_at or told == self._told:
-            return
-        self._next_at, self._told = now + LINES_S, told
-        if self._call.out.is_json:
-            self._call.out.json_line(group)
-        else:
-            done, total = group_done(group)
-            self._call.out.note(f"{done} of {total}: {group_note(group)}".rstrip(": "))
-
-
-def print_new(call: Call, group: GroupView, wait: bool, timeout: float | None, *, with_lines: bool = False) -> None:
-    if not wait:
-        call.out.answer(group, group.id)
-        return
-    call.out.note(group.id)
-    _print_end(call, watch_group(call, group.id, timeout, with_lines=with_lines), with_lines=with_lines)
-
-
-def _print_end(call: Call, group: GroupView, *, with_lines: bool = False) -> None:
-    progress = group.progress
-    told = f"{progress.completed} of {progress.total} completed"
-    if (crawl := group.crawl) is not None:
-        told = f"{crawl.pages} pages, {crawl.items} items, {crawl.failed} failed"
-        if crawl.stopped_by is not None:
-            told += f"; stopped by {crawl.stopped_by}, {crawl.queued} URLs were not visited"
-    if with_lines and call.out.is_json:
-        call.out.json_line(group)
-    else:
-        call.out.answer(group, f"{group.id}  {told}")
-    if not group.is_complete:
-        for failure in group.failures:
-            call.out.note(f"{failure.task_id}: {failure.status}: {failure.message or ''}")
-        hint = f"crawlfleet group retry {group.id}"
-        detail = f"{progress.total - progress.completed} members of {group.id} did not complete"
-        raise Complaint(detail, ExitCode.TASK_NOT_COMPLETED, hint)
 
 
 def _print_changed(call: Call, done: BulkView, what: str) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, usage_error
-from crawlfleet.cli.exporting import BomOption, GuardOption, OutputOption, write_out
+from crawlfleet.cli.exporting import BomOption, GuardOption, OutputOption, chosen_format, write_out
 from crawlfleet.cli.output import plain
 
 app = typer.Typer(no_args_is_help=True)
@@ -25,8 +27,35 @@ NotGoneOption = Annotated[bool, typer.Option("--not-gone", help="Only those that
 FORMATS = ("jsonl", "csv")
 
 
-@api_command(
-    app,
+def for_chosen(name: str, *examples: str) -> Callable[[Callable[..., None]], None]:
+    """A command for products by filter: the function gets what was asked for, and its own options."""
+
+    def declare(function: Callable[..., None]) -> None:
+        def run(
+            call: Call,
+            project: ProjectOption = None,
+            shop: ShopOption = None,
+            product_id: OwnIdOption = None,
+            changed_since: SinceOption = None,
+            gone: GoneOption = False,
+            not_gone: NotGoneOption = False,
+            **own: Any,
+        ) -> None:
+            if gone and not_gone:
+                usage_error("--gone and --not-gone: no product is both")
+            where = {"project_id": project, "shop": shop, "product_id": product_id, "changed_since": changed_since}
+            function(call, where | {"gone": True if gone else False if not_gone else None}, **own)
+
+        *common, _ = inspect.signature(run, eval_str=True).parameters.values()
+        _, _, *own = inspect.signature(function, eval_str=True).parameters.values()
+        run.__signature__ = inspect.Signature([*common, *own])  # type: ignore[attr-defined]
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        api_command(app, name, *examples)(run)
+
+    return declare
+
+
+@for_chosen(
     "list",
     "crawlfleet product list --shop shop.example",
     "crawlfleet product list --project spring --changed-since 2026-05-01T00:00:00Z --json",
@@ -34,21 +63,13 @@ FORMATS = ("jsonl", "csv")
 )
 def list_products(
     call: Call,
-    project: ProjectOption = None,
-    shop: ShopOption = None,
-    product_id: OwnIdOption = None,
-    changed_since: SinceOption = None,
-    gone: GoneOption = False,
-    not_gone: NotGoneOption = False,
+    where: dict[str, Any],
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 100,
 ) -> None:
     """List products."""
-    found = list(call.client.products(
-        project_id=project, shop=shop, product_id=product_id, changed_since=changed_since,
-        gone=_is_gone(gone, not_gone), limit=limit,
-    ))  # fmt: skip
     call.out.listing(
-        "products", found, ("ID", "SHOP", "THEIR ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"),
+        "products", list(call.client.products(**where, limit=limit)),
+        ("ID", "SHOP", "THEIR ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"),
         lambda one: (one.id, one.shop, one.product_id, one.title, _price(one.price, one.currency), one.availability,
                      one.changed_at, one.gone_at),
         empty="no products",
@@ -77,44 +98,26 @@ def show(
     )  # fmt: skip
 
 
-@api_command(
-    app,
+@for_chosen(
     "export",
     "crawlfleet product export --shop shop.example > products.jsonl",
     "crawlfleet product export --format csv --not-gone -o products.csv",
 )
 def export(
     call: Call,
-    project: ProjectOption = None,
-    shop: ShopOption = None,
-    product_id: OwnIdOption = None,
-    changed_since: SinceOption = None,
-    gone: GoneOption = False,
-    not_gone: NotGoneOption = False,
+    where: dict[str, Any],
     format: Annotated[str | None, typer.Option("--format", help="jsonl or csv; by the name of the file.")] = None,
     output: OutputOption = None,
     bom: BomOption = False,
     guard: GuardOption = False,
 ) -> None:
     """Write products as JSON lines or CSV. --json tells what was written."""
-    chosen = format or ("csv" if output is not None and output.suffix == ".csv" else "jsonl")
-    if chosen not in FORMATS:
-        usage_error(f"--format: {chosen!r} is none of {', '.join(FORMATS)}")
-    asked: dict[str, Any] = {
-        "format": cast(Literal["jsonl", "csv"], chosen), "project_id": project, "shop": shop, "product_id": product_id,
-        "changed_since": changed_since, "gone": _is_gone(gone, not_gone), "bom": bom, "guard": guard,
-    }  # fmt: skip
+    asked = {"format": chosen_format(format, output, FORMATS), "bom": bom, "guard": guard, **where}
     if output is None:
-        write_out(call, chosen, lambda: call.client.export_products(**asked))
+        write_out(call, asked["format"], lambda: call.client.export_products(**asked))
         return
     size = _save(call, output, asked)
     call.out.answer({"file": str(output), "bytes": size}, f"{output}: {size} bytes")
-
-
-def _is_gone(gone: bool, not_gone: bool) -> bool | None:
-    if gone and not_gone:
-        usage_error("--gone and --not-gone: no product is both")
-    return True if gone else False if not_gone else None
 
 
 def _save(call: Call, output: Path, asked: dict[str, Any]) -> int:

@@ -10,7 +10,7 @@ from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
 from crawlfleet.cli.output import plain
-from crawlfleet.cli.watching import failed_message, watch_tasks
+from crawlfleet.cli.watching import failed_message, print_notes, watch_tasks
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import TaskView
@@ -84,6 +84,7 @@ def _print_end(call: Call, task: TaskView) -> None:
         call.out.json(task)
     elif task.result is not None:
         call.out.json(task.result.data)
+        print_notes(call, task.result.notes)
     if task.status != "completed":
         hint = f"crawlfleet task log {task.id}; crawlfleet task retry {task.id}"
         raise Complaint(failed_message(task), ExitCode.TASK_NOT_COMPLETED, hint)
@@ -205,6 +206,8 @@ def show(call: Call, task_id: TaskId) -> None:
         call.out.record({"error": f"{task.error.class_}: {task.error.message}"})
     if task.result is not None:
         call.out.record({"result": task.result.data, "metrics": task.result.metrics})
+        for note in task.result.notes or ():
+            call.out.text(f"note     {note}")
     if executions:
         call.out.text("")
         call.out.table(

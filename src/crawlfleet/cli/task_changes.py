@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from crawlfleet.cli import task, values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
+from crawlfleet.cli.exporting import PagesOption
 from crawlfleet.cli.output import shown
 from crawlfleet.cli.task import (
     NodeOption,
@@ -136,17 +138,17 @@ def log(
     "results",
     "crawlfleet task results task-0123456789abcdef",
     "crawlfleet task results task-0123456789abcdef --json > items.jsonl",
+    "crawlfleet task results task-0123456789abcdef --pages --limit 20",
 )
 def results(
     call: Call,
     task_id: TaskId,
     limit: Annotated[int | None, typer.Option("--limit", help="How many at most.", min=1)] = None,
+    pages: PagesOption = False,
 ) -> None:
     """Print the items of a task: a table for people, with --json an item a line."""
     items: list[Any] = []
-    for number, item in enumerate(call.client.results(task_id)):
-        if limit is not None and number >= limit:
-            break
+    for item in islice((item for item in call.client.results(task_id) if _is_note(item) is pages), limit):
         if call.out.is_json:
             call.out.json_line(item)
         else:
@@ -156,6 +158,11 @@ def results(
     columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
     rows = [[shown(item.get(name)) for name in columns] if isinstance(item, dict) else [shown(item)] for item in items]
     call.out.table(columns or ["ITEM"], rows, empty="no items; crawlfleet task show has the result")
+
+
+def _is_note(item: Any) -> bool:
+    """What a crawl notes of a page (keep_pages) begins so; exports tell it by the same."""
+    return isinstance(item, dict) and next(iter(item), None) == "_page"
 
 
 @api_command(app, "types", "crawlfleet task types", "crawlfleet task types --json")

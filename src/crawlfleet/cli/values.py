@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from crawlfleet.cli.exits import usage_error
 
@@ -28,7 +28,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     if text.startswith("@"):
         text = read_text(text[1:], option)
     try:
-        found = json.loads(text)
+        found = _loaded(text)
     except ValueError as exc:
         hint = """an example: '{"url": "https://example.com"}'; @FILE reads a file"""
         usage_error(f"{option}: not JSON: {exc}", hint)
@@ -45,10 +45,21 @@ def assigned(pairs: list[str], option: str) -> dict[str, Any]:
         if not has_value or not name:
             usage_error(f"{option}: {pair!r} is not of the form NAME=VALUE")
         try:
-            found[name] = json.loads(text)
+            found[name] = _loaded(text)
         except ValueError:
             found[name] = text
     return found
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError as exc:
+        raise ValueError("nested too deeply") from exc
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def parameters(text: str, pairs: list[str] | None) -> dict[str, Any]:
@@ -70,7 +81,11 @@ def tasks_in(name: str) -> Iterator[dict[str, Any]]:
     text = read_text(name, "FILE")
     whole = text.lstrip()
     if whole.startswith("[") or (whole.startswith("{") and _is_one_document(whole)):
-        found = json.loads(whole) if whole.startswith("[") else json.loads(whole).get("tasks", [json.loads(whole)])
+        try:
+            read = _loaded(whole)
+        except ValueError as exc:
+            usage_error(f"FILE: not JSON: {exc}")
+        found = read if isinstance(read, list) else read.get("tasks", [read])
         yield from _objects(enumerate(found, 1), "task")
         return
     yield from _objects(_lines(text), "line")
@@ -78,7 +93,7 @@ def tasks_in(name: str) -> Iterator[dict[str, Any]]:
 
 def _is_one_document(text: str) -> bool:
     try:
-        json.loads(text)
+        _loaded(text)
     except ValueError:
         return False
     return True
@@ -88,7 +103,7 @@ def _lines(text: str) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                yield number, json.loads(line)
+                yield number, _loaded(line)
             except ValueError as exc:
                 usage_error(f"FILE: line {number}: not JSON: {exc}")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from crawlfleet.cli.exits import Complaint, ExitCode
@@ -19,6 +20,23 @@ def watch_tasks(
     call: Call, ids: Sequence[str], timeout: float | None, *, with_results: bool = True
 ) -> Sequence[TaskView]:
     """The tasks once all are final. A timeout is exit code 4: none of them is known to have failed."""
+    with left_alone(call, "task", ids):
+        return _watched(call, ids, timeout, with_results)
+
+
+@contextmanager
+def left_alone(call: Call, noun: str, ids: Sequence[str]) -> Iterator[None]:
+    """Who waits no longer has not stopped anything, and should know."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        who = f"{ids[0]} goes on" if len(ids) == 1 else f"{len(ids)} {noun}s go on"
+        one = ids[0] if len(ids) == 1 else noun.upper()
+        call.out.note(f"{who}: crawlfleet {noun} watch {one} waits again, crawlfleet {noun} cancel {one} stops it")
+        raise
+
+
+def _watched(call: Call, ids: Sequence[str], timeout: float | None, with_results: bool) -> Sequence[TaskView]:
     from crawlfleet.client import WaitTimeout
 
     with call.out.bar() as bar:
@@ -81,3 +99,9 @@ def group_note(group: GroupView) -> str:
 def failed_message(task: TaskView) -> str:
     why = task.error.message if task.error is not None else task.reason
     return f"{task.id} ended as {task.status}" + (f": {why}" if why else "")
+
+
+def print_notes(call: Call, notes: Sequence[str] | None) -> None:
+    """What a person should know of a result, beside it: the result itself is for programs."""
+    for note in notes or ():
+        call.out.note(f"note: {note}")

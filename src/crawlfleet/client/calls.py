@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from crawlfleet.client.transport import Transport
+from crawlfleet.errors import InvalidInput
 
 
 class Calls:
@@ -14,4 +15,7 @@ class Calls:
 
 def part(text: object) -> str:
     """A name in a path, whatever it is made of."""
-    return quote(str(text), safe="")
+    try:
+        return quote(str(text), safe="")
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(f"{text!r} is no valid Unicode") from exc

@@ -60,10 +60,13 @@ class GroupCalls(Calls):
         """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page
         is read once. `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields`
         are the others of its tasks."""
-        starts = [urls] if isinstance(urls, str) else list(urls)
+        starts: Any = [urls] if isinstance(urls, str) else list(urls)
+        given = dict(parameters or {})
+        if (more := given.pop("urls", None)) is not None:
+            starts = [*starts, *more] if isinstance(more, list) else more
         body = {
             "name": name, "project_id": project_id, "crawl": {"members": members},
-            "task": {"task_type": "web_crawl", "parameters": {**(parameters or {}), "urls": starts}, **fields},
+            "task": {"task_type": "web_crawl", "parameters": {**given, "urls": starts}, **fields},
         }  # fmt: skip
         return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
 

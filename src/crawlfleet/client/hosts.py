@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from math import isfinite
 
 from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.models import ForgivenView, HostDetail, HostHistory, HostPage, HostView
+from crawlfleet.errors import InvalidInput
 
 _PAGE = 500
 
@@ -43,6 +45,10 @@ class HostCalls(Calls):
         self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
     ) -> HostDetail:
         """Its budget over all nodes; what is left out has its default."""
+        for field, value in (("rate", rate), ("delay_s", delay_s)):
+            # JSON has no word for it: it would arrive as nothing, and take the budget back.
+            if value is not None and not isfinite(value):
+                raise InvalidInput(f"{value} is no number of a budget", field=field)
         body = {"rate": rate, "concurrency": concurrency, "delay_s": delay_s}
         return await self._transport.change(HostDetail, "PUT", f"/hosts/{part(name)}", body, is_repeatable=True)
 

@@ -107,6 +107,10 @@ class CrawlMetrics(Struct, frozen=True, kw_only=True):
     max_pages: int
     stopped_by: str | None
     changes: CrawlChanges | None
+    errors: dict[str, int]
+    failures: dict[str, int]
+    links_left_out: dict[str, int]
+    fields: dict[str, dict[str, float]]
 
 
 class CrawlResult(Struct, frozen=True, kw_only=True):
@@ -120,6 +124,7 @@ class CrawlResult(Struct, frozen=True, kw_only=True):
     data_truncated: bool
     metrics: CrawlMetrics
     timestamp: datetime
+    notes: list[str]
 
 
 class CrawlView(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from yarl import URL
 
 from crawlfleet.client.errors import ApiError, Unreachable
 from crawlfleet.client.retrying import RetryPolicy, asked_wait, may_repeat, new_key, pauses
+from crawlfleet.errors import InvalidInput
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ class Transport:
         self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None,
         params: Params | None = None, is_repeatable: bool,
     ) -> bytes:  # fmt: skip
-        content = b"" if body is None else msgspec.json.encode(body)
+        content = b"" if body is None else _encoded(body)
         waits = pauses(self._policy, self._rng)
         error: ApiError | Unreachable
         while True:
@@ -148,6 +149,14 @@ class Transport:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise ApiError(200, "unreadable_answer", f"the answer of {self.url} cannot be read: {exc}") from exc
+
+
+def _encoded(body: object) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as exc:
+        # Half a character, such as the shell makes of a byte that is no UTF-8.
+        raise InvalidInput(f"{exc.object[:100]!r} cannot be sent: it is no valid Unicode") from exc
 
 
 def _sendable(content: bytes) -> bytes | io.BytesIO | None:

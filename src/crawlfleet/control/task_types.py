@@ -100,6 +100,8 @@ def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
     (path, detail), *others = problems
     also = "".join(f"; {other.removeprefix('.') or 'parameters'}: {shortened(said)}" for other, said in others[:_ALSO])
     more = f"; and {len(others) - _ALSO} more" if len(others) > _ALSO else ""
+    if len(problems) == ERRORS_MOST:
+        more += ", at least"
     return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters{path}"))
 
 

@@ -21,7 +21,10 @@ def to_text(at: Instant) -> str:
 
 def from_text(text: str) -> Instant:
     """Raises ValueError for text that is no ISO 8601 instant or that leaves out its zone."""
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise ValueError(f"{text!r} is no instant such as 2026-01-31T12:00:00Z") from exc
     if moment.tzinfo is None:
         raise ValueError("an instant needs a time zone, such as 2026-01-31T12:00:00Z")
     at = round(moment.timestamp() * 1000)

@@ -77,6 +77,11 @@ def _of_all(error: ValidationError) -> str | None:
     firsts: list[Any] = [branch[0].kind for branch in _of_its_type(error)]
     if firsts and all(kind.name == "required" for kind in firsts):
         return f"needs {_either(kind.property for kind in firsts)}"
+    if firsts and all(kind.name == "additionalProperties" for kind in firsts):
+        strange = [set(kind.unexpected) for kind in firsts]
+        if nowhere := sorted(set.intersection(*strange)):
+            return f"there is no {_shown(nowhere[0])}"
+        return f"{' and '.join(sorted(set.union(*strange)))} do not go together"
     others: list[Any] = [one.kind for branch in _branches(error) for one in branch if _is_other_type(one, error)]
     if firsts or not others:
         return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.auth import allow
+from crawlfleet.api.crawl_results import told_by
 from crawlfleet.api.fields import PAGE_USUAL, Cursor, GroupInPath, Limit, cursor_id
 from crawlfleet.api.group_views import (
     CrawlResult,
@@ -110,7 +112,8 @@ async def result(
     page = await _merged(services, progress.group).page(
         MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
     )
-    return reply(crawl_result(progress.crawl, progress.at, page.lines))
+    told = told_by([result async for result in _results_of(services, group)])
+    return reply(crawl_result(progress.crawl, progress.at, page.lines, told))
 
 
 @router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
@@ -142,6 +145,17 @@ async def checked_progress(services: Services, group: GroupId, partial: bool) ->
     if not (progress.is_complete or partial):
         raise GroupIncomplete(progress)
     return progress
+
+
+async def _results_of(services: Services, group: GroupId) -> AsyncIterator[bytes]:
+    """What executors gave, of the members that completed."""
+    at, window = 0, _WINDOW
+    while window == _WINDOW:
+        members = await services.store.members(group, TaskId(at), _WINDOW)
+        for member in members:
+            if member.result is not None:
+                yield member.result
+        at, window = (members[-1].task if members else at), len(members)
 
 
 def _merged(services: Services, group: Group) -> Merged:

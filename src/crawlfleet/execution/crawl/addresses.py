@@ -134,7 +134,7 @@ class AddressGuard:
             return
         if known is None or not self._is_allowed(plain_host(host), port, known):
             shown = address if plain_host(host) == address else f"{host} ({address})"
-            raise AddressRefused(f"{shown} is {why}: allow the host to crawl it")
+            raise AddressRefused(f"{shown} is {why}: crawls may visit it where --allow-host permits it")
         self._granted.add((str(known), port))
 
     def check_literal(self, host: str, port: int) -> None:

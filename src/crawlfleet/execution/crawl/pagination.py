@@ -11,8 +11,9 @@ from hashlib import blake2b
 from typing import Any
 
 from cssselect import HTMLTranslator, SelectorError
-from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
+from crawlfleet.execution.crawl.extract.css_check import css_problem
+from crawlfleet.execution.crawl.extract.selectors import is_xpath
 from crawlfleet.execution.crawl.links import canonical
 from crawlfleet.execution.crawl.normalise import Normaliser
 from crawlfleet.execution.crawl.page import ListMarks, PageFacts
@@ -84,14 +85,17 @@ def _checked(name: str, selector: str) -> str:
     field = f"pagination.{name}"
     if not selector:
         return selector
+    if is_xpath(selector):
+        raise BadRule(field, f"{selector!r}: a CSS selector is asked for here, no XPath")
     if not _PLAIN.fullmatch(selector):
         raise BadRule(field, f"{selector!r}: only names, classes, ids and attributes can be used here")
+    if (problem := css_problem(selector)) is not None:
+        raise BadRule(field, f"{selector!r} is no CSS selector: {problem}")
     try:
-        LexborHTMLParser("<p></p>").css(selector)
         # Pages are read by libxml2 where an XPath is asked for.
         HTMLTranslator().css_to_xpath(selector)
-    except (SelectolaxError, SelectorError, ValueError) as exc:
-        raise BadRule(field, f"{selector!r} is no CSS selector") from exc
+    except SelectorError as exc:
+        raise BadRule(field, f"{selector!r} is no CSS selector: {exc}") from exc
     return selector
 
 

@@ -65,7 +65,9 @@ class Robots:
         if known.failure is not None:
             cause = known.failure
             if isinstance(cause.__cause__, AddressRefused):
-                raise PageFailed("policy", f"{url}: {cause.__cause__}", permanent=True)
+                # Its own words, behind the address of robots.txt: it may be the proxy's address that is refused.
+                said = str(cause).partition(": ")[2]
+                raise PageFailed("policy", f"{url}: {said}", permanent=True)
             message = f"{url}: not fetched while its robots.txt cannot be read ({cause})"
             # A site that is busy says nothing of its pages: they are asked for again when it may be asked.
             wait_s = max(LATER_S, cause.retry_after_s) if cause.status in BUSY else 0.0

@@ -9,6 +9,8 @@ from typing import Any
 Columns = dict[str, list[int]]
 """By the path of a field (`products.price`): matches, records, filled, type errors, ambiguous, dropped."""
 NAMES = ("matches", "records", "filled", "type_errors", "ambiguous", "dropped")
+NEVER = "never matched on "
+NAMED = 20
 MATCHES, RECORDS, FILLED, TYPE_ERRORS, AMBIGUOUS, DROPPED = range(len(NAMES))
 
 
@@ -39,6 +41,10 @@ def merged(reports: list[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str
 
 def never_matched(columns: Mapping[str, list[int]]) -> list[str]:
     return [path for path, counted in columns.items() if not counted[MATCHES]]
+
+
+def never_note(paths: list[str], pages: int) -> str:
+    return f"{NEVER}{'the page' if pages == 1 else f'{pages} pages'}: {', '.join(paths[:NAMED])}"
 
 
 def _told(counted: list[int]) -> dict[str, Any]:

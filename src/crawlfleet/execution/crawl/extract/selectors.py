@@ -20,6 +20,14 @@ XPATH_STARTS = ("/", "./", "../", "(", "@")
 XPATH_CALL = re.compile(r"[a-z-]+\(")
 PLAIN_DESCENTS = 2
 _STRINGS = re.compile(r"\"[^\"]*\"|'[^']*'")
+_XPATH_BRACKET = re.compile(r"([\w.:-]*[\w.-])\s*\(")
+_XPATH_WORDS = frozenset({
+    "last", "position", "count", "id", "local-name", "namespace-uri", "name", "string", "concat", "starts-with",
+    "contains", "substring-before", "substring-after", "substring", "string-length", "normalize-space", "translate",
+    "boolean", "not", "true", "false", "lang", "number", "sum", "floor", "ceiling", "round",
+    "comment", "text", "processing-instruction", "node", "and", "or", "mod", "div",
+})  # fmt: skip
+"""What may stand before a bracket: the functions of XPath 1.0, kinds of nodes, operators."""
 _CSS_DESCENTS = re.compile(r"(?<![\s>+~,])\s+(?![\s>+~,]|$)")
 
 
@@ -80,7 +88,7 @@ def _translated(text: str) -> str:
 def _xpath(text: str) -> Any:
     try:
         found = etree.XPath(text, regexp=False)
-        # Unknown functions and prefixes show only when it runs.
+        # Unknown prefixes show only when it runs.
         found(etree.Element("html"))
     except etree.XPathError as exc:
         at = max((entry.column for entry in exc.error_log), default=0)
@@ -88,7 +96,19 @@ def _xpath(text: str) -> Any:
         raise BadSelector(f"{text!r} is no XPath: {str(exc).lower()}{where}") from exc
     except ValueError as exc:
         raise BadSelector(f"{text!r} is no XPath: {exc}") from exc
+    if (strange := _strange_function(text)) is not None:
+        raise BadSelector(f"{text!r} is no XPath: there is no {strange[1]}() at position {strange.start(1)}")
     return found
+
+
+def _strange_function(text: str) -> re.Match[str] | None:
+    """libxml2 would find it on the first page that has what stands before it, and then on every one."""
+    bare = _STRINGS.sub(lambda string: " " * len(string[0]), text)
+    for called in _XPATH_BRACKET.finditer(bare):
+        # An axis may stand before the kind of node.
+        if called[1].rpartition("::")[2] not in _XPATH_WORDS:
+            return called
+    return None
 
 
 def _is_plain_xpath(text: str) -> bool:

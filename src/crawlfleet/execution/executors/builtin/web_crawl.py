@@ -250,7 +250,7 @@ def failure_of(plan: CrawlPlan, crawl: Crawl) -> TaskError:
 
 
 def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) -> dict[str, Any]:
-    from crawlfleet.execution.crawl.extract.counts import never_matched
+    from crawlfleet.execution.crawl.extract.counts import never_matched, never_note
     from crawlfleet.execution.crawl.extract.counts import report as fields
 
     errors = dict(crawl.errors)
@@ -266,7 +266,7 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
     if gathered.is_truncated:
         notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")
     if never := never_matched(gathered.counts):
-        notes.append(f"never matched on {crawl.pages} pages: {', '.join(never[:20])}")
+        notes.append(never_note(never, crawl.pages))
     result = {
         "success": True,
         "data": gathered.data,

@@ -1,0 +1,66 @@
+"""`task` at the command line, against a server that behaves as told: what it says of how a task ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from crawlfleet.cli import task as task_command
+from crawlfleet.client.models import TaskView
+from tests.unit.test_cli_exporting import said
+from tests.unit.test_client import Script, accepted, error
+
+TASK = "task-0000000000000001"
+AT = "2026-01-01T00:00:00Z"
+NOTE = "no max_pages was given: the default of 100 applied"
+
+
+def crawled(**more: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = dict.fromkeys((field.name for field in msgspec.structs.fields(TaskView)), None)
+    fields |= dict.fromkeys(("priority", "timeout_s", "retry_count", "max_retries", "losses", "round"), 1)
+    fields |= {name: {} for name in ("parameters", "min_resources", "capabilities", "content_features")}
+    fields |= {"categories": [], "depends_on": [], "require_region": False, "preemptible": False, "queue": "default"}
+    fields |= {"id": TASK, "task_type": "web_crawl", "status": "completed", "created_at": AT, "updated_at": AT}
+    fields |= {"retry": {"max_retries": 3, "base_delay_s": 2.0, "max_delay_s": 300.0}}
+    result = {"success": True, "data": {"pages": []}, "metrics": {}, "timestamp": AT, "notes": [NOTE]}
+    return fields | {"result": result} | more
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [("group_incomplete", "--partial gives what there is"), ("some_other", "do better")],
+)
+async def test_hints_speak_of_commands_where_a_master_speaks_of_http(code: str, hint: str) -> None:
+    told = await said(Script(error(409, code)), "group", "export", "group-0000000000000001", code=1)
+    assert f"hint: {hint}" in told.stderr
+
+
+async def test_notes_on_pages_are_no_items_unless_they_are_asked_for() -> None:
+    note, item = {"_page": "http://a.test/", "status": 200}, {"title": "A", "_page": "not the first"}
+    page = {"items": [note, item, note, 5, item], "next_cursor": None, "total": 5, "is_final": True}
+    script = Script(lambda: web.json_response({**page, "execution_id": None}))
+    lines = (await said(script, "task", "results", TASK, "--json")).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [item, 5, item]
+    lines = (await said(script, "task", "results", TASK, "--json", "--pages", "--limit", "1")).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [note]
+    assert "http://a.test/" not in (await said(script, "task", "results", TASK)).stdout
+
+
+async def test_show_tells_the_notes_of_a_result() -> None:
+    shown = Script(lambda: web.json_response(crawled()), lambda: web.json_response({"executions": []}))
+    assert f"note     {NOTE}" in (await said(shown, "task", "show", TASK)).stdout
+
+
+async def test_a_wait_gives_the_result_to_programs_and_its_notes_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = msgspec.convert(crawled(), TaskView)
+    monkeypatch.setattr(task_command, "watch_tasks", lambda *_: [view])
+    told = await said(Script(accepted), "task", "submit", "web_crawl", "--wait")
+    assert told.stdout == '{"pages": []}\n'
+    assert f"note: {NOTE}" in told.stderr
+    told = await said(Script(accepted), "task", "submit", "web_crawl", "--wait", "--json")
+    assert json.loads(told.stdout)["result"]["notes"] == [NOTE]
+    assert "note:" not in told.stderr
