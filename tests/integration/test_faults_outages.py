@@ -195,7 +195,8 @@ async def test_a_page_that_breaks_connections_fails_by_itself() -> None:
     assert not any("does not answer any more" in line for _, line in heard.lines)
 
 
-async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so() -> None:
+async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlfleet.execution.crawl.crawl.AT_ONCE", 7)
     heard = Heard()
     async with restarting(600.0) as served:
         parameters = {"url": f"{served.url}/", "depth": 1, "max_pages": 100, "wait_for_host_s": 1}

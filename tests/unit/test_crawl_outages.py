@@ -73,7 +73,7 @@ def test_a_host_that_is_away_is_asked_with_growing_pauses_until_it_answers() -> 
         asked = Asked((0, 20))
         asked.outages.answered(OTHER)
         assert await asked.excuses()
-        assert asked.at == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 23.5]
+        assert asked.at == [0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5]
         assert asked.wakes == 1 and not asked.outages.away and not asked.outages.is_lost(HOST)
         assert "answers again after 23.5 s" in asked.lines[-1]
 

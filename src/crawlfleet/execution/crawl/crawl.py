@@ -38,6 +38,8 @@ REFUSED_TRIES = 4
 """Of a page that the site asks to come back for: that says nothing of the page."""
 RETRY_S = 0.5
 LOGGED_FAILURES = 200
+AT_ONCE = 1_000
+"""Links of a lost host that are counted in one go."""
 
 
 class Report(Protocol):
@@ -189,11 +191,17 @@ class Crawl:
 
     def _next(self) -> Link | None:
         """The next link, which counts as under way from now on."""
+        lost = 0
         while self._may_start() and (link := self._frontier.take(self._is_free)) is not None:
             host = site(link.url)
             if self._outages.is_lost(host):
                 self._lose(link, self._outages.failed(link.url))
                 self._frontier.ended(link, "failed", 0)
+                lost += 1
+                if lost == AT_ONCE:
+                    # There may be a million of them, and others have work to do.
+                    asyncio.get_running_loop().call_soon(self.wake)
+                    return None
             elif host not in self.blocks.given_up:
                 self._pace.begin(host)
                 self._in_flight += 1
@@ -221,7 +229,10 @@ class Crawl:
     def _is_free(self, host: str) -> bool:
         if host in self._outages.away:
             return False
-        return self._pace.is_free(host) and self._gate.is_ready(target_of(f"//{host}/"))
+        if self._pace.is_free(host) and self._gate.is_ready(target_of(f"//{host}/")):
+            return True
+        # For what is only counted nobody has to wait.
+        return self._outages.is_lost(host)
 
     def _slow_down(self, host: str, delay_s: float) -> None:
         self._pace.slow_down(host, delay_s)

@@ -19,7 +19,7 @@ from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.gate import HostAway
 from crawlfleet.execution.crawl.links import site
 
-PAUSE_S, PAUSE_MOST_S = 0.5, 8.0
+PAUSE_S, PAUSE_MOST_S = 0.5, 4.0
 HOSTS = 10_000
 NOTED = 5
 
