@@ -210,6 +210,23 @@ async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypat
     assert note == f"{served.host} did not answer for 1 s: {len(EVERY) - len(got)} pages failed by that"
 
 
+async def test_other_hosts_go_on_meanwhile() -> None:
+    class Told(Heard):
+        def log(self, message: str, level: str) -> None:
+            if "did not answer for" in message:
+                read_by_then.update(read(self, other))
+            super().log(message, level)
+
+    heard, read_by_then = Told(), Counter[str]()
+    async with restarting(600.0, stops_after=10) as served, restarting(stops_after=0) as other:
+        urls = [f"{served.url}/", f"{other.url}/"]
+        # As many at once as a crawl may have: those that wait must not keep others from their turn.
+        parameters = {"urls": urls, "depth": 1, "max_pages": 200, "wait_for_host_s": 4, "concurrency": 64}
+        await crawl(parameters, heard)
+    assert read_by_then & EVERY == EVERY
+    assert any(f"{served.host} did not answer for 4 s" in line for _, line in heard.lines)
+
+
 async def test_the_time_of_a_crawl_ends_the_wait() -> None:
     heard = Heard()
     async with restarting(600.0) as served:
