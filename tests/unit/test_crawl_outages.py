@@ -95,12 +95,12 @@ def test_one_that_stays_away_is_lost_when_patience_ends() -> None:
     run(main())
 
 
-def test_a_host_heard_by_others_is_asked_for_its_root() -> None:
+def test_a_host_heard_by_others_is_asked_for_its_robots() -> None:
     async def main() -> None:
         asked = Asked()
         assert not asked.outages.has_answered(PAGE)
         assert not await asked.excuses()
-        assert asked.urls == ["http://shop.test/"]
+        assert asked.urls == ["http://shop.test/robots.txt"]
 
     run(main())
 
