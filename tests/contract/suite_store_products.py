@@ -19,6 +19,9 @@ from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import PROJECT, Kit, Run
 
 SHOP = "shop.test"
+DAY_MS = 86_400_000
+EVER_MS = 1_000 * DAY_MS
+ROUNDS = 10
 
 
 async def products_come_with_the_outcome_that_is_taken(store: Store, kit: Kit) -> None:
@@ -191,6 +194,51 @@ async def many_see_the_same_products_at_once(store: Store, kit: Kit) -> None:
     assert await _ids(kit) == set(ids)
     for one in ids:
         assert [change.kind for change in await kit.second.product_changes(_key(one))] == [ChangeKind.NEW]
+
+
+async def products_gone_for_long_go_with_their_changes_a_few_at_a_time(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    await _put(kit, run, *(_product(one) for one in ("old 1", "old 2", "old 3", "back", "young", "there")))
+    await _put(kit, run, *(_gone(one) for one in ("old 1", "old 2", "old 3", "back")))
+    kit.later(DAY_MS)
+    await _put(kit, run, _gone("young"), _product("back"))
+    kit.later(DAY_MS)
+    term = await kit.term()
+
+    async def prune(keep_ms: int | None) -> int:
+        kept = await store.prune(term, kit.now, EVER_MS, EVER_MS, 2, keep_gone_ms=keep_ms)
+        return kept.rows
+
+    async with kit.unchanged():
+        assert [await prune(None), await prune(2 * DAY_MS)] == [0, 0]
+    assert [await prune(2 * DAY_MS - 1) for _ in range(3)] == [2, 1, 0]
+    assert await _ids(kit) == {"back", "young", "there"}
+    assert await kit.second.product_changes(_key("old 1")) == []
+    assert len(await kit.second.product_changes(_key("back"))) == 3
+    # One that comes back after that is new.
+    await _put(kit, run, _product("old 1"))
+    assert [change.kind for change in await kit.second.product_changes(_key("old 1"))] == [ChangeKind.NEW]
+
+
+async def a_product_that_comes_back_at_the_moment_it_would_go_is_there(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    ids = [str(at) for at in range(20)]
+    term = await kit.term()
+    for _ in range(ROUNDS):
+        await _put(kit, run, *map(_product, ids))
+        await _put(kit, run, *map(_gone, ids))
+        kit.later(DAY_MS)
+        batch = ProductBatch(run.node.id, run.task, run.execution, [_product(one) for one in kit.rng.sample(ids, 20)])
+        calls = [
+            store.prune(term, kit.now, EVER_MS, EVER_MS, 15, keep_gone_ms=1),
+            kit.second.put_products(batch, kit.now),
+        ]
+        await asyncio.gather(*kit.rng.sample(calls, len(calls)))
+        assert await _ids(kit, is_gone=False) == set(ids)
+        for one in ids:
+            changes = await kit.second.product_changes(_key(one))
+            record = await _known(kit, one)
+            assert record is not None and len(changes) == min(record.changes, CHANGES_KEPT)
 
 
 def _product(product_id: str, shop: str = SHOP, price: str | None = "5", **more: Any) -> Product:

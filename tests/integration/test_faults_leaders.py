@@ -17,7 +17,9 @@ from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.errors import NotLeader, StoreUnavailable
 from crawlfleet.model.execution import End
 from crawlfleet.model.host_figures import Batch, nothing
+from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
+from crawlfleet.ports.product_store import ProductBatch
 from crawlfleet.wire.sync import HostWantBody, MeasurementBody
 from tests.integration.faults_kit import Fleet
 from tests.integration.faults_schedules import new_schedule
@@ -116,6 +118,22 @@ async def old_tasks(fleet: Fleet) -> None:
     fleet.clock.advance(3_600)
 
 
+async def gone_products(fleet: Fleet) -> None:
+    node = await fleet.node()
+    await fleet.tasks(1)
+    await fleet.dispatch()
+    (held,) = await fleet.held_by(node)
+    product = Product("shop.example", "1", "https://shop.example/1", "Kettle")
+    for seen in (product, product._replace(is_gone=True)):
+        assert await fleet.store.put_products(
+            ProductBatch(node.id, held.id, held.execution, [seen]), fleet.clock.now()
+        )
+    fleet.master.pruner = Pruner(
+        store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(gone_products_ms=1_000)
+    )
+    fleet.clock.advance(3_600)
+
+
 async def due_schedules(fleet: Fleet) -> None:
     for _ in range(3):
         await new_schedule(fleet)
@@ -167,6 +185,7 @@ WRITERS: dict[str, Arrange] = {
     "figure_tallier": a_counted_host,
     "node_watcher": an_ill_node,
     "pruner": old_tasks,
+    "pruner, products": gone_products,
     "firer": due_schedules,
     "preempter": a_node_without_room,
     "scaler": an_overloaded_node,

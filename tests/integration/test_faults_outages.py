@@ -165,7 +165,7 @@ async def test_a_member_that_never_met_the_site_waits_for_it_as_well(tmp_path: P
             await working
         state = await spread.state()
     assert (state.counts.pages, state.counts.failed) == (len(EVERY), 0)
-    assert served.hits["/robots.txt"] == 1
+    assert served.hits["/robots.txt"] == 2 and set(served.hits.values()) == {1, 2}
 
 
 async def test_visits_to_products_wait_for_their_shop_together() -> None:
@@ -195,7 +195,8 @@ async def test_a_page_that_breaks_connections_fails_by_itself() -> None:
     assert not any("does not answer any more" in line for _, line in heard.lines)
 
 
-async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so() -> None:
+async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlfleet.execution.crawl.crawl.AT_ONCE", 7)
     heard = Heard()
     async with restarting(600.0) as served:
         parameters = {"url": f"{served.url}/", "depth": 1, "max_pages": 100, "wait_for_host_s": 1}
@@ -207,6 +208,23 @@ async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so() -> None
     assert result["metrics"]["errors"] == {"network": len(EVERY) - len(got)}
     (note,) = result["notes"]
     assert note == f"{served.host} did not answer for 1 s: {len(EVERY) - len(got)} pages failed by that"
+
+
+async def test_other_hosts_go_on_meanwhile() -> None:
+    class Told(Heard):
+        def log(self, message: str, level: str) -> None:
+            if "did not answer for" in message:
+                read_by_then.update(read(self, other))
+            super().log(message, level)
+
+    heard, read_by_then = Told(), Counter[str]()
+    async with restarting(600.0, stops_after=10) as served, restarting(stops_after=0) as other:
+        urls = [f"{served.url}/", f"{other.url}/"]
+        # As many at once as a crawl may have: those that wait must not keep others from their turn.
+        parameters = {"urls": urls, "depth": 1, "max_pages": 200, "wait_for_host_s": 4, "concurrency": 64}
+        await crawl(parameters, heard)
+    assert read_by_then & EVERY == EVERY
+    assert any(f"{served.host} did not answer for 4 s" in line for _, line in heard.lines)
 
 
 async def test_the_time_of_a_crawl_ends_the_wait() -> None:

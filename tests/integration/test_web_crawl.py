@@ -19,7 +19,7 @@ from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.control.task_types import TaskTypes
-from crawlfleet.execution.crawl import crawl as engine
+from crawlfleet.execution.crawl import failed_pages
 from crawlfleet.execution.crawl.gathered import INLINE_RECORDS
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import built_in_schemas
@@ -343,7 +343,7 @@ async def test_cancelled_half_way_it_leaves_nothing_open() -> None:
 
 
 async def test_failures_are_logged_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "LOGGED_FAILURES", 3)
+    monkeypatch.setattr(failed_pages, "LOGGED_FAILURES", 3)
     async with site({"/": "".join(f'<a href="/{n}">x</a>' for n in range(20))}) as served:
         heard = Heard()
         result = await crawl({"url": served.url, "depth": 1}, heard)

@@ -73,7 +73,7 @@ def test_a_host_that_is_away_is_asked_with_growing_pauses_until_it_answers() -> 
         asked = Asked((0, 20))
         asked.outages.answered(OTHER)
         assert await asked.excuses()
-        assert asked.at == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 23.5]
+        assert asked.at == [0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5]
         assert asked.wakes == 1 and not asked.outages.away and not asked.outages.is_lost(HOST)
         assert "answers again after 23.5 s" in asked.lines[-1]
 
@@ -95,12 +95,12 @@ def test_one_that_stays_away_is_lost_when_patience_ends() -> None:
     run(main())
 
 
-def test_a_host_heard_by_others_is_asked_for_its_root() -> None:
+def test_a_host_heard_by_others_is_asked_for_its_robots() -> None:
     async def main() -> None:
         asked = Asked()
         assert not asked.outages.has_answered(PAGE)
         assert not await asked.excuses()
-        assert asked.urls == ["http://shop.test/"]
+        assert asked.urls == ["http://shop.test/robots.txt"]
 
     run(main())
 

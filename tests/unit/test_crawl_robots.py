@@ -150,6 +150,30 @@ def test_how_long_it_is_kept(clock: Clock, said: str, kept_s: float) -> None:
     assert not cache.is_good(entry)
 
 
+async def test_a_failure_is_forgotten_when_its_host_was_away(clock: Clock) -> None:
+    answers: dict[str, Answer | str] = {}
+    async with site(answers) as served, fetcher() as ours:
+        robots = Robots(ours, user_agent="x/1", on_delay=lambda *_: None, log=lambda *_: None, cache=RobotsCache(clock))
+        answers["/robots.txt"] = says(status=500)
+        with pytest.raises(PageFailed):
+            await robots.check(f"{served.url}/")
+        robots.ask_again(f"{served.url}/page")
+        answers["/robots.txt"] = says(text=RULES)
+        await robots.check(f"{served.url}/")
+        # What could be read is kept.
+        robots.ask_again(f"{served.url}/page")
+        await robots.check(f"{served.url}/")
+        assert served.hits == ["/robots.txt"] * 2
+
+
+async def test_what_nobody_answered_names_no_sitemaps_and_says_so() -> None:
+    async with fetcher() as ours:
+        robots = Robots(ours, user_agent="x/1", on_delay=lambda *_: None, log=lambda *_: None)
+        with pytest.raises(PageFailed) as told:
+            await robots.sitemaps("http://127.0.0.1:1/")
+    assert told.value.kind == "connect"
+
+
 async def test_a_failure_is_kept_for_a_short_while(clock: Clock) -> None:
     cache = RobotsCache(clock)
     status = 500

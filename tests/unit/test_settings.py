@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.bootstrap.serve import master_terms
 from crawlfleet.execution.crawl.addresses import allowed
 from crawlfleet.scheduling.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
@@ -88,6 +89,13 @@ def test_all_complaints_are_told_at_once() -> None:
     assert error.setting == "host"
     assert all(word in str(error) for word in ("host:", "port:", "strategy:"))
     assert "store:" not in str(error)
+
+
+@pytest.mark.parametrize(("days", "kept_ms"), [(0, None), (1, 86_400_000), (90, 90 * 86_400_000)])
+def test_products_that_are_gone_may_be_kept_for_ever(days: int, kept_ms: int | None) -> None:
+    settings = load(MasterSettings, flags={"retain_gone_products_days": days}).settings
+    assert master_terms(settings).retention.gone_products_ms == kept_ms
+    assert refused(MasterSettings, retain_gone_products_days=-1).setting == "retain_gone_products_days"
 
 
 def test_lists_may_be_written_with_commas() -> None:

@@ -223,7 +223,11 @@ _CLUSTER_DEFAULTS = ("strategy", "task_timeout_s", "max_retries", "allow_hosts",
 def master_terms(settings: MasterSettings) -> Terms:
     return Terms(
         waiting=WaitingLimit(settings.max_waiting, settings.max_waiting_per_project),
-        retention=Retention(_days(settings.retain_tasks_days), _days(settings.retain_events_days)),
+        retention=Retention(
+            _days(settings.retain_tasks_days),
+            _days(settings.retain_events_days),
+            gone_products_ms=_days(settings.retain_gone_products_days) or None,
+        ),
         clusters={name: getattr(settings, name) for name in _CLUSTER_DEFAULTS},
         simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
         strategies=own_strategies(),

@@ -34,7 +34,10 @@ class Upkeep(Protocol):
 
     async def prune(
         self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int,
-        *, keep_audit_ms: int = KEEP_AUDIT_MS,
+        *, keep_audit_ms: int = KEEP_AUDIT_MS, keep_gone_ms: int | None = None,
     ) -> Pruned:  # fmt: skip
-        """Drop what retention no longer keeps, at most `limit` tasks and as many entries of the audit log."""
+        """Drop what retention no longer keeps, at most `limit` tasks and as many entries of the audit log.
+
+        Of products that are gone for longer than `keep_gone_ms` as many; None keeps them.
+        """
         ...

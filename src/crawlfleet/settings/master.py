@@ -125,6 +125,12 @@ class MasterSettings(Settings):
     )
     retain_tasks_days: Seconds = setting(30.0, about="Days that finished tasks are kept.", gt=0, le=36_500)
     retain_events_days: Seconds = setting(7.0, about="Days that events are kept.", gt=0, le=36_500)
+    retain_gone_products_days: Seconds = setting(
+        90.0,
+        about="Days that products are kept after they were found to be gone; 0 keeps them for ever.",
+        ge=0,
+        le=36_500,
+    )
     failed_attempts_per_minute: Count = setting(
         20, about="Wrong tokens a minute from one address before it is answered with 429.", ge=1
     )

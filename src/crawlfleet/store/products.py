@@ -43,6 +43,11 @@ FORGET_CHANGES = (
     "DELETE FROM product_change WHERE product AMONG($1) AND number <= "
     f"(SELECT p.changes - {CHANGES_KEPT} FROM product p WHERE p.key = product_change.product)"
 )
+# Locked in the order in which those who see products lock them. One that came back meanwhile is passed over.
+GONE_LONG = (
+    "SELECT key FROM product WHERE key IN (SELECT key FROM product WHERE gone_at < $1 ORDER BY gone_at LIMIT $2) "
+    "AND gone_at < $1 ORDER BY key LOCK_ROWS(product)"
+)
 
 
 class Seen(NamedTuple):
@@ -162,6 +167,15 @@ async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
         ],
     )  # fmt: skip
     await _note_changes(tx, [*new, *old])
+
+
+async def forget_gone(tx: Tx, before: Instant, limit: int) -> int:
+    """Products that are gone since before then, with their changes; how many of them went."""
+    keys = [row[0] for row in await tx.fetch(GONE_LONG, before, limit)]
+    if keys:
+        await tx.execute("DELETE FROM product_change WHERE product AMONG($1)", keys)
+        await tx.execute("DELETE FROM product WHERE key AMONG($1)", keys)
+    return len(keys)
 
 
 async def _note_changes(tx: Tx, all_judged: Sequence[Judged]) -> None:

@@ -295,6 +295,8 @@ product = Table(
     _big("execution"),
     Index(None, "project", "shop", "key"),
     Index(None, "product_id"),
+    Index("ix_product_gone", "gone_at", sqlite_where=text("gone_at IS NOT NULL"),
+          postgresql_where=text("gone_at IS NOT NULL")),
 )  # fmt: skip
 
 product_change = Table(

@@ -16,6 +16,7 @@ from crawlfleet.store.evidence import OLD_EVIDENCE
 from crawlfleet.store.groups import forget_old_groups
 from crawlfleet.store.journal import Journal
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.products import forget_gone
 from crawlfleet.store.schedules import forget_schedules
 from crawlfleet.store.tasks import forget
 from crawlfleet.store.tx import Engine, Tx
@@ -83,7 +84,7 @@ class UpkeepTables:
 
     async def prune(
         self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int,
-        *, keep_audit_ms: int = KEEP_AUDIT_MS,
+        *, keep_audit_ms: int = KEEP_AUDIT_MS, keep_gone_ms: int | None = None,
     ) -> Pruned:  # fmt: skip
         async def work(tx: Tx) -> Pruned:
             before = now - keep_tasks_ms
@@ -109,6 +110,8 @@ class UpkeepTables:
             gone += await tx.execute(OLD_EVIDENCE, now - KEEP_MS)
             gone += await forget_days(tx, now)
             gone += await forget_schedules(tx, before, limit, now)
+            if keep_gone_ms is not None:
+                gone += await forget_gone(tx, now - keep_gone_ms, limit)
             return Pruned(tasks, gone)
 
         return await self._engine.write(work, term)

@@ -22,6 +22,8 @@ class Retention:
     tasks_ms: int = 30 * _DAY_MS
     events_ms: int = 7 * _DAY_MS
     audit_ms: int = KEEP_AUDIT_MS
+    gone_products_ms: int | None = 90 * _DAY_MS
+    """From when they were found to be gone; None: for ever."""
 
 
 class Pruner(LeaderLoop):
@@ -43,7 +45,10 @@ class Pruner(LeaderLoop):
         # First what could not be dropped the last time, so that it does not grow.
         await self._drop()
         kept = self._retention
-        pruned = await self._store.prune(term, now, kept.tasks_ms, kept.events_ms, BATCH, keep_audit_ms=kept.audit_ms)
+        pruned = await self._store.prune(
+            term, now, kept.tasks_ms, kept.events_ms, BATCH, keep_audit_ms=kept.audit_ms,
+            keep_gone_ms=kept.gone_products_ms,
+        )  # fmt: skip
         self._undropped = pruned.tasks
         await self._drop()
         return pruned.rows >= BATCH

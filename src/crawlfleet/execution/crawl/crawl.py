@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from crawlfleet.execution.crawl.answers import Reads, is_json, is_page, is_text
 from crawlfleet.execution.crawl.blocks import Blocks
-from crawlfleet.execution.crawl.failures import SILENT, PageFailed, PageKnown, PageMoved, PageSkipped
+from crawlfleet.execution.crawl.failed_pages import FailedPages
+from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.crawl.fetch import PAGE_BYTES, Fetcher, Hop
 from crawlfleet.execution.crawl.frontier import Ending, Frontier, Link
 from crawlfleet.execution.crawl.gate import PATIENCE_S, Gate, HostAway, OpenGate
@@ -37,7 +38,8 @@ PAGE_TRIES = 2
 REFUSED_TRIES = 4
 """Of a page that the site asks to come back for: that says nothing of the page."""
 RETRY_S = 0.5
-LOGGED_FAILURES = 200
+AT_ONCE = 1_000
+"""Links of a lost host that are counted in one go."""
 
 
 class Report(Protocol):
@@ -97,12 +99,16 @@ class Crawl:
         self.data_bytes = 0
         self._starts_read = 0
         self._starts_known = 0
-        self.start_failures: list[PageFailed] = []
+        self._failed = FailedPages(
+            plan, frontier=self._frontier, outlook=self._outlook, outages=self._outages, robots=self._robots,
+            book=book, log=report.log,
+        )  # fmt: skip
+        self.start_failures = self._failed.starts
         self.start_waits: PageFailed | None = None
         """Why a start URL is asked for again, as of late."""
-        self.errors: Counter[str] = Counter()
+        self.errors = self._failed.errors
         """Pages that failed, by class,"""
-        self.failures: Counter[str] = Counter()
+        self.failures = self._failed.kinds
         """and by what happened more closely."""
         self.stopped_by: str | None = None
 
@@ -189,11 +195,17 @@ class Crawl:
 
     def _next(self) -> Link | None:
         """The next link, which counts as under way from now on."""
+        lost = 0
         while self._may_start() and (link := self._frontier.take(self._is_free)) is not None:
             host = site(link.url)
             if self._outages.is_lost(host):
-                self._lose(link, self._outages.failed(link.url))
+                self._failed.count(link, self._outages.failed(link.url))
                 self._frontier.ended(link, "failed", 0)
+                lost += 1
+                if lost == AT_ONCE:
+                    # There may be a million of them, and others have work to do.
+                    asyncio.get_running_loop().call_soon(self.wake)
+                    return None
             elif host not in self.blocks.given_up:
                 self._pace.begin(host)
                 self._in_flight += 1
@@ -221,7 +233,10 @@ class Crawl:
     def _is_free(self, host: str) -> bool:
         if host in self._outages.away:
             return False
-        return self._pace.is_free(host) and self._gate.is_ready(target_of(f"//{host}/"))
+        if self._pace.is_free(host) and self._gate.is_ready(target_of(f"//{host}/")):
+            return True
+        # For what is only counted nobody has to wait.
+        return self._outages.is_lost(host)
 
     def _slow_down(self, host: str, delay_s: float) -> None:
         self._pace.slow_down(host, delay_s)
@@ -260,7 +275,7 @@ class Crawl:
             self._leave(link, str(exc))
             how = "skipped"
         except PageFailed as exc:
-            how = None if await self._is_excused(link, exc) or self._comes_again(link, exc) else "failed"
+            how = None if await self._failed.is_excused(link, exc) or self._comes_again(link, exc) else "failed"
         finally:
             self._pace.end(site(link.url))
             self._in_flight -= 1
@@ -367,26 +382,6 @@ class Crawl:
             self.start_failures.append(PageFailed("blocked", f"{link.url}: its host lets nothing through"))
         self._frontier.ended(link, "skipped", 0)
 
-    async def _is_excused(self, link: Link, failure: PageFailed) -> bool:
-        """Whether it was the host that failed, not the page, which is put back then as if it had not been tried."""
-        patience_s = self._plan.wait_for_host_s
-        if failure.kind not in SILENT or not patience_s or not self._is_known(link):
-            return False
-        if failure.at and site(failure.at) != site(link.url):
-            return False
-        self._robots.ask_again(link.url)
-        if not await self._outages.excuses(link.url, failure, patience_s):
-            return False
-        self._robots.ask_again(link.url)
-        self._frontier.put_back(link)
-        return True
-
-    def _is_known(self, link: Link) -> bool:
-        """Whether its host has answered. Of a crawl over many nodes, others have read what led to this link."""
-        if self._outages.has_answered(link.url):
-            return True
-        return link.chunk > 0 and link.depth > 0 and self._plan.following.rules.scope.is_start(link.url)
-
     async def _is_there(self, url: str) -> bool:
         await self._pace.turn(site(url))
         return await is_answered(self._fetcher, url)
@@ -404,25 +399,8 @@ class Crawl:
             self._frontier.put_back(link)
             self.start_waits = failure if link.is_start else self.start_waits
             return True
-        self._lose(link, failure)
+        self._failed.count(link, failure)
         return False
-
-    def _lose(self, link: Link, failure: PageFailed) -> None:
-        if link.is_sitemap:
-            # No page: what it lists may be found by links all the same.
-            self._outlook.sitemap_failed(link, str(failure))
-            return
-        if self._book is not None:
-            self._book.failed(link, failure)
-        self.errors[failure.error] += 1
-        self.failures[failure.kind] += 1
-        if link.is_start:
-            self.start_failures.append(failure)
-        failed = self.errors.total()
-        if failed <= LOGGED_FAILURES:
-            self._report.log(f"{failure.error}: {failure}", "warning")
-        if failed == LOGGED_FAILURES:
-            self._report.log("further failures are counted, not logged", "warning")
 
 
 def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -19,7 +19,7 @@ from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.gate import HostAway
 from crawlfleet.execution.crawl.links import site
 
-PAUSE_S, PAUSE_MOST_S = 0.5, 8.0
+PAUSE_S, PAUSE_MOST_S = 0.5, 4.0
 HOSTS = 10_000
 NOTED = 5
 
@@ -79,8 +79,9 @@ class Outages:
         if (doubt := self._doubts.get(host)) is not None:
             return await asyncio.shield(doubt)
         doubt = self._doubts[host] = asyncio.get_running_loop().create_future()
-        # One that was not heard here was heard by somebody else: something is at its root, if only a refusal.
-        witness = self._heard.get(host) or f"{url.partition('://')[0]}://{host}/"
+        # One that was not heard here was heard by somebody else. This may be asked for whatever it says, and is
+        # answered if only with a refusal.
+        witness = self._heard.get(host) or f"{url.partition('://')[0]}://{host}/robots.txt"
         is_away = True
         try:
             is_away = not await self._asks(witness)
