@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 
 from crawlfleet.execution.executors.registry import built_in_schemas
 from crawlfleet.model.execution import End
@@ -242,6 +243,37 @@ async def test_a_sync_is_a_flow_of_the_others(site: Site) -> None:
         "crawl": {"shop": "shop.test", "products": 1, "complete": True}, "search": {"total": 1},
         "check": {"looked_at": 0},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["alone", "among others"])
+async def test_who_cancels_the_task_that_was_submitted_cancels_all_of_its_flow(site: Site, way: str) -> None:
+    node = await ShopNode.ready(site)
+    answer = await site.post("/api/v1/tasks", {"task_type": "full_sync", "parameters": {"url": SHOP}})
+    task, flow = answer.json["id"], f"/api/v1/flows/{answer.headers['Flow']}"
+    crawl = await node.take()
+    if way == "alone":
+        cancelled = await site.post(f"/api/v1/tasks/{task}:cancel")
+        assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
+    else:
+        other = await site.submit(task_type="single_product", parameters={"url": SHOP})
+        done = await site.post("/api/v1/tasks:cancel", {"ids": [task, other]})
+        assert (done.json["changed"], done.json["refused"]) == (2, 0)
+    steps = {step["key"]: step["status"] for step in (await site.get(flow)).json["steps"]}
+    assert (steps["check"], steps["full_sync"]) == ("cancelled", "cancelled")
+    assert (await site.task(task_text(crawl.task)))["recall"] is not None, "its node was asked to stop it"
+    assert (await site.task(task))["reason"] == "cancelled by request"
+    again = await site.post(f"/api/v1/tasks/{task}:cancel")
+    assert again.told[:2] == (409, "already_final")
+
+
+async def test_a_step_of_somebodys_own_flow_is_cancelled_alone(site: Site) -> None:
+    await ShopNode.ready(site)
+    visit = {"task": {"task_type": "single_product", "parameters": {"url": SHOP}}}
+    sync = {"task": {"task_type": "full_sync", "parameters": {"url": SHOP}}, "after": {"visit": "always"}}
+    flow = (await site.post("/api/v1/flows", {"steps": {"visit": visit, "sync": sync}})).json["id"]
+    steps = {step["key"]: step for step in (await site.get(f"/api/v1/flows/{flow}")).json["steps"]}
+    assert (await site.post(f"/api/v1/tasks/{steps['sync']['task_id']}:cancel")).json["status"] == "cancelled"
+    assert (await site.task(steps["visit"]["task_id"]))["status"] != "cancelled"
 
 
 async def test_one_that_is_part_of_something_else_is_one_task(site: Site) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from multidict import CIMultiDict
 
+from crawlfleet.execution.crawl import crawl as crawling
 from crawlfleet.execution.crawl.blocks import ENOUGH, KNOWN_WALL, Blocks
 from crawlfleet.execution.crawl.failures import refused_by_site
 from crawlfleet.execution.crawl.gate import OpenGate
 from crawlfleet.execution.crawl.signatures import file_kind
 from crawlfleet.execution.crawl.walls import LOOK_AT_BYTES, wall_of
+from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
+from crawlfleet.execution.executors.sdk import TaskContext
+from tests.unit.crawl_kit import LOOPBACK, Heard, site
 
 CAPTCHA = b'<p>Please verify that you are a human.</p><div class="g-recaptcha" data-sitekey="x"></div>'
 ARTICLE = b"<p>" + b"A long text about many things that people read. " * 60 + b"</p>"
@@ -115,3 +121,49 @@ def test_a_host_that_lets_nothing_through_is_given_up(failure: Exception, enough
     blocks.met("http://a.test/", failure)  # type: ignore[arg-type]
     assert blocks.given_up == {"a.test"}
     assert any("a.test was left" in note for note in blocks.notes())
+
+
+class Closing(OpenGate):
+    """Lets one page through, and then nobody for a while."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def end(self, host: str) -> None:
+        self._until = self._until or time.monotonic() + 0.4
+
+    def away_s(self, host: str) -> float:
+        return self._until - time.monotonic() if self._until else 0.0
+
+    def is_ready(self, host: str) -> bool:
+        return self.away_s(host) <= 0
+
+
+async def test_a_crawl_that_stands_still_for_a_host_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crawling, "PATIENCE_S", 0.1)
+    heard = Heard()
+    async with site({"/": '<a href="/b">b</a>', "/b": "x"}) as served:
+        parameters = {"url": f"{served.url}/", "depth": 1, "max_pages": 5, "respect_robots": False}
+        context = TaskContext(
+            heard, task_id="task-1", execution_id="exec-1", task_type="web_crawl", parameters=parameters,
+            allow_hosts=LOOPBACK, gate=Closing(),
+        )  # fmt: skip
+        result = await WebCrawl().run(context)
+        host = served.url.removeprefix("http://")
+    assert result["metrics"]["pages_crawled"] == 2
+    assert [line for level, line in heard.lines if level == "warning"] == [
+        f"{host} asks to be left alone: the crawl waits for another 0 s"
+    ]
+    assert result["notes"] == [f"{host} asked to be left alone for 0 s, and was"]
+
+
+def test_each_wait_for_a_host_is_told_once() -> None:
+    blocks = Blocks(OpenGate())
+    assert blocks.waits("a.test", 3_600, 100.0) == "a.test asks to be left alone: the crawl waits for another 3600 s"
+    assert blocks.waits("a.test", 3_590, 110.0) is None
+    assert blocks.waits("b.test", 9, 110.0) is not None
+    assert blocks.waits("a.test", 20, 4_000.0) is not None
+    assert blocks.notes() == [
+        "a.test asked to be left alone for 3600 s, and was",
+        "b.test asked to be left alone for 9 s, and was",
+    ]

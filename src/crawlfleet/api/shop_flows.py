@@ -7,13 +7,14 @@ together what they gave: nobody holds a slot to wait for children.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
 
 from crawlfleet.api.services import Services
+from crawlfleet.control.cancel import CANCELLED
 from crawlfleet.control.flows import StepAsked
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.executors.builtin.batch_products import BatchProducts
@@ -24,13 +25,16 @@ from crawlfleet.execution.executors.builtin.single_product import SingleProduct
 from crawlfleet.execution.executors.shop_schema import BATCH_USUAL, CRAWL_NAMES, VISIT_NAMES
 from crawlfleet.model import limits
 from crawlfleet.model.flow import StepKey
-from crawlfleet.model.ids import GroupId
+from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.claims import Claim
-from crawlfleet.ports.task_store import Accepted
+from crawlfleet.ports.task_store import Accepted, Applied
 from crawlfleet.wire.tasks import TaskBody, unstorable
 
 BATCHES_MAX = 500
+_LAST_ONLY = frozenset({"children", "steps"})
+"""Parameters by which a last step is given what the others gave."""
 _OF_STEP = re.compile(r"^steps(\.[^.]+\.task)?\.?")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -55,7 +59,7 @@ def may_be_flow(body: TaskBody) -> bool:
 def flow_of(body: TaskBody, now: Instant) -> ShopFlow | None:
     """Of parameters that were found right. None for those of a last step. Raises InvalidInput."""
     parameters = _decode(body.parameters)
-    if "children" in parameters or "steps" in parameters:
+    if not _LAST_ONLY.isdisjoint(parameters):
         return None
     return _MAKERS[body.task_type](body, parameters, now)
 
@@ -69,6 +73,26 @@ async def submit_flow(services: Services, body: TaskBody, flow: ShopFlow, claim:
     steps = {step.key: step for step in (await services.flows.show(added.id)).steps}
     last = steps[flow.last]
     return SubmittedFlow(Accepted(last.task, last.status, last.created_at, body.priority), added.id, added.is_replay)
+
+
+async def cancel_tasks(services: Services, tasks: Sequence[TaskId]) -> Applied:
+    """Who cancels the task that was submitted means all of its flow: the steps before it are what takes time."""
+    found = await services.store.tasks(tasks)
+    flows = {task: record.group for task, record in found.items() if record.group is not None and _is_last(record)}
+    applied = await services.cancel.cancel([task for task in tasks if task not in flows])
+    for task, flow in flows.items():
+        whole = await services.flows.cancel(flow, CANCELLED)
+        if task not in whole.after:
+            # It had ended already, which is told as of any other task.
+            whole = await services.cancel.cancel([task])
+        applied.after.update({one: status for one, status in whole.after.items() if one == task})
+        applied.refused.update({one: why for one, why in whole.refused.items() if one == task})
+    return applied
+
+
+def _is_last(record: TaskRecord) -> bool:
+    """As a step of somebody's own flow it does all of its work itself, and has neither of them."""
+    return record.task_type in _MAKERS and not _LAST_ONLY.isdisjoint(_decode(record.parameters))
 
 
 def flow_claim(scope: str, key: str, body: TaskBody, now: Instant) -> Claim:

@@ -57,7 +57,7 @@ class Transport:
         self, kind: type[T], path: str, body: object, *, key: str | None = None, params: Params | None = None
     ) -> T:  # fmt: skip
         """A POST that makes something: one key for all its attempts makes them one."""
-        headers = {"Idempotency-Key": key or new_key()}
+        headers = {"Idempotency-Key": new_key() if key is None else key}
         return self._read(kind, await self._send(
             "POST", path, body=body, headers=headers, params=params, is_repeatable=True
         ))  # fmt: skip

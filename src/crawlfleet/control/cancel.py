@@ -11,6 +11,8 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.task_store import Applied, TaskStore
 from crawlfleet.scheduling import life
 
+CANCELLED = "cancelled by request"
+
 
 class Cancel:
     def __init__(self, *, store: TaskStore, broker: Broker, clock: Clock) -> None:
@@ -18,7 +20,7 @@ class Cancel:
         self._broker = broker
         self._clock = clock
 
-    async def cancel(self, tasks: Sequence[TaskId], reason: str = "cancelled by request") -> Applied:
+    async def cancel(self, tasks: Sequence[TaskId], reason: str = CANCELLED) -> Applied:
         """`after` says `cancelled` for what is final, `assigned` or `processing` for what a node was asked to stop."""
         applied = await self._store.change(tasks, life.cancel(reason), self._clock.now())
         await tell(self._broker, applied)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Request
@@ -16,6 +17,7 @@ from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.task_filters import TaskWhere
 from crawlfleet.api.services import Services, TheServices
+from crawlfleet.api.shop_flows import cancel_tasks
 from crawlfleet.api.views import REFUSALS_SHOWN, BulkView, RefusalView
 from crawlfleet.model import ids, limits
 from crawlfleet.model.answers import Refusal
@@ -77,7 +79,7 @@ async def cancel_many(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel many. A filter without `status` means those that have not ended."""
-    view = await _changed(services, body, services.cancel.cancel, LIVE_STATUSES)
+    view = await _changed(services, body, partial(cancel_tasks, services), LIVE_STATUSES)
     return await _answer(request, principal, "tasks.cancel", body, view)
 
 

@@ -16,6 +16,7 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.task import known_task, progress_of
 from crawlfleet.api.routes.task_filters import TaskWhere
 from crawlfleet.api.services import TheServices
+from crawlfleet.api.shop_flows import cancel_tasks
 from crawlfleet.api.views import (
     ChangedView,
     ExecutionsView,
@@ -108,8 +109,9 @@ async def change_priority(
 async def cancel(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
-    """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended."""
-    applied = await services.cancel.cancel([task])
+    """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended. One that
+    became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
+    applied = await cancel_tasks(services, [task])
     if task in applied.refused:
         return refused(applied.refused[task])
     await audited(request, principal, "task.cancel", task_text(task))

@@ -1,4 +1,4 @@
-"""Walls that a crawl runs into, host by host: when to tell of them, and when to stop knocking."""
+"""Walls that a crawl runs into, host by host: when to tell of them, and when to stop knocking; and whom it awaits."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ class Blocks:
         self.pages: Counter[str] = Counter()
         """Pages that a wall stood before, by host."""
         self.given_up: set[str] = set()
+        self._waits: dict[str, float] = {}
+        """Until when hosts are left alone that nothing could be done without."""
+        self._longest_s: Counter[str] = Counter()
 
     def met(self, url: str, failure: PageFailed) -> None:
         if not failure.is_wall:
@@ -43,6 +46,14 @@ class Blocks:
         self._has_read = True
         self._tell()
 
+    def waits(self, host: str, away_s: float, now: float) -> str | None:
+        """The crawl stands still until then. What is to be said of it, if that is new."""
+        if now + away_s - self._waits.get(host, 0.0) < 1.0:
+            return None
+        self._waits[host] = now + away_s
+        self._longest_s[host] = max(self._longest_s[host], round(away_s))
+        return f"{host} asks to be left alone: the crawl waits for another {away_s:.0f} s"
+
     def _tell(self) -> None:
         # A crawl that never reads a page fails as blocked, and its end tells the same.
         if self._has_read and self._untold:
@@ -53,4 +64,5 @@ class Blocks:
     def notes(self) -> list[str]:
         """For people."""
         noted = [f"{host} blocked {count} pages" for host, count in self.pages.most_common(5)]
+        noted += [f"{host} asked to be left alone for {s} s, and was" for host, s in self._longest_s.most_common(5)]
         return noted + [f"{host} was left: it let nothing through any more" for host in sorted(self.given_up)[:5]]

@@ -7,6 +7,7 @@ fetcher (how), reader (what is in it), gathered (where it goes).
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable
 from operator import itemgetter
@@ -224,6 +225,8 @@ class Crawl:
         host, away_s = min(((host, self._gate.away_s(host)) for host in self.queued()), key=itemgetter(1))
         if away_s > PATIENCE_S and not self.pages:
             raise HostAway(host, away_s)
+        if away_s > PATIENCE_S and (said := self.blocks.waits(host, away_s, time.monotonic())) is not None:
+            self._report.log(said, "warning")
         try:
             async with asyncio.timeout(max(0.05, away_s) if away_s > 0 else None):
                 await self._wake.wait()
