@@ -22,6 +22,10 @@ class Pace:
     def is_free(self, host: str) -> bool:
         return self._open[host] < self._concurrency and self._open.total() < TOTAL
 
+    def room(self, host: str) -> int:
+        """How many more of it may be under way."""
+        return self._concurrency - self._open[host]
+
     def begin(self, host: str) -> None:
         self._open[host] += 1
 
