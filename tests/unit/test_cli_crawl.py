@@ -54,3 +54,43 @@ async def test_an_end_before_all_was_visited_says_by_what() -> None:
     told = await said(Script(lambda: group(stopped_by="max_pages")), *options)
     assert "100 pages, 90 items, 0 failed; stopped by max_pages, 150 URLs were not visited" in told.stdout
     assert "stopped" not in (await said(Script(group), *options)).stdout
+
+
+WHY = {
+    "id": GROUP, "sentence": "waits for host shop.test: in back-off until later, in 12 s", "cause": "host_backoff",
+    "open": 4, "waits_for": [{"host": "shop.test", "cause": "host_backoff", "until": "later"}],
+}  # fmt: skip
+
+
+class Still(Script):
+    """A crawl that does not get on, for so many questions why; then it is over."""
+
+    def __init__(self, why: dict[str, Any], times: int = 2) -> None:
+        super().__init__()
+        self._why = why
+        self._left = times
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/why"):
+            self._left -= 1
+            return web.json_response(self._why)
+        body = msgspec.json.decode(group().text or "")
+        return web.json_response({**body, "is_finished": self._left <= 0}, status=201)
+
+
+@pytest.mark.parametrize(
+    ("why", "told"), [(WHY, f"stands still: {WHY['sentence']}\n"), (WHY | {"cause": "processing"}, "")]
+)
+async def test_one_that_stands_still_says_why_once(
+    why: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlfleet.client.groups._STILL_S", 0.1)
+    options = ("crawl", "http://shop.test/", "--depth", "5", "--max-pages", "100", "--wait")
+    ended = await said(Still(why), *options)
+    assert ended.stderr.replace(f"{GROUP}\n", "") == told
+    assert "100 pages" in ended.stdout
+
+
+async def test_why_a_group_stands_still_can_be_asked() -> None:
+    ended = await said(Script(lambda: web.json_response(WHY)), "group", "why", GROUP)
+    assert ended.stdout == f"{WHY['sentence']}\n"

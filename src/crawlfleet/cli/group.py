@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,15 +21,14 @@ from crawlfleet.cli.exporting import (
     save,
     write_out,
 )
+from crawlfleet.cli.group_watching import watch_group
 from crawlfleet.cli.output import plain
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
-from crawlfleet.cli.watching import group_done, group_note
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import BulkView, GroupView
 
 app = typer.Typer(no_args_is_help=True)
-LINES_S = 2.0
 
 GroupId = Annotated[str, typer.Argument(help="A group's id.", show_default=False)]
 NameOption = Annotated[str | None, typer.Option("--name", help="A name for people.")]
@@ -239,52 +237,18 @@ def quality(call: Call, group_id: GroupId, partial: PartialOption = False, pages
     print_quality(call, call.client.group_quality(group_id, partial=partial, **of_pages(pages)))
 
 
+@api_command(app, "why", "crawlfleet group why group-0123456789abcdef")
+def why(call: Call, group_id: GroupId) -> None:
+    """Say what holds up the members of a group that have not ended, for instance a host in back-off."""
+    said = call.client.group_why(group_id)
+    call.out.answer({"sentence": said.sentence, **said.data}, said.sentence)
+
+
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")
 def remove(call: Call, group_id: GroupId) -> None:
     """Forget a finished group, with its tasks and everything they left."""
     call.client.remove_group(group_id)
     call.out.answer({"removed": group_id}, f"{group_id}: removed")
-
-
-def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines: bool = False) -> GroupView:
-    """The group once it is finished. A timeout is exit code 4: it is not known to have failed."""
-    from crawlfleet.client import WaitTimeout
-
-    lines = _Lines(call) if with_lines else None
-    with call.out.bar() as bar:
-        line = bar.add_task("waiting", total=None, note="")
-
-        def looked(group: GroupView) -> None:
-            done, total = group_done(group)
-            bar.update(line, total=total, completed=done, note=group_note(group))
-            if lines is not None:
-                lines.tell(group)
-
-        try:
-            return call.client.wait_group(group_id, timeout, looked)
-        except WaitTimeout as exc:
-            hint = f"crawlfleet task list --group {group_id} --status pending,waiting,retrying"
-            raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
-
-
-class _Lines:
-    """How far a group is, line by line: for a log, or a program that reads along."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._next_at = 0.0
-        self._told: object = None
-
-    def tell(self, group: GroupView) -> None:
-        now, told = time.monotonic(), group.crawl or group.progress
-        if group.is_finished or now < self._next_at or told == self._told:
-            return
-        self._next_at, self._told = now + LINES_S, told
-        if self._call.out.is_json:
-            self._call.out.json_line(group)
-        else:
-            done, total = group_done(group)
-            self._call.out.note(f"{done} of {total}: {group_note(group)}".rstrip(": "))
 
 
 def print_new(call: Call, group: GroupView, wait: bool, timeout: float | None, *, with_lines: bool = False) -> None:
