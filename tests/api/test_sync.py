@@ -39,6 +39,20 @@ async def test_a_sync_is_parked_until_there_is_something_to_say(site: Site) -> N
     assert (await parked).slots == 3
 
 
+@pytest.mark.parametrize("newer_first", [False, True])
+async def test_of_two_calls_that_come_together_only_the_newer_is_parked(site: Site, newer_first: bool) -> None:
+    """Neither is parked when the other comes. A node has two calls: with both parked it could say nothing more."""
+    node = await RemoteNode.online(site)
+    older, newer = node.up(wait_ms=2_000), node.up(wait_ms=2_000)
+    pair = [newer, older] if newer_first else [older, newer]
+    calls = {asyncio.create_task(site.master.sync.sync(up)): up for up in pair}
+    ended, parked = await asyncio.wait(calls, timeout=1.5, return_when=asyncio.FIRST_COMPLETED)
+    assert [calls[call] for call in ended] == [older]
+    await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})
+    (waiting,) = parked
+    assert (await waiting).slots == 3
+
+
 async def test_a_session_that_is_over_is_told_so(site: Site) -> None:
     node = await RemoteNode.online(site)
     old = node.up()

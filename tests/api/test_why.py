@@ -90,3 +90,26 @@ async def test_a_running_task_says_which_host_it_waits_for(site: Site) -> None:
     two = await node.take()
     await node.sync(started=[StartBody(two.task, two.execution, 0)], hosts=[HostWantBody(HOST, 8)])
     assert "waits_for" not in await why(site, other)
+
+
+async def test_a_group_says_what_its_members_wait_for(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    task = {"task_type": "echo", "parameters": URL}
+    later = task | {"run_at": "2999-01-01T00:00:00Z"}
+    made = (await site.post("/api/v1/groups", {"tasks": [task, later], "is_closed": True})).json
+    path = f"/api/v1/groups/{made['id']}/why"
+    said = (await site.get(path, role="viewer")).json
+    assert (said["id"], said["open"], sum(said["members"].values())) == (made["id"], 2, 2)
+    one = await node.take()
+    await node.sync(started=[StartBody(one.task, one.execution, 0)], hosts=[HostWantBody(HOST, 8)])
+    await node.sync(hosts=[HostWantBody(HOST, 8)], host_news=[HostNewsBody(HOST, HostNews.TOO_MANY, 60_000)])
+
+    async def waits_for_host() -> bool:
+        return bool((await site.get(path)).json["cause"] == "host_backoff")
+
+    await site.until(waits_for_host)
+    said = (await site.get(path)).json
+    assert said["sentence"].startswith(f"waits for host {HOST}: in back-off until ")
+    assert [(wait["host"], wait["reason"]) for wait in said["waits_for"]] == [(HOST, "answered 429")]
+    assert (await site.get("/api/v1/groups/group-00000000000000ff/why")).status == 404
+    assert (await site.get("/api/v1/groups/nonsense/why")).status == 404

@@ -101,6 +101,46 @@ async def levels_follow_one_another(store: Store, kit: Kit) -> None:
     assert _names(then) == ["c"]
 
 
+async def those_who_wait_are_woken_when_there_is_something_for_them(store: Store, kit: Kit) -> None:
+    _, (run, other, third) = await _crawl(kit, members=3, seeds=_urls("a", "b"), depth=3)
+    first, second = await _ask(kit, run), await _ask(kit, other)
+    # The first takes what nobody has to wait for: there is no news in it.
+    assert (first.is_news, second.is_news, (await _ask(kit, third)).is_news) == (False, False, False)
+    found = _urls("c", "d", "e", depth=1)
+    waits = await _ask(kit, run, ChunkReport(first.number, CrawlCounts(pages=1), found))
+    assert (waits.state, waits.is_news) == ("wait", False)
+    then = await _ask(kit, other, ChunkReport(second.number, CrawlCounts(pages=1)))
+    assert (then.state, then.is_news) == ("chunk", True)
+    chunks = [(other, then), (run, await _ask(kit, run)), (third, await _ask(kit, third))]
+    assert [_names(chunk) for _, chunk in chunks] == [["c"], ["d"], ["e"]]
+    ends = [await _ask(kit, one, ChunkReport(chunk.number, CrawlCounts(pages=1))) for one, chunk in chunks]
+    assert [(end.state, end.is_news) for end in ends] == [("wait", False), ("wait", False), ("done", True)]
+    assert (await _ask(kit, run)).is_news is False
+
+
+async def a_lost_members_chunk_is_news_for_those_who_wait(store: Store, kit: Kit) -> None:
+    _, (lost, run, other) = await _crawl(kit, members=3, seeds=_urls("a", "b", "c"), depth=3)
+    chunks = [await _ask(kit, one) for one in (lost, run, other)]
+    await kit.end(lost.node)
+    then = await _ask(kit, run, ChunkReport(chunks[1].number, CrawlCounts(pages=1)), held=[])
+    assert _names(then) == _names(chunks[0])
+    assert not then.is_news
+    busy = await _ask(kit, other, held=[chunks[2].number])
+    assert (busy.state, busy.is_news) == ("wait", False)
+
+
+async def one_that_works_hears_whether_it_could_have_more(store: Store, kit: Kit) -> None:
+    _, (run, _) = await _crawl(kit, members=2, seeds=_urls(*(str(n) for n in range(300))))
+    given = await _ask(kit, run)
+    assert given.has_more
+    assert (await _ask(kit, run, held=[given.number])).state == "chunk"
+    _, (run, other) = await _crawl(kit, members=2, seeds=_urls("a", "b"))
+    for one in (run, other):
+        given = await _ask(kit, one)
+        assert not given.has_more
+        assert (await _ask(kit, one, held=[given.number])).state == "wait"
+
+
 async def of_two_depths_the_nearer_counts(store: Store, kit: Kit) -> None:
     _, (run, _) = await _crawl(kit, members=2, depth=3)
     given = await _ask(kit, run)

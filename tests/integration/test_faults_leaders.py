@@ -125,9 +125,7 @@ async def gone_products(fleet: Fleet) -> None:
     (held,) = await fleet.held_by(node)
     product = Product("shop.example", "1", "https://shop.example/1", "Kettle")
     for seen in (product, product._replace(is_gone=True)):
-        assert await fleet.store.put_products(
-            ProductBatch(node.id, held.id, held.execution, [seen]), fleet.clock.now()
-        )
+        assert await fleet.store.put_products(ProductBatch(node.id, held.id, held.execution, [seen]), fleet.clock.now())
     fleet.master.pruner = Pruner(
         store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(gone_products_ms=1_000)
     )

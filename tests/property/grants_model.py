@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from crawlfleet.model.host_budget import NONE, Units
 from crawlfleet.scheduling.grants import EASE
@@ -16,7 +16,7 @@ GUARD_S = 7.0
 
 @dataclass(eq=False)
 class Node:
-    """A holder as it really is: greedy, within what it heard last."""
+    """A holder as it really is: greedy, within what it heard last, or for a while with little to do."""
 
     key: tuple[int, int]
     heard_at: float
@@ -29,10 +29,25 @@ class Node:
     is_orphan: bool = False
     """Its node has a newer session, of which it knows nothing."""
     sent_at: float = -100.0
+    counts: bool = False
+    """Whether it says what it has used."""
+    ease: int = 1
+    """How many times rarer than it might it asks."""
+    log: list[float] = field(default_factory=list)
+    used: int = 0
+    """In the second before it took its version."""
 
     def may_send(self, now: float) -> bool:
         spacing_s = self.spacing_ms / 1000 if self.spacing_ms else EASE / max(1, self.uses.rate)
-        return bool(self.uses) and now - self.heard_at < GUARD_S and now - self.sent_at >= spacing_s
+        return bool(self.uses) and now - self.heard_at < GUARD_S and now - self.sent_at >= self.ease * spacing_s
+
+    def send(self, now: float) -> None:
+        self.sent_at = now
+        self.log.append(now)
+
+    def take(self, version: int, uses: Units, spacing_ms: int, now: float) -> None:
+        self.version, self.uses, self.spacing_ms = version, uses, spacing_ms
+        self.used = sum(at > now - 1.0 for at in self.log)
 
 
 class World:
@@ -86,7 +101,7 @@ class World:
         """A pass of the leader."""
         for node in self.nodes:
             if node.has_link:
-                self.shares.acknowledge(node.key, node.version, self.now)
+                self.shares.acknowledge_used(node.key, node.version, self.now, node.used if node.counts else None)
         self.shares.settle(self.now)
         before = self.shares.may_use
         changed = self.shares.divide(self.now, {key: self.versions.get(key, 0) + 1 for key in self.shares.holders})
@@ -97,7 +112,7 @@ class World:
 
     def _live(self, node: Node) -> None:
         if node.may_send(self.now):
-            node.sent_at = self.now
+            node.send(self.now)
             self.log.append(self.now)
         if not node.has_link and self.now - node.heard_at > LEASE_S:
             # Reaped, as it was silent for a lease.
@@ -110,8 +125,7 @@ class World:
         node.heard_at = self.now
         share = self.shares.holders.get(node.key)
         if share is not None and self.versions.get(node.key, 0) > node.version:
-            node.version, node.uses = self.versions[node.key], share.current
-            node.spacing_ms = self.shares.spacing_ms
+            node.take(self.versions[node.key], share.current, self.shares.spacing_ms, self.now)
 
     def _check_log(self) -> None:
         recent = [at for at in self.log[-100:] if at > self.now - 1.0]

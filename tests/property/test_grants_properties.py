@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from crawlfleet.model.host_budget import NONE, Units
 from crawlfleet.scheduling.grants import Holder, divide, total
 from tests.property.grants_model import GUARD_S, STEP_S, World
+from tests.property.tiers_model import Tiers
 
 NUMBERS = st.integers(0, 5)
 POOLS = st.builds(Units, st.integers(1, 12), st.integers(1, 8))
@@ -35,6 +36,11 @@ class Grants(RuleBasedStateMachine):
     def lose_or_hear_answers(self, number: int) -> None:
         if node := self.world.find(number):
             node.is_deaf = not node.is_deaf
+
+    @rule(number=NUMBERS, ease=st.integers(1, 6), counts=st.booleans())
+    def have_more_or_less_to_do(self, number: int, ease: int, counts: bool) -> None:
+        if node := self.world.find(number):
+            node.ease, node.counts = ease, counts
 
     @rule(number=NUMBERS)
     def leave(self, number: int) -> None:
@@ -163,3 +169,45 @@ def test_a_unit_that_moves_is_in_no_window_twice() -> None:
             assert node is not None
             world.want(node, None)
             world.step(61)
+
+
+@given(st.builds(Units, st.integers(2, 20), st.integers(2, 16)), st.integers(0, 1 << 30))
+@settings(max_examples=20, deadline=None)
+def test_a_budget_divided_over_nodes_and_there_over_processes_is_kept(pool: Units, seed: int) -> None:
+    Tiers(pool, 3, seed).step(1_500)
+
+
+def test_what_a_node_has_not_used_is_another_ones_at_once() -> None:
+    world = World(Units(1_000, 64))
+    first, second = world.join(0), world.join(1)
+    first.counts, first.ease = True, 100
+    world.want(first, 30)
+    world.step(40)
+    assert first.uses == Units(1_000, 64)
+    world.want(second, 30)
+    # A pass that cuts, a word that the cut was heard, and a pass that gives.
+    world.step(12)
+    assert second.uses.rate >= 400
+    assert second.uses.concurrency == 32
+
+
+@given(POOLS, st.lists(st.integers(1, 40), min_size=1, max_size=8))
+def test_what_nobody_wants_levels_the_parts(pool: Units, wants: list[int]) -> None:
+    """Wants are a moment's: whoever wants little now has as much as the others as far as there is more than enough."""
+    holders = {f"n{place}": Holder(wanted=wanted) for place, wanted in enumerate(wants)}
+    granted = [units.concurrency for units in divide(pool, holders, 0.0).values() if units]
+    most_wanted = max(min(wanted, pool.concurrency) for wanted in wants)
+    assert max(granted) - min(granted) <= max(1, most_wanted - min(granted))
+
+
+def test_whoever_wants_nothing_for_a_moment_keeps_what_nobody_wants() -> None:
+    holders = {
+        "idle": Holder(wanted=0, current=Units(50, 32), may_use=Units(50, 32)),
+        "busy": Holder(wanted=16, current=Units(50, 32), may_use=Units(50, 32)),
+        "new": Holder(wanted=16),
+    }
+    first = divide(Units(100, 64), holders, 1.0)
+    assert first == {"idle": Units(34, 22), "busy": Units(33, 21), "new": NONE}
+    # But not what somebody wants.
+    holders["busy"].wanted = holders["new"].wanted = 64
+    assert divide(Units(100, 64), holders, 1.0)["idle"] == NONE

@@ -55,18 +55,22 @@ async def test_what_nobody_said_is_told(options: list[str], note: str | None) ->
     assert note is not None or told.stderr == ""
 
 
+def whole_result(pages: int, failed: int, notes: list[str], errors: dict[str, int]) -> dict[str, Any]:
+    metrics: dict[str, Any] = {
+        "pages_crawled": pages, "processing_time": 1.0, "data_size": 0, "pages_failed": failed, "pages_skipped": 0,
+        "pages_moved": 0, "items": 0, "max_pages": 100, "stopped_by": None, "changes": None, "errors": errors,
+        "failures": {}, "links_left_out": {}, "fields": {},
+    }  # fmt: skip
+    return {
+        "success": pages > 0, "data": {"items": []}, "items": 0, "data_truncated": False, "metrics": metrics,
+        "timestamp": AT, "notes": notes,
+    }  # fmt: skip
+
+
 def ended(*, notes: list[str] | None = None, errors: dict[str, int] | None = None, **crawl: Any) -> Script:
     """A crawl that is over, and the result of the whole."""
     pages, failed = crawl.get("pages", 100), crawl.get("failed", 0)
-    metrics: dict[str, Any] = {
-        "pages_crawled": pages, "processing_time": 1.0, "data_size": 0, "pages_failed": failed, "pages_skipped": 0,
-        "pages_moved": 0, "items": 0, "max_pages": 100, "stopped_by": None, "changes": None, "errors": errors or {},
-        "failures": {}, "links_left_out": {}, "fields": {},
-    }  # fmt: skip
-    result: dict[str, Any] = {
-        "success": pages > 0, "data": {"items": []}, "items": 0, "data_truncated": False, "metrics": metrics,
-        "timestamp": AT, "notes": notes or [],
-    }  # fmt: skip
+    result = whole_result(pages, failed, notes or [], errors or {})
     whole = partial(group, **crawl)
     return Script(whole, whole, lambda: web.json_response(result))
 
@@ -115,3 +119,45 @@ def test_who_stops_waiting_is_told_that_it_goes_on(
     with pytest.raises(KeyboardInterrupt), left_alone(cast(Call, call), "task", ids):
         raise KeyboardInterrupt
     assert said in capsys.readouterr().err
+
+
+WHY = {
+    "id": GROUP, "sentence": "waits for host shop.test: in back-off until later, in 12 s", "cause": "host_backoff",
+    "open": 4, "waits_for": [{"host": "shop.test", "cause": "host_backoff", "until": "later"}],
+}  # fmt: skip
+
+
+class Still(Script):
+    """A crawl that does not get on, for so many questions why; then it is over."""
+
+    def __init__(self, why: dict[str, Any], times: int = 2) -> None:
+        super().__init__()
+        self._why = why
+        self._left = times
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/why"):
+            self._left -= 1
+            return web.json_response(self._why)
+        if self._left <= 0 and not request.path.endswith(GROUP):
+            return web.json_response(whole_result(100, 0, [], {}))
+        body = msgspec.json.decode(group().text or "")
+        return web.json_response({**body, "is_finished": self._left <= 0}, status=201)
+
+
+@pytest.mark.parametrize(
+    ("why", "told"), [(WHY, f"stands still: {WHY['sentence']}\n"), (WHY | {"cause": "processing"}, "")]
+)
+async def test_one_that_stands_still_says_why_once(
+    why: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlfleet.client.groups._STILL_S", 0.1)
+    options = ("crawl", "http://shop.test/", "--depth", "5", "--max-pages", "100", "--wait")
+    ended = await said(Still(why), *options)
+    assert ended.stderr.replace(f"{GROUP}\n", "") == told
+    assert "100 pages" in ended.stdout
+
+
+async def test_why_a_group_stands_still_can_be_asked() -> None:
+    ended = await said(Script(lambda: web.json_response(WHY)), "group", "why", GROUP)
+    assert ended.stdout == f"{WHY['sentence']}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -46,7 +46,7 @@ class Agent:
             self.version, now + 60, [ProcessShare(host, rate, rate, 0, now + away_s) for host in self.wanted]
         )
 
-    def taken(self, version: int, pending: Sequence[str]) -> None:
+    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
         pass
 
     def news(self, host: str, kind: int, span_ms: int) -> None:

@@ -20,14 +20,16 @@ class Link:
         self.uses: list[dict[str, int]] = []
         self.requests = 0
         self.acks: list[tuple[int, list[str]]] = []
+        self.used: list[int | None] = []
         self.told: list[tuple[str, int, int]] = []
 
     def use(self, hosts: Sequence[HostUse]) -> None:
         self.uses.append({use.host: use.wanted for use in hosts})
         self.requests += sum(use.requests for use in hosts)
 
-    def taken(self, version: int, pending: Sequence[str]) -> None:
+    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
         self.acks.append((version, list(pending)))
+        self.used.append(used.get(HOST))
 
     def news(self, host: str, kind: int, span_ms: int) -> None:
         self.told.append((host, kind, span_ms))
@@ -304,3 +306,45 @@ async def test_what_was_counted_is_told_once_and_counting_goes_on() -> None:
     kit.gate.end(HOST)
     await asyncio.sleep(1)
     assert [row[3] for row in told] == [100, 7]
+
+
+@virtual
+async def test_a_cut_is_acknowledged_with_what_has_left_lately() -> None:
+    kit, crawl = Kit(), Crawl(pages=8)
+    kit.gate.enter(crawl)
+    kit.grant(10)
+    for _ in range(20):
+        await kit.ask()
+    assert monotonic() - kit.sent[0] > 1.9
+    kit.grant(2, version=2)
+    lately = [at for at in kit.sent if at > monotonic() - 1.0]
+    # Not fewer than in the last second, and no more than in two.
+    assert len(lately) <= (kit.link.used[-1] or 0) < len(kit.sent)
+    await asyncio.sleep(3.0)
+    kit.grant(1, version=3)
+    assert kit.link.used[-1] == 0
+
+
+@virtual
+async def test_one_that_was_forgotten_in_between_still_tells_what_has_left() -> None:
+    kit = Kit()
+    kit.grant(10)
+    for _ in range(3):
+        await kit.ask()
+    kit.gate.take(2, FOREVER, [])
+    kit.gate.tell()
+    kit.grant(10, version=3)
+    kit.grant(1, version=4)
+    assert kit.link.used[-1] == 3
+
+
+@virtual
+async def test_what_has_more_under_way_than_it_may_says_nothing_of_its_use() -> None:
+    kit = Kit()
+    kit.grant(10, 2)
+    asking = asyncio.create_task(kit.ask(takes_s=1.0))
+    await asyncio.sleep(0.1)
+    kit.grant(1, 0, version=2)
+    assert (kit.link.acks[-1], kit.link.used[-1]) == ((2, [HOST]), None)
+    await asking
+    assert (kit.link.acks[-1], kit.link.used[-1]) == ((2, []), 1)

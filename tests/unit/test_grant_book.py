@@ -99,6 +99,39 @@ def test_one_node_has_all_and_two_have_halves() -> None:
     assert leader.rate(2) == 5
 
 
+def test_what_a_node_says_it_does_not_use_is_another_ones_at_once() -> None:
+    leader = Leader()
+    leader.says(1)
+    leader.look()
+    leader.says(2)
+    leader.look()
+    leader.says(1, taken=2, in_use=7, is_pending=True)
+    leader.look(0.1)
+    assert leader.rate(2) == 0
+    leader.says(1, taken=2, in_use=7)
+    leader.look(0.1)
+    assert (leader.rate(1), leader.rate(2)) == (5, 3)
+    leader.look(1.1)
+    assert leader.rate(2) == 5
+
+
+def test_where_requests_are_seconds_apart_the_second_before_says_nothing() -> None:
+    leader = Leader()
+    leader.hosts[HOST] = Host(HOST, HostLimits(delay_s=4.0))
+    leader.says(1)
+    leader.look()
+    leader.says(2)
+    leader.says(1, wanted=0, taken=1, in_use=1)
+    leader.look(20.0)
+    assert (leader.rate(1), leader.rate(2)) == (0, 0)
+    leader.says(1, wanted=0, taken=2, in_use=0)
+    leader.look(0.1)
+    leader.look(4.0)
+    assert leader.rate(2) == 0
+    leader.look(0.3)
+    assert leader.rate(2) == 1
+
+
 def test_a_silent_nodes_part_is_free_when_its_session_was_ended() -> None:
     leader = Leader()
     leader.says(1)

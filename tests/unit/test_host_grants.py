@@ -35,8 +35,8 @@ class Process:
     def want(self, count: int, host: str = HOST, requests: int = 0) -> None:
         self._grants.use(self.number, [HostUse(host, count, requests)] if count or requests else [])
 
-    def acknowledge(self, *pending: str) -> None:
-        self._grants.acknowledge(self.number, self.version, pending)
+    def acknowledge(self, *pending: str, used: int | None = None) -> None:
+        self._grants.acknowledge(self.number, self.version, pending, None if used is None else {HOST: used})
 
     @property
     def rate(self) -> int:
@@ -131,6 +131,40 @@ async def test_a_unit_goes_from_process_to_process_after_its_window() -> None:
 
 
 @virtual
+async def test_what_a_process_has_not_used_is_the_others_at_once() -> None:
+    kit = Kit()
+    first, second = kit.processes
+    first.want(8)
+    kit.take(100, 8)
+    second.want(8)
+    assert (kit.rates, second.shares[HOST].concurrency) == ([50, 0], 0)
+    first.acknowledge(used=20)
+    # Twenty have left within the window: the first may use 70 in it.
+    assert (kit.rates, second.shares[HOST].concurrency) == ([50, 30], 4)
+    await asyncio.sleep(1.1)
+    assert kit.rates == [50, 50]
+    kit.grants.close()
+
+
+@virtual
+async def test_what_was_used_before_a_cut_comes_on_top_of_what_is_given_after_it() -> None:
+    kit = Kit()
+    first, second = kit.processes
+    first.want(8)
+    kit.take(100)
+    kit.take(10)
+    first.acknowledge(used=30)
+    assert kit.up()[0][HOST].in_use == 40
+    kit.take(60)
+    # Thirty and sixty would be more than sixty in one second.
+    assert kit.rates == [30, 0]
+    await asyncio.sleep(1.1)
+    assert kit.rates == [60, 0]
+    second.want(0)
+    kit.grants.close()
+
+
+@virtual
 async def test_what_a_dead_process_had_is_the_others() -> None:
     kit = Kit()
     for process in kit.processes:
@@ -166,7 +200,7 @@ async def test_a_host_is_kept_for_a_while_and_then_let_go() -> None:
     process.want(8)
     kit.take(6)
     process.want(0, requests=3)
-    assert kit.up()[0][HOST] == HostWantBody(HOST, 0, requests=3)
+    assert kit.up()[0][HOST] == HostWantBody(HOST, 0, requests=3, in_use=6)
     assert process.rate == 6
     await asyncio.sleep(LINGER_S + 0.1)
     assert kit.up()[0][HOST].wanted is None

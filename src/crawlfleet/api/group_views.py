@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,9 +11,10 @@ from crawlfleet.api.views import NULL, StatusWord, Time
 from crawlfleet.control.groups import Progress
 from crawlfleet.model.crawl import CrawlCounts, CrawlState
 from crawlfleet.model.group import GroupCounts
-from crawlfleet.model.ids import execution_text, group_text, task_text
+from crawlfleet.model.ids import GroupId, execution_text, group_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.group_store import Member
+from crawlfleet.scheduling.explain import Why
 from crawlfleet.wire.groups import ShardSpec
 
 KindWord = Literal["group", "shards", "flow", "crawl"]
@@ -120,6 +121,17 @@ class GroupPageView(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+class GroupWhyView(msgspec.Struct, frozen=True):
+    """Why a group stands still. What the cause is about follows, by cause."""
+
+    id: str
+    sentence: str
+    cause: str
+    """As of a task; of hosts that running members wait for, `host_backoff` or `host_budget`."""
+    open: int
+    """Members that have not ended."""
+
+
 class RemovedView(msgspec.Struct, frozen=True):
     """What was removed of a group."""
 
@@ -191,6 +203,10 @@ class GroupOutcome(msgspec.Struct, frozen=True):
 class GroupOutcomePage(msgspec.Struct, frozen=True):
     outcomes: list[GroupOutcome]
     next_cursor: str | None
+
+
+def group_why_view(group: GroupId, why: Why) -> dict[str, Any]:
+    return {"id": group_text(group), "sentence": why.sentence, **why.data}
 
 
 def group_view(progress: Progress) -> GroupView:

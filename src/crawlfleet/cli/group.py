@@ -21,7 +21,8 @@ from crawlfleet.cli.exporting import (
     save,
     write_out,
 )
-from crawlfleet.cli.group_ends import print_end, print_new, watch_group
+from crawlfleet.cli.group_ends import print_end, print_new
+from crawlfleet.cli.group_watching import watch_group
 from crawlfleet.cli.output import plain
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
@@ -235,6 +236,13 @@ def export(
 def quality(call: Call, group_id: GroupId, partial: PartialOption = False, pages: PagesOption = False) -> None:
     """Tell how good the items of all members are: which fields are filled and with what, duplicates."""
     print_quality(call, call.client.group_quality(group_id, partial=partial, **of_pages(pages)))
+
+
+@api_command(app, "why", "crawlfleet group why group-0123456789abcdef")
+def why(call: Call, group_id: GroupId) -> None:
+    """Say what holds up the members of a group that have not ended, for instance a host in back-off."""
+    said = call.client.group_why(group_id)
+    call.out.answer({"sentence": said.sentence, **said.data}, said.sentence)
 
 
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")

@@ -1,59 +1,16 @@
-"""Wait for a group, tell how far it is, and how it ended."""
+"""How a group ended."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from crawlfleet.cli.exits import Complaint, ExitCode
-from crawlfleet.cli.watching import group_done, group_note, left_alone, print_notes
+from crawlfleet.cli.group_watching import watch_group
+from crawlfleet.cli.watching import print_notes
 
 if TYPE_CHECKING:
     from crawlfleet.cli.command import Call
     from crawlfleet.client.models import GroupView
-
-LINES_S = 2.0
-
-
-def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines: bool = False) -> GroupView:
-    """The group once it is finished. A timeout is exit code 4: it is not known to have failed."""
-    from crawlfleet.client import WaitTimeout
-
-    lines = _Lines(call) if with_lines else None
-    with left_alone(call, "group", [group_id]), call.out.bar() as bar:
-        line = bar.add_task("waiting", total=None, note="")
-
-        def looked(group: GroupView) -> None:
-            done, total = group_done(group)
-            bar.update(line, total=total, completed=done, note=group_note(group))
-            if lines is not None:
-                lines.tell(group)
-
-        try:
-            return call.client.wait_group(group_id, timeout, looked)
-        except WaitTimeout as exc:
-            hint = f"crawlfleet task list --group {group_id} --status pending,waiting,retrying"
-            raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, hint) from exc
-
-
-class _Lines:
-    """How far a group is, line by line: for a log, or a program that reads along."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._next_at = 0.0
-        self._told: object = None
-
-    def tell(self, group: GroupView) -> None:
-        now, told = time.monotonic(), group.crawl or group.progress
-        if group.is_finished or now < self._next_at or told == self._told:
-            return
-        self._next_at, self._told = now + LINES_S, told
-        if self._call.out.is_json:
-            self._call.out.json_line(group)
-        else:
-            done, total = group_done(group)
-            self._call.out.note(f"{done} of {total}: {group_note(group)}".rstrip(": "))
 
 
 def print_new(call: Call, group: GroupView, wait: bool, timeout: float | None, *, with_lines: bool = False) -> None:

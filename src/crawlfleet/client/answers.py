@@ -32,11 +32,14 @@ Fields = Mapping[str, Any]
 
 
 class Why(NamedTuple):
-    """Why a task is where it is."""
+    """Why a task is where it is, or why a group stands still."""
 
     sentence: str
     data: Mapping[str, Any]
     """The same for programs: the status, the cause, and what the cause is about."""
+
+
+OnWhy = Callable[[Why], None]
 
 
 class SavedExport(NamedTuple):

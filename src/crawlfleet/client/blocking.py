@@ -16,6 +16,7 @@ from crawlfleet.client.answers import (
     OnGroup,
     OnLook,
     OnProgress,
+    OnWhy,
     Role,
     SavedExport,
     Status,
@@ -394,16 +395,22 @@ class Client(Background):
         """With its progress, exact at this moment, and the first of its failures."""
         return self._done(self._client.group(group_id))
 
+    def group_why(self, group_id: str) -> Why:
+        """What holds up its members that have not ended."""
+        return self._done(self._client.group_why(group_id))
+
     def groups(
         self, *, project_id: str | None = None, kind: str | None = None, limit: int | None = None
     ) -> Iterator[GroupView]:
         """Newest first, page after page."""
         return self._each(self._client.groups(project_id=project_id, kind=kind, limit=limit))
 
-    def wait_group(self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None) -> GroupView:
-        """The group once every member has ended. `on_look` is called with it about every second. Raises WaitTimeout;
-        the group itself goes on."""
-        return self._done(self._client.wait_group(group_id, timeout, on_look))
+    def wait_group(
+        self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None, on_still: OnWhy | None = None
+    ) -> GroupView:
+        """The group once every member has ended. `on_look` is called with it about every second, and while it stands
+        still `on_still` with why. Raises WaitTimeout; the group itself goes on."""
+        return self._done(self._client.wait_group(group_id, timeout, on_look, on_still))
 
     def close_group(self, group_id: str) -> GroupView:
         """Let no other tasks join."""

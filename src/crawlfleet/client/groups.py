@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.client.answers import Fields, OnGroup, Status
+from crawlfleet.client.answers import Fields, OnGroup, OnWhy, Status, Why
 from crawlfleet.client.calls import Calls, part
 from crawlfleet.client.errors import WaitTimeout
 from crawlfleet.client.models import (
@@ -27,6 +27,8 @@ from crawlfleet.client.transport import Params
 _PAGE = 500
 _LOOK_S = (0.2, 1.0)
 """Between two looks at a group: at first, and at most."""
+_STILL_S = 3.0
+"""A group of which nothing has changed for so long stands still."""
 
 
 class GroupCalls(Calls):
@@ -78,6 +80,11 @@ class GroupCalls(Calls):
         """With its progress, exact at this moment, and the first of its failures."""
         return await self._transport.get(GroupView, f"/groups/{part(group_id)}")
 
+    async def group_why(self, group_id: str) -> Why:
+        """What holds up its members that have not ended."""
+        said = await self._transport.get(dict[str, Any], f"/groups/{part(group_id)}/why")
+        return Why(str(said.pop("sentence")), said)
+
     async def groups(
         self, *, project_id: str | None = None, kind: str | None = None, limit: int | None = None
     ) -> AsyncIterator[GroupView]:
@@ -94,19 +101,24 @@ class GroupCalls(Calls):
                 return
 
     async def wait_group(
-        self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None
-    ) -> GroupView:
-        """The group once every member has ended. `on_look` is called with it about every second. Raises WaitTimeout;
-        the group itself goes on."""
+        self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None,
+        on_still: OnWhy | None = None,
+    ) -> GroupView:  # fmt: skip
+        """The group once every member has ended. `on_look` is called with it about every second, and while it stands
+        still `on_still` with why. Raises WaitTimeout; the group itself goes on."""
         loop = asyncio.get_running_loop()
         ends_at = None if timeout is None else loop.time() + timeout
-        pause = _LOOK_S[0]
+        pause, (seen, since) = _LOOK_S[0], (None, loop.time())
         while True:
             group = await self.group(group_id)
             if on_look is not None:
                 on_look(group)
             if group.is_finished:
                 return group
+            if (now_seen := _figures(group)) != seen:
+                seen, since = now_seen, loop.time()
+            elif on_still is not None and loop.time() - since >= _STILL_S:
+                on_still(await self.group_why(group_id))
             left = pause if ends_at is None else min(pause, ends_at - loop.time())
             if left <= 0:
                 open_tasks = group.progress.open
@@ -181,3 +193,10 @@ def _together(answers: list[BulkView]) -> BulkView:
         answers[0], changed=sum(one.changed for one in answers), refused=sum(one.refused for one in answers),
         by_status=dict(by_status), next_cursor=None,
     )  # fmt: skip
+
+
+def _figures(group: GroupView) -> object:
+    """What changes when it gets on; rates change by themselves."""
+    if (crawl := group.crawl) is not None:
+        return crawl.pages, crawl.failed, crawl.skipped, crawl.moved, crawl.found
+    return group.progress.open

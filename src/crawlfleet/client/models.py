@@ -326,6 +326,17 @@ class GroupResultPage(Struct, frozen=True, kw_only=True):
     progress: GroupProgress
 
 
+class GroupWhyView(Struct, frozen=True, kw_only=True):
+    """
+    Why a group stands still. What the cause is about follows, by cause.
+    """
+
+    id: str
+    sentence: str
+    cause: str
+    open: int
+
+
 class HealthView(Struct, frozen=True, kw_only=True):
     status: str
     reasons: list[str]

@@ -17,6 +17,7 @@ from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp, ReportBody
 
 LOOK_S = 0.5
 """How often one that waits looks by itself: others may report to other masters, or be lost."""
+_CRAWLS_KEPT = 1_000
 URL_CHARS = 8_192
 DEPTH_MAX = 100_000
 VIA_MAX = 50
@@ -29,6 +30,9 @@ class Exchange:
         self._clock = clock
         self._news: dict[GroupId, asyncio.Event] = {}
         """Of crawls for which somebody waits here."""
+        self._count = 0
+        self._last_news: dict[GroupId, int] = {}
+        """Of late: what came while somebody was about to wait must not be missed."""
 
     async def exchange(
         self, node: NodeId, task: TaskId, execution: ExecutionId, up: CrawlUp, items: tuple[int, int] = (0, 0),
@@ -38,12 +42,15 @@ class Exchange:
         included."""
         report = None if up.report is None else _report(up.report, items, records)
         asking = Asking(node, task, execution, report, up.held)
+        before = self._count
         answer = await self._ask(asking)
         until = self._clock.monotonic() + min(up.wait_ms, WAIT_MS) / 1_000
         while answer.state == "wait" and (left_s := until - self._clock.monotonic()) > 0:
-            await self._until_news(answer.crawl, min(left_s, LOOK_S))
+            if self._last_news.get(answer.crawl, 0) <= before:
+                await self._until_news(answer.crawl, min(left_s, LOOK_S))
+            before = self._count
             answer = await self._ask(asking._replace(report=None))
-        return CrawlDown(answer.state, answer.number, list(answer.urls))
+        return CrawlDown(answer.state, answer.number, list(answer.urls), answer.has_more)
 
     async def wake(self) -> None:
         """Whoever waits looks once more, at once."""
@@ -58,9 +65,17 @@ class Exchange:
             raise StaleExecution(f"{what} is not a live execution of this node, or the chunk is not its own")
         if answer.state == "no_crawl":
             raise NotFound(f"{what} takes part in no crawl over many nodes")
-        if answer.is_news and (event := self._news.pop(answer.crawl, None)) is not None:
-            event.set()
+        if answer.is_news:
+            self._tell(answer.crawl)
         return answer
+
+    def _tell(self, crawl: GroupId) -> None:
+        self._count += 1
+        self._last_news[crawl] = self._count
+        if len(self._last_news) > _CRAWLS_KEPT:
+            del self._last_news[next(iter(self._last_news))]
+        if (event := self._news.pop(crawl, None)) is not None:
+            event.set()
 
     async def _until_news(self, crawl: GroupId, within_s: float) -> None:
         event = self._news.setdefault(crawl, asyncio.Event())

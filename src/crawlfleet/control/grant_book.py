@@ -159,7 +159,7 @@ class GrantBook:
             shares, want = self._hosts[name].shares, known.wants.get(name)
             is_news = shares.want(key, None if want is None else want.wanted, at)
             if want is None or not want.is_pending:
-                is_news = shares.acknowledge(key, taken, at) or is_news
+                is_news = shares.acknowledge(key, taken, at, None if want is None else want.in_use) or is_news
             if is_news:
                 self._dirty.add(name)
             if key in shares.holders:

@@ -85,7 +85,8 @@ def check_hosts(up: SyncUp) -> None:
             if not 0 < len(one.host) <= limits.HOST_CHARS or unstorable(one.host):
                 raise InvalidInput(f"host names of 1 to {limits.HOST_CHARS} characters", field=field)
     for want in up.hosts:
-        if not 0 <= (want.wanted or 0) <= _WANTED_MOST or not is_storable(want.requests, want.refused, want.blocked):
+        counts = (want.requests, want.refused, want.blocked, want.in_use or 0)
+        if not 0 <= (want.wanted or 0) <= _WANTED_MOST or not is_storable(*counts):
             raise InvalidInput("counts that can be kept", field="hosts")
     for news in up.host_news:
         if news.kind not in _OF_NODES or not 0 <= news.span_ms <= _SPAN_MS_MOST:

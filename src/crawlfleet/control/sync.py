@@ -126,13 +126,20 @@ class Sync:
     async def _supersede(self, up: SyncUp) -> None:
         """An older call of this node that is still parked here goes home empty."""
         parked = self._parked.get(up.node)
-        if parked is not None and (parked.session, parked.number) < (up.session, up.number):
+        if parked is not None and _is_older(parked, up):
             del self._parked[up.node]
             await self._broker.signals.wake([node_topic(up.node)])
 
     async def _park(self, up: SyncUp, down: SyncDown) -> SyncDown:
+        # Two calls that came at nearly the same time have not seen each other parked. A node has no more than two: if
+        # both stayed here, it could not say anything until the first of them is over.
+        other = self._parked.get(up.node)
+        if other is not None and _is_older(up, other):
+            return down
         self._parked[up.node] = up
         try:
+            if other is not None:
+                await self._broker.signals.wake([node_topic(up.node)])
             is_woken = await self._broker.signals.wait(node_topic(up.node), min(up.wait_ms / 1000, PARK_S))
             if self._parked.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
@@ -255,6 +262,10 @@ def _start_of_live(told: Mapping[TaskId, Sequence[life.Start]]) -> Decide:
         return life.start({row.id: start})(row, policy)
 
     return decide
+
+
+def _is_older(one: SyncUp, other: SyncUp) -> bool:
+    return (one.session, one.number) < (other.session, other.number)
 
 
 def _check(up: SyncUp) -> None:

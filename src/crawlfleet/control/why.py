@@ -13,9 +13,10 @@ from crawlfleet.control.awaited_hosts import AwaitedHosts
 from crawlfleet.control.configure import Configure
 from crawlfleet.control.node_states import node_states
 from crawlfleet.control.spent import spent_today
+from crawlfleet.control.why_group import WhyGroup
 from crawlfleet.errors import NotFound
 from crawlfleet.model.daily import day_of
-from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.ids import GroupId, TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.parking import ParkCause
@@ -25,6 +26,7 @@ from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.flow_store import FlowStore
+from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.parking import ParkingStore
@@ -43,7 +45,7 @@ from crawlfleet.scheduling.strategies import Candidates
 
 class _All(
     TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, HostStore, DailyStore,
-    Protocol,
+    GroupStore, Protocol,
 ):  # fmt: skip
     pass
 
@@ -60,6 +62,7 @@ class Why:
         self._rng = rng
         self._allocate = allocate
         self._hosts = AwaitedHosts(store=store, configure=configure)
+        self._groups = WhyGroup(store=store, clock=clock, hosts=self._hosts, why=self.why)
 
     async def why(self, task: TaskId) -> explain.Why:
         record = (await self._store.tasks([task])).get(task)
@@ -94,6 +97,9 @@ class Why:
             hosts=await self._hosts.of(record, now),
             preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
         )
+
+    async def why_group(self, group: GroupId) -> explain.Why:
+        return await self._groups.why(group)
 
     @property
     def _overcommit(self) -> float:

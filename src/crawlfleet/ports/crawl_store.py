@@ -52,7 +52,9 @@ class Exchanged(NamedTuple):
     number: int = 0
     urls: Sequence[CrawlUrl] = ()
     is_news: bool = False
-    """Something changed for those who wait."""
+    """Those who wait would get something now, or hear that it is done."""
+    has_more: bool = True
+    """Whether this one, which works now, could have another chunk in advance."""
 
 
 class CrawlStore(Protocol):

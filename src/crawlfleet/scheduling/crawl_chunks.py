@@ -82,6 +82,23 @@ def next_take(
     return Take(numbers, min(room, total if total <= 2 * share else share))
 
 
+class Outlook(NamedTuple):
+    """After a member got its chunk."""
+
+    for_waiting: bool
+    """One that has nothing to do would get something."""
+    for_busy: bool
+    """One that works would get something in advance."""
+
+
+def outlook(limits: CrawlLimits, pages: int, waiting: Sequence[OpenChunk], leased: Sequence[OpenChunk]) -> Outlook:
+    """Nobody has to ask in vain, which costs a transaction each time."""
+    return Outlook(
+        next_take(limits, pages, waiting, leased, is_busy=False) is not None,
+        next_take(limits, pages, waiting, leased, is_busy=True) is not None,
+    )
+
+
 def limit_reached(limits: CrawlLimits, pages: int, size_bytes: int, spent_ms: int) -> str | None:
     if pages >= limits.max_pages:
         return "max_pages"

@@ -4,7 +4,8 @@ The sum of the grants keeps the budget at every instant because of three things:
     whole units     a holder of r units spaces its requests by a little more than 1/r s, without bursts, so that any
                     sliding second has at most r of them; sums of such holders keep the sum of their units
     cuts first      a unit is given away when its holder has said that it no longer uses it, or is known to have
-                    stopped, and a second after that: the second before is still within the window
+                    stopped. What left within the second before still counts: of the rate, what was used is free a
+                    second later and what was not used at once, as is all concurrency
     no clock        a grant belongs to the holder's session; nothing has to arrive in time for a grant to end
 
 What cannot be divided (less than one request a second, a crawl delay) is one unit of rate: it is one holder's, and the
@@ -39,6 +40,8 @@ class Holder:
     current: Units = NONE
     may_use: Units = NONE
     """The most of all it was given and may not have given up yet."""
+    spent: int = 0
+    """Of that rate, what it had used before it was cut: nobody can use it again before the window is over."""
     since: float = 0.0
     """When it began to hold, or to wait."""
 
@@ -60,7 +63,7 @@ def divide(pool: Units, holders: Mapping[KeyT, Holder], now: float, turn: float 
     if _is_fair(pool, kept, seats, fair, holders):
         targets = _with_rest(pool, kept, seats)
     else:
-        targets = dict.fromkeys(holders, NONE) | _with_rest(pool, fair, seats)
+        targets = dict.fromkeys(holders, NONE) | _with_rest(pool, fair | _left_alone(pool, fair, holders), seats)
     return _within(pool, holders, targets)
 
 
@@ -111,21 +114,38 @@ def _is_fair(
     return not any(holder.wanted and kept[key] and key not in seated for key, holder in holders.items())
 
 
+def _left_alone(pool: Units, fair: dict[KeyT, Units], holders: Mapping[KeyT, Holder]) -> dict[KeyT, Units]:
+    """Who wants nothing at the moment keeps what nobody wants: it may want the host again in the next."""
+    idle = [key for key, holder in holders.items() if holder.wanted == 0 and holder.current]
+    even = _with_rest(pool, fair | dict.fromkeys(idle, NONE), [*fair, *idle])
+    return {key: Units(*map(min, even[key], holders[key].current)) for key in idle}
+
+
 def _with_rest(pool: Units, have: Mapping[KeyT, Units], seats: Sequence[KeyT]) -> dict[KeyT, Units]:
     """What nobody has goes to those who have least: an idle unit helps no one."""
     given = dict(have)
     if not seats:
         return given
     used = total(list(given.values()))
-    for name, free in (("rate", pool.rate - used.rate), ("concurrency", pool.concurrency - used.concurrency)):
-        left = free
-        while left > 0:
-            each = max(1, left // len(seats))
-            for key in sorted(seats, key=lambda key: getattr(given[key], name)):
-                more = min(each, left)
-                given[key] = given[key]._replace(**{name: getattr(given[key], name) + more})
-                left -= more
-    return given
+    rates = _raised(pool.rate - used.rate, {key: given[key].rate for key in seats})
+    concurrency = _raised(pool.concurrency - used.concurrency, {key: given[key].concurrency for key in seats})
+    return given | {key: Units(rates[key], concurrency[key]) for key in seats}
+
+
+def _raised(left: int, have: Mapping[KeyT, int]) -> dict[KeyT, int]:
+    """The lowest first, up to the next and together with it from there on: what is wanted now may be more in a moment,
+    and to have as much as the others is to have enough then."""
+    level, keys = dict(have), sorted(have, key=lambda key: have[key])
+    for place, key in enumerate(keys, 1):
+        lowest, above = keys[:place], have[keys[place]] if place < len(keys) else None
+        room = left if above is None else min(left, place * (above - level[key]))
+        each, odd = divmod(room, place)
+        for at, one in enumerate(lowest):
+            level[one] += each + (at < odd)
+        left -= room
+        if left <= 0:
+            break
+    return level
 
 
 def _within(pool: Units, holders: Mapping[KeyT, Holder], targets: Mapping[KeyT, Units]) -> dict[KeyT, Units]:
@@ -135,7 +155,9 @@ def _within(pool: Units, holders: Mapping[KeyT, Holder], targets: Mapping[KeyT, 
     given = {}
     for key in sorted(targets, key=lambda key: (bool(holders[key].current), holders[key].since, str(key))):
         parts = []
-        for place, (want, may) in enumerate(zip(targets[key], holders[key].may_use, strict=True)):
+        of = holders[key].may_use
+        own = (of.rate - holders[key].spent, of.concurrency)
+        for place, (want, may) in enumerate(zip(targets[key], own, strict=True)):
             more = min(max(0, want - may), free[place])
             free[place] -= more
             parts.append(min(want, may) + more)

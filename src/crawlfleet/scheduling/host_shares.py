@@ -1,8 +1,12 @@
 """One host's budget among its holders over time: versions, acknowledgements, and what may still be in use.
 
 A holder uses what it has until a newer version replaces it. What it may use is the most of all it was given, until it
-has acknowledged the version of its last cut and the window has passed. Time comes in: any monotonic clock of the one
-who divides.
+has acknowledged the version of its last cut; from then on it is what it has, and for a window more of the rate: as much
+as it says it has used. Whoever says nothing of that is taken to have used all. Time comes in: any monotonic clock of
+the one who divides.
+
+For every second and every holder: what left in it is at most what the holder may use at its end. A holder that was cut
+from 100 to 10 and had used 7 of the 100 may use 17 then, and the other 83 are somebody else's at once.
 """
 
 from __future__ import annotations
@@ -71,13 +75,38 @@ class HostShares(Generic[KeyT]):
         share.wanted = wanted
         return is_news
 
-    def acknowledge(self, key: KeyT, version: int, now: float) -> bool:
-        """True when that is news."""
-        share = self.holders.get(key)
-        if share is None or not share.is_cut or share.free_at is not None or version < share.cut_version:
+    def acknowledge(self, key: KeyT, version: int, now: float, in_use: int | None = None) -> bool:
+        """True when that is news. `in_use`: the most that leaves in any second from here on, unless it is given more
+        than that: for a holder that divides by these rules itself."""
+        share = self._cut(key, version)
+        if share is None:
             return False
-        share.free_at = now + self.window_s
+        self._free(share, now, None if in_use is None else max(in_use, share.current.rate), 0)
         return True
+
+    def acknowledge_used(self, key: KeyT, version: int, now: float, used: int | None) -> bool:
+        """True when that is news. `used`: how many have left within the window, from one that only counts: whatever it
+        is given before the window is over comes on top of them."""
+        share = self._cut(key, version)
+        if share is None:
+            return False
+        self._free(share, now, None if used is None else share.current.rate + used, used or 0)
+        return True
+
+    def _cut(self, key: KeyT, version: int) -> Share | None:
+        share = self.holders.get(key)
+        is_told = share is not None and share.is_cut and share.free_at is None and version >= share.cut_version
+        return share if is_told else None
+
+    def _free(self, share: Share, now: float, rate: int | None, spent: int) -> None:
+        share.free_at = now + self.window_s
+        # Concurrency is what is under way: a cut that is in effect is over.
+        share.may_use = share.may_use._replace(concurrency=share.current.concurrency)
+        # Where requests are seconds apart, the second before says too little.
+        if rate is not None and not self.spacing_ms and rate < share.may_use.rate:
+            share.may_use, share.spent = share.may_use._replace(rate=rate), spent
+        if not share.is_cut:
+            share.free_at, share.spent = None, 0
 
     def end(self, key: KeyT, now: float, within_s: float = 0.0) -> bool:
         """The holder is gone, at the latest `within_s` from now. True when that is news."""
@@ -93,7 +122,7 @@ class HostShares(Generic[KeyT]):
         freed = set()
         for key, share in list(self.holders.items()):
             if share.is_cut and share.free_at is not None and share.free_at <= now:
-                share.may_use, share.free_at = share.current, None
+                share.may_use, share.free_at, share.spent = share.current, None, 0
                 freed.add(key)
             if share.wanted is None and share.may_use == NONE:
                 del self.holders[key]
@@ -112,7 +141,7 @@ class HostShares(Generic[KeyT]):
                 share.since = now
             if not share.current.fits(units):
                 share.cut_version, share.free_at = version_of[key], None
-            share.may_use = share.may_use.most(units)
+            share.may_use = share.may_use.most(units._replace(rate=units.rate + share.spent))
             share.current, share.told = units, self.terms
             changed.add(key)
         return changed

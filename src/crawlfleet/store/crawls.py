@@ -20,7 +20,17 @@ from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.artifacts import ChunkKind
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
-from crawlfleet.scheduling.crawl_chunks import CLOSING, OpenChunk, level_of, limit_reached, next_take, pack
+from crawlfleet.scheduling.crawl_chunks import (
+    CLOSING,
+    OpenChunk,
+    Outlook,
+    Take,
+    level_of,
+    limit_reached,
+    next_take,
+    outlook,
+    pack,
+)
 from crawlfleet.store import tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.query import QueryEngine
@@ -138,10 +148,10 @@ async def _exchange(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
     work = _Work(tx, dict(zip(_COLUMNS, rows[0], strict=True)), now)
     if asking.report is not None and not await work.take(asking.report, asking):
         return Exchanged(work.id, "stale")
-    work.is_news |= bool(await tx.execute(TAKE_BACK, work.id))
+    work.is_changed |= bool(await tx.execute(TAKE_BACK, work.id))
     answer = await work.lease(asking)
     await work.keep()
-    return answer._replace(is_news=work.is_news)
+    return answer
 
 
 class _Work:
@@ -154,7 +164,7 @@ class _Work:
         self.row = row
         self.id: GroupId = row["id"]
         self.limits = CrawlLimits(*(row[name] for name in CrawlLimits._fields))
-        self.is_news = False
+        self.is_changed = False
 
     async def take(self, report: ChunkReport, asking: Asking) -> bool:
         """False for a chunk that is not its own."""
@@ -172,7 +182,7 @@ class _Work:
             self.row[name] += n
         await self._add_chunks(report.again)
         await self.add(report.found)
-        self.is_news = True
+        self.is_changed = True
         return True
 
     async def add(self, found: Iterable[CrawlUrl]) -> None:
@@ -193,22 +203,36 @@ class _Work:
         rows = await self._tx.fetch(LEASED, self.id)
         for number, _, _, execution, urls in rows:
             if execution == asking.execution and number not in asking.held:
-                return Exchanged(self.id, "chunk", number, unpacked(urls))
+                return Exchanged(self.id, "chunk", number, unpacked(urls), self.is_changed)
         leased = [OpenChunk(*row[:3]) for row in rows]
-        waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, 2 * self.limits.members)]
+        most = 2 * self.limits.members
+        waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, most)]
         # With every page visited, no limit kept any of them away.
         stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
         if not leased and (stopped_by is not None or not waiting):
-            self._finish(stopped_by if waiting else None)
-            return Exchanged(self.id, "done")
-        take = next_take(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
-        if take is None or stopped_by is not None:
-            return Exchanged(self.id, "wait")
-        return await self._leased(take.numbers, take.most, asking)
+            is_new = self._finish(stopped_by if waiting else None)
+            return Exchanged(self.id, "done", is_news=is_new)
+        take = None
+        if stopped_by is None:
+            take = next_take(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
+        if take is None:
+            is_news = self.is_changed and stopped_by is None and self._outlook(waiting, leased).for_waiting
+            return Exchanged(self.id, "wait", is_news=is_news)
+        first, given, rest = await self._leased(take, asking)
+        depth = waiting[0].depth
+        left = [chunk for chunk in waiting if chunk.number not in take.numbers]
+        left[:0] = [OpenChunk(0, depth, len(rest))] if rest else []
+        # Of a long list only the first were read.
+        seen = self._outlook(left, [*leased, OpenChunk(first, depth, len(given))], is_cut=len(waiting) == most)
+        return Exchanged(self.id, "chunk", first, given, self.is_changed and seen.for_waiting, seen.for_busy)
 
-    async def _leased(self, numbers: Sequence[int], most: int, asking: Asking) -> Exchanged:
-        first, *others = numbers
-        blobs = await self._tx.fetch(URLS, self.id, list(numbers))
+    def _outlook(self, waiting: Sequence[OpenChunk], leased: Sequence[OpenChunk], *, is_cut: bool = False) -> Outlook:
+        return Outlook(True, True) if is_cut else outlook(self.limits, self.row["pages"], waiting, leased)
+
+    async def _leased(self, take: Take, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
+        """The chunk's number, what it holds, and what is left of the chunks it was made of."""
+        (first, *others), most = take
+        blobs = await self._tx.fetch(URLS, self.id, list(take.numbers))
         urls = [one for (blob,) in blobs for one in unpacked(blob)]
         if others:
             await self._tx.execute(JOINED, self.id, others)
@@ -219,7 +243,7 @@ class _Work:
             self.row |= {"started_at": self._now, "older_at": self._now, "newer_at": self._now}
         # Somebody tries again what was taken for finished.
         self.row |= {"finished_at": None, "stopped_by": None}
-        return Exchanged(self.id, "chunk", first, given)
+        return first, given, rest
 
     async def keep(self) -> None:
         if self._now - self.row["newer_at"] >= MARK_MS:
@@ -255,10 +279,12 @@ class _Work:
         spent_ms = 0 if started_at is None else self._now - started_at
         return limit_reached(self.limits, self.row["pages"], self.row["bytes"], spent_ms)
 
-    def _finish(self, stopped_by: str | None) -> None:
-        if self.row["finished_at"] is None:
-            self.row |= {"finished_at": self._now, "stopped_by": stopped_by}
-            self.is_news = True
+    def _finish(self, stopped_by: str | None) -> bool:
+        """Whether that is news."""
+        if self.row["finished_at"] is not None:
+            return False
+        self.row |= {"finished_at": self._now, "stopped_by": stopped_by}
+        return True
 
 
 def _progress(crawl: CrawlState, now: Instant) -> EventBatch:

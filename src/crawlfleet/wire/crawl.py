@@ -47,3 +47,5 @@ class CrawlDown(msgspec.Struct, array_like=True, frozen=True):
     """`chunk`, `wait` or `done`."""
     number: int = 0
     urls: list[CrawlUrl] = []
+    has_more: bool = True
+    """Whether it makes sense to ask for another in advance."""

@@ -89,6 +89,9 @@ class HostWantBody(msgspec.Struct, array_like=True, frozen=True):
     """Answered with 429 or 503."""
     blocked: int = 0
     """Answered with 403."""
+    in_use: int | None = None
+    """The most requests in any second from now on, with what was granted; those of the last second count. None: as many
+    as it was ever granted."""
 
 
 class HostNewsBody(msgspec.Struct, array_like=True, frozen=True):

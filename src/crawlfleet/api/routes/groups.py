@@ -13,7 +13,15 @@ from starlette.routing import Route
 
 from crawlfleet.api.auth import allow, audited, principal_of
 from crawlfleet.api.fields import PAGE_USUAL, Cursor, GroupInPath, Limit, Name, cursor_id, only_query
-from crawlfleet.api.group_views import GroupPageView, GroupView, KindWord, RemovedView, group_view
+from crawlfleet.api.group_views import (
+    GroupPageView,
+    GroupView,
+    GroupWhyView,
+    KindWord,
+    RemovedView,
+    group_view,
+    group_why_view,
+)
 from crawlfleet.api.openapi import operation
 from crawlfleet.api.plain import PlainRequest
 from crawlfleet.api.problems import problem, refused
@@ -160,6 +168,12 @@ async def show(group: GroupInPath, services: TheServices, _: Principal = allow(R
     return reply(group_view(await services.groups.progress(group)))
 
 
+@router.get("/groups/{group_id}/why", responses={200: shows(GroupWhyView)})
+async def why(group: GroupInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """What holds up the members of a group that have not ended: a sentence, and the same as data."""
+    return reply(group_why_view(group, await services.why.why_group(group)))
+
+
 @router.post("/groups/{group_id}:close", responses={200: shows(GroupView)})
 async def close(
     group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
@@ -240,7 +254,7 @@ async def _answer(request: Request, principal: Principal, action: str, group: Gr
 
 
 routes = [Route(f"{PREFIX}/groups", create, methods=["POST"])]
-structs: Sequence[type[msgspec.Struct]] = (GroupBody, GroupView, GroupPageView, RemovedView, BulkView)
+structs: Sequence[type[msgspec.Struct]] = (GroupBody, GroupView, GroupWhyView, GroupPageView, RemovedView, BulkView)
 operations: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{PREFIX}/groups"): operation(
         "create", "Make a group", tag="groups", body={JSON: ref(GroupBody)}, parameters=[key_parameter],

@@ -8,7 +8,7 @@ end with the lease: processes are told until when theirs are good, anew with eac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
@@ -91,7 +91,13 @@ class HostGrants:
         hosts = []
         for host, target in islice(self._targets.items(), limits.HOSTS_PER_SYNC):
             target.is_pending = not target.shares.is_in_effect
-            hosts.append(HostWantBody(host, self._wanted(target), target.is_pending, *target.counts))
+            requests, refused, blocked = target.counts
+            hosts.append(
+                HostWantBody(
+                    host, self._wanted(target), target.is_pending, requests, refused, blocked,
+                    in_use=target.shares.may_use.rate,
+                )
+            )  # fmt: skip
         news = list(islice(self._news.items(), limits.HOSTS_PER_SYNC))
         for _, one in news:
             one.number = number
@@ -167,11 +173,13 @@ class HostGrants:
         if changed or is_new:
             self._tell(0.0 if is_new else NEWS_S)
 
-    def acknowledge(self, number: int, version: int, pending: Sequence[str]) -> None:
-        now = self._clock.monotonic()
+    def acknowledge(
+        self, number: int, version: int, pending: Sequence[str], used: Mapping[str, int] | None = None
+    ) -> None:
+        now, counted = self._clock.monotonic(), used or {}
         for host, target in self._targets.items():
             if host not in pending:
-                target.shares.acknowledge(number, version, now)
+                target.shares.acknowledge_used(number, version, now, counted.get(host))
         self._divide()
 
     def hear(self, host: str, kind: int, span_ms: int) -> None:

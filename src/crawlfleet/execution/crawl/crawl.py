@@ -135,10 +135,10 @@ class Crawl:
             self._gate.leave(self)
 
     def queued(self) -> dict[str, int]:
-        """For the gate: what is still to come."""
+        """For the gate: what could leave besides what is under way. A part of a budget beyond that would be idle."""
         queued: Counter[str] = Counter()
         for host, count in self._frontier.queued().items():
-            queued[target_of(f"//{host}/")] += count
+            queued[target_of(f"//{host}/")] += min(count, self._pace.room(host))
         return queued
 
     def wake(self) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from crawlfleet.execution.crawl.lately import Lately
 from crawlfleet.execution.executors.sdk import TryLater
 from crawlfleet.model import host_figures
 from crawlfleet.model.hosts import HostNews
@@ -83,8 +84,9 @@ class GateLink(Protocol):
         """All hosts that are wanted now."""
         ...
 
-    def taken(self, version: int, pending: Sequence[str]) -> None:
-        """The version is in effect, but for hosts that have more under way than it allows."""
+    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
+        """The version is in effect, but for hosts that have more under way than it allows. `used`: how many requests
+        have left lately, by host; what others can have at once depends on it."""
         ...
 
     def news(self, host: str, kind: int, span_ms: int) -> None: ...
@@ -207,6 +209,7 @@ class _Target:
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     figures: list[int] = field(default_factory=host_figures.nothing)
     block_told_at: float = -math.inf
+    lately: Lately = field(default_factory=Lately)
 
     def use(self, wanted: int) -> HostUse:
         figures = tuple(self.figures) if any(self.figures) else ()
@@ -337,6 +340,7 @@ class GrantedGate:
             # Whoever else wakes up then has to look again: it may be behind this one.
             await asyncio.sleep(early_s)
         target.left_at = max(target.left_at + target.spacing_s, now)
+        target.lately.count += 1
 
     def is_ready(self, host: str) -> bool:
         target = self._targets.get(host)
@@ -420,9 +424,13 @@ class GrantedGate:
         if wants != self._told or any(any(use[2:]) for use in uses):
             self._told = wants
             self._link.use(uses)
+        now = self._clock()
         for host, target in list(self._targets.items()):
             target.told()
-            if not (wants.get(host) or target.open or target.queue or target.share.rate or target.share.concurrency):
+            target.lately.mark(now)
+            is_idle = not (wants.get(host) or target.open or target.queue)
+            has_grant = target.share.rate or target.share.concurrency
+            if is_idle and not has_grant and not target.lately.left(now):
                 del self._targets[host]
         if wants:
             self._tell_within(TELL_S)
@@ -440,7 +448,9 @@ class GrantedGate:
 
     def _tell_taken(self) -> None:
         pending = [host for host, target in self._targets.items() if target.is_pending]
-        self._link.taken(self._version, pending)
+        now = self._clock()
+        used = {host: target.lately.left(now) for host, target in self._targets.items() if not target.is_pending}
+        self._link.taken(self._version, pending, used)
 
     def _wake_all(self) -> None:
         for wanting in self._wanting:

@@ -75,6 +75,8 @@ class Member:
                 self._crawl.expect(one.url for one in down.urls if not one.flags & UrlFlag.SITEMAP)
                 frontier.load(down.number, down.urls)
                 self._crawl.wake()
+                if not down.has_more:
+                    await frontier.until_over(LOOK_S)
             case "done" if not held:
                 return False
             case _ if held:

@@ -22,6 +22,10 @@ class Pace:
     def is_free(self, host: str) -> bool:
         return self._total < TOTAL and self._open.get(host, 0) < self._concurrency
 
+    def room(self, host: str) -> int:
+        """How many more of it may be under way."""
+        return self._concurrency - self._open.get(host, 0)
+
     def begin(self, host: str) -> None:
         self._total += 1
         self._open[host] = self._open.get(host, 0) + 1

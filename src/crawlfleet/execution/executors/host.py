@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -254,8 +254,8 @@ class _Link:
     def use(self, hosts: Sequence[HostUse]) -> None:
         self._frames.send(Uses(list(hosts)))
 
-    def taken(self, version: int, pending: Sequence[str]) -> None:
-        self._frames.send(Taken(version, list(pending)))
+    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
+        self._frames.send(Taken(version, list(pending), dict(used)))
 
     def news(self, host: str, kind: int, span_ms: int) -> None:
         self._frames.send(News(host, kind, span_ms))

@@ -174,6 +174,8 @@ class Taken(msgspec.Struct, array_like=True, tag=17, frozen=True):
 
     version: int
     pending: list[str] = []
+    used: dict[str, int] = {}
+    """By host: how many requests have left lately."""
 
 
 class News(msgspec.Struct, array_like=True, tag=18, frozen=True):

@@ -191,7 +191,7 @@ def hear_of_hosts(grants: HostGrants, process: int, message: Uses | Taken | News
         case Uses():
             grants.use(process, message.hosts)
         case Taken():
-            grants.acknowledge(process, message.version, message.pending)
+            grants.acknowledge(process, message.version, message.pending, message.used)
         case News():
             grants.hear(message.host, message.kind, message.span_ms)
 
