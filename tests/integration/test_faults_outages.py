@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from crawlfleet.execution.executors.sdk import TaskContext, TaskError
 from crawlfleet.execution.executors.shopping import Shopper
 from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.wire.crawl import CrawlDown, CrawlUp, ReportBody
 from tests.integration.spread_kit import Link, Spread
-from tests.unit.crawl_kit import LOOPBACK, Heard, crawl
+from tests.unit.crawl_kit import LOOPBACK, Answer, Heard, crawl, site
 from tests.unit.store_kit import sqlite_kit
 
 pytestmark = pytest.mark.integration
@@ -32,14 +33,15 @@ class Restarting:
     """A server below HTTP that is stopped after so many requests, and started again on its port after a while."""
 
     def __init__(
-        self, away_s: float = AWAY_S, *, stops_after: int = 20, breaks: Sequence[str] = (), still_listens: bool = False
+        self, away_s: float = AWAY_S, *, stops_after: int = 20, breaks: Sequence[str] = (), says: bytes | None = None
     ) -> None:
+        """`says`: what it answers while it is away; None: nobody listens."""
         self.hits: Counter[str] = Counter()
         self.stops = 0
         self._away_s = away_s
         self._stops_after = stops_after
         self._breaks = breaks
-        self._still_listens = still_listens
+        self._says = says
         self._is_up = True
         self.url = ""
         self._port = 0
@@ -62,7 +64,7 @@ class Restarting:
     def stop(self) -> None:
         """As a kill does: what is under way is cut, and nobody listens."""
         self._is_up = False
-        if self._server is not None and not self._still_listens:
+        if self._server is not None and self._says is None:
             self._server.close()
         for writer in list(self._open):
             writer.transport.abort()
@@ -71,7 +73,7 @@ class Restarting:
         if self._again is not None:
             self._again.cancel()
             await asyncio.wait([self._again])
-        self._still_listens = False
+        self._says = None
         self.stop()
 
     async def _restart(self) -> None:
@@ -84,6 +86,7 @@ class Restarting:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 if not self._is_up:
+                    writer.write(self._says or b"")
                     return
                 path = head.split(b" ")[1].decode()
                 self.hits[path] += 1
@@ -122,10 +125,12 @@ def read(heard: Heard, served: Restarting) -> Counter[str]:
 EVERY = Counter(["/", *PAGES])
 
 
-@pytest.mark.parametrize("still_listens", [False, True], ids=["refuses", "closes"])
-async def test_a_restart_half_way_loses_no_page(still_listens: bool) -> None:
+@pytest.mark.parametrize(
+    "says", [None, b"", b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"], ids=["refuses", "closes", "502"]
+)
+async def test_a_restart_half_way_loses_no_page(says: bytes | None) -> None:
     heard = Heard()
-    async with restarting(still_listens=still_listens) as served:
+    async with restarting(says=says) as served:
         result = await crawl({"url": f"{served.url}/", "depth": 1, "max_pages": 100}, heard)
     assert served.stops == 1
     assert read(heard, served) == EVERY
@@ -193,6 +198,17 @@ async def test_a_page_that_breaks_connections_fails_by_itself() -> None:
     assert read(heard, served) == EVERY - Counter(["/7", "/59"])
     assert result["metrics"]["failures"] == {"closed": 2}
     assert not any("does not answer any more" in line for _, line in heard.lines)
+
+
+async def test_a_page_that_breaks_what_stands_before_the_site_fails_by_itself() -> None:
+    async def broken(_request: web.Request) -> web.Response:
+        return web.Response(status=502)
+
+    pages: dict[str, Answer | str] = {"/": LIST, **dict.fromkeys(PAGES, "<p>x"), "/7": broken}
+    async with site(pages) as served:
+        result = await crawl({"url": f"{served.url}/", "depth": 1, "max_pages": 100})
+    assert result["metrics"]["failures"] == {"status": 1}
+    assert Counter(served.hits)["/7"] == 2
 
 
 async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

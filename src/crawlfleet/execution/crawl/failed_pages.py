@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from crawlfleet.execution.crawl.failures import SILENT, PageFailed
+from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.frontier import Frontier, Link
 from crawlfleet.execution.crawl.links import site
 from crawlfleet.execution.crawl.outages import Outages
@@ -39,7 +39,7 @@ class FailedPages:
     async def is_excused(self, link: Link, failure: PageFailed) -> bool:
         """Whether it was the host that failed, not the page, which is put back then as if it had not been tried."""
         patience_s = self._plan.wait_for_host_s
-        if failure.kind not in SILENT or not patience_s or not self._is_known(link):
+        if not failure.may_be_hosts or not patience_s or not self._is_known(link):
             return False
         if failure.at and site(failure.at) != site(link.url):
             return False

@@ -18,6 +18,8 @@ BY_STATUS = frozenset({"status", "blocked", "rate_limited"})
 
 SILENT = frozenset({"dns", "connect", "closed", "cut", "timeout", "proxy"})
 """Kinds that may be the host's failing as well as the page's: there was no connection, or it did not last."""
+FOR_ANOTHER = frozenset({502, 503, 504})
+"""What whoever stands before a site answers while the site is away; or a page that breaks it."""
 
 
 class PageFailed(Exception):
@@ -49,6 +51,11 @@ class PageFailed(Exception):
     def is_wall(self) -> bool:
         """The site does not want us, however slowly we come."""
         return self.kind == "blocked"
+
+    @property
+    def may_be_hosts(self) -> bool:
+        """Whether it is for others to say if the page failed or its host; a wait that the site asks for is neither."""
+        return self.kind in SILENT or (self.status in FOR_ANOTHER and not self.is_wall and not self.is_later)
 
     @property
     def is_later(self) -> bool:

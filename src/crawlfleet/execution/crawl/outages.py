@@ -1,7 +1,8 @@
 """Hosts that stopped answering: whose failure it is, the page's or its host's, and for how long a host is waited for.
 
-witness   a page that the host answered before. When a connection fails, it is asked for: if it answers, the page is to
-          blame that failed; if it does not, the host is away, and that says nothing of any page
+witness   a page that the host answered before. When a connection fails, or somebody else answers for the host that it
+          cannot be reached (502, 503, 504), the witness is asked for: if it answers, the page is to blame that
+          failed; if it does not, the host is away, and that says nothing of any page
 away      nobody asks the host for pages; whoever noticed asks for the witness, one request at a time with growing
           pauses, until it answers or patience is at its end. Other hosts go on meanwhile
 lost      it was away for too long: what waits for it has failed, at once and for that reason
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from crawlfleet.execution.crawl.failures import SILENT, PageFailed, PageSkipped
+from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.gate import HostAway
 from crawlfleet.execution.crawl.links import site
@@ -132,7 +133,7 @@ async def is_answered(fetcher: Fetcher, url: str) -> bool:
         await fetcher.fetch_head(url, 1, hops=0)
     except PageFailed as exc:
         # Half an answer is one, too.
-        return exc.kind == "cut" or exc.kind not in SILENT
+        return exc.kind == "cut" or not exc.may_be_hosts
     except (PageSkipped, HostAway):
         pass
     return True
