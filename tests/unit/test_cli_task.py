@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,23 +10,10 @@ from aiohttp import web
 
 from crawlfleet.cli import task as task_command
 from crawlfleet.client.models import TaskView
-from tests.unit.test_cli_exporting import said
+from tests.unit.test_cli_exporting import NOTE, crawled, said
 from tests.unit.test_client import Script, accepted, error
 
 TASK = "task-0000000000000001"
-AT = "2026-01-01T00:00:00Z"
-NOTE = "no max_pages was given: the default of 100 applied"
-
-
-def crawled(**more: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = dict.fromkeys((field.name for field in msgspec.structs.fields(TaskView)), None)
-    fields |= dict.fromkeys(("priority", "timeout_s", "retry_count", "max_retries", "losses", "round"), 1)
-    fields |= {name: {} for name in ("parameters", "min_resources", "capabilities", "content_features")}
-    fields |= {"categories": [], "depends_on": [], "require_region": False, "preemptible": False, "queue": "default"}
-    fields |= {"id": TASK, "task_type": "web_crawl", "status": "completed", "created_at": AT, "updated_at": AT}
-    fields |= {"retry": {"max_retries": 3, "base_delay_s": 2.0, "max_delay_s": 300.0}}
-    result = {"success": True, "data": {"pages": []}, "metrics": {}, "timestamp": AT, "notes": [NOTE]}
-    return fields | {"result": result} | more
 
 
 @pytest.mark.parametrize(
