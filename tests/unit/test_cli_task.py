@@ -25,6 +25,13 @@ async def test_hints_speak_of_commands_where_a_master_speaks_of_http(code: str, 
     assert f"hint: {hint}" in told.stderr
 
 
+async def test_an_id_of_something_else_is_told_by_what_it_is_of() -> None:
+    wrong = {"status": 404, "code": "not_found", "detail": "no task 'group-0000000000000001'"}
+    script = Script(lambda: web.json_response(wrong, status=404))
+    told = await said(script, "task", "show", "group-0000000000000001", code=3)
+    assert "hint: it is the id of a group: crawlfleet group --help" in told.stderr
+
+
 async def test_notes_on_pages_are_no_items_unless_they_are_asked_for() -> None:
     note, item = {"_page": "http://a.test/", "status": 200}, {"title": "A", "_page": "not the first"}
     page = {"items": [note, item, note, 5, item], "next_cursor": None, "total": 5, "is_final": True}
