@@ -512,7 +512,7 @@ def test_cli_groups(data_dir: Path, tmp_path: Path) -> None:
     failed = said("add", "-", "--wait", stdin=tasks, code=4)
     assert "1 members" in failed.stderr and "hint: crawlfleet group retry" in failed.stderr
     group = failed.stdout.split()[0]
-    assert "hint: ?partial=true" in said("export", group, code=1).stderr
+    assert "hint: --partial gives" in said("export", group, code=1).stderr
     assert said("retry", group).stdout == "1 tasks open again\n"
     said("watch", group, "--timeout", "60", code=4)
     assert said("cancel", group).stdout.startswith("0 tasks")

@@ -101,7 +101,7 @@ async def test_a_recrawl_tells_what_has_changed() -> None:
 async def test_a_crawl_that_read_no_page_is_no_success(options: tuple[str, ...]) -> None:
     script = ended(pages=0, items=0, failed=2, errors={"network": 1, "http": 1})
     told = await said(script, *WAITED, *options, code=4)
-    assert "no page was read, 2 failed (network 1, http 1)" in told.stderr
+    assert "no page was read: 2 failed (network 1, http 1), 0 skipped" in told.stderr
     assert f"crawlfleet task list --group {GROUP}" in told.stderr
 
 

@@ -5,16 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from typer.testing import CliRunner, Result
 
 from crawlfleet.cli.app import app
+from crawlfleet.client.models import TaskView
 from tests.unit.test_client import Script, error, served
 from tests.unit.test_client_exports import TASK, file
 
 EXPORT = f"/api/v1/tasks/{TASK}/results:export"
+AT = "2026-01-01T00:00:00Z"
+NOTE = "no max_pages was given: the default of 100 applied"
+
+
+def crawled(**more: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = dict.fromkeys((field.name for field in msgspec.structs.fields(TaskView)), None)
+    fields |= dict.fromkeys(("priority", "timeout_s", "retry_count", "max_retries", "losses", "round"), 1)
+    fields |= {name: {} for name in ("parameters", "min_resources", "capabilities", "content_features")}
+    fields |= {"categories": [], "depends_on": [], "require_region": False, "preemptible": False, "queue": "default"}
+    fields |= {"id": TASK, "task_type": "web_crawl", "status": "completed", "created_at": AT, "updated_at": AT}
+    fields |= {"retry": {"max_retries": 3, "base_delay_s": 2.0, "max_delay_s": 300.0}}
+    result = {"success": True, "data": {"pages": []}, "metrics": {}, "timestamp": AT, "notes": [NOTE]}
+    return fields | {"result": result} | more
 
 
 async def said(script: Script, *arguments: str, code: int = 0) -> Result:
@@ -30,8 +46,6 @@ async def said(script: Script, *arguments: str, code: int = 0) -> Result:
     [
         ("items.csv", [], "csv"),
         ("items.parquet", [], "parquet"),
-        ("pages.warc.gz", [], "warc"),
-        ("pages.warc", [], "warc"),
         ("items.txt", [], "jsonl"),
         ("items", ["--format", "csv"], "csv"),
         ("items.csv", ["--format", "jsonl"], "jsonl"),
@@ -43,6 +57,20 @@ async def test_the_name_of_the_file_tells_the_format(tmp_path: Path, name: str, 
     assert script.requests == [f"GET {EXPORT}?format={format}&bom=false&guard=false"]
     assert json.loads(told.stdout) == {"file": str(tmp_path / name), "bytes": 4, "is_complete": True}
     assert (tmp_path / name).read_bytes() == b"data"
+
+
+@pytest.mark.parametrize("name", ["pages.warc.gz", "pages.warc"])
+@pytest.mark.parametrize("kept", [True, False])
+async def test_an_archive_that_was_never_kept_is_told(tmp_path: Path, name: str, kept: bool) -> None:
+    task = crawled(parameters={"url": "http://a.test/", **({"archive": "warc"} if kept else {})})
+    script = Script(lambda: web.json_response(task), file(b"data"))
+    told = await said(script, "task", "export", TASK, "-o", str(tmp_path / name), "--json")
+    assert script.requests[1] == f"GET {EXPORT}?format=warc&bom=false&guard=false"
+    assert json.loads(told.stdout)["bytes"] == 4
+    assert ("no pages were kept" in told.stderr) is not kept
+    of_group = Script(lambda: web.json_response({"tasks": [task], "next_cursor": None}), file(b"data"))
+    told = await said(of_group, "group", "export", "group-0000000000000001", "--format", "warc")
+    assert (told.stdout_bytes, "no pages were kept" in told.stderr) == (b"data", not kept)
 
 
 async def test_without_a_file_it_goes_to_standard_output() -> None:

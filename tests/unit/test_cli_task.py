@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,23 +10,10 @@ from aiohttp import web
 
 from crawlfleet.cli import task as task_command
 from crawlfleet.client.models import TaskView
-from tests.unit.test_cli_exporting import said
+from tests.unit.test_cli_exporting import NOTE, crawled, said
 from tests.unit.test_client import Script, accepted, error
 
 TASK = "task-0000000000000001"
-AT = "2026-01-01T00:00:00Z"
-NOTE = "no max_pages was given: the default of 100 applied"
-
-
-def crawled(**more: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = dict.fromkeys((field.name for field in msgspec.structs.fields(TaskView)), None)
-    fields |= dict.fromkeys(("priority", "timeout_s", "retry_count", "max_retries", "losses", "round"), 1)
-    fields |= {name: {} for name in ("parameters", "min_resources", "capabilities", "content_features")}
-    fields |= {"categories": [], "depends_on": [], "require_region": False, "preemptible": False, "queue": "default"}
-    fields |= {"id": TASK, "task_type": "web_crawl", "status": "completed", "created_at": AT, "updated_at": AT}
-    fields |= {"retry": {"max_retries": 3, "base_delay_s": 2.0, "max_delay_s": 300.0}}
-    result = {"success": True, "data": {"pages": []}, "metrics": {}, "timestamp": AT, "notes": [NOTE]}
-    return fields | {"result": result} | more
 
 
 @pytest.mark.parametrize(
@@ -37,6 +23,13 @@ def crawled(**more: Any) -> dict[str, Any]:
 async def test_hints_speak_of_commands_where_a_master_speaks_of_http(code: str, hint: str) -> None:
     told = await said(Script(error(409, code)), "group", "export", "group-0000000000000001", code=1)
     assert f"hint: {hint}" in told.stderr
+
+
+async def test_an_id_of_something_else_is_told_by_what_it_is_of() -> None:
+    wrong = {"status": 404, "code": "not_found", "detail": "no task 'group-0000000000000001'"}
+    script = Script(lambda: web.json_response(wrong, status=404))
+    told = await said(script, "task", "show", "group-0000000000000001", code=3)
+    assert "hint: it is the id of a group: crawlfleet group --help" in told.stderr
 
 
 async def test_notes_on_pages_are_no_items_unless_they_are_asked_for() -> None:

@@ -94,6 +94,15 @@ def test_no_text_that_is_checked_ends_the_process(text: str) -> None:
         LexborHTMLParser("<div class=a><p><a href=x>").css(text)
 
 
+def test_one_key_of_the_result_is_not_for_two_things() -> None:
+    fields = {"fields": {"a": "h1"}}
+    taken = "is the key of the pages themselves in the result (page)"
+    assert problems({"page": ["text"], "extract": {"pages": fields}}) == {"extract.pages": taken}
+    assert problems({"page": ["text"], "selectors": {"page": "div", "a": "h1"}}) == {"selectors.page": taken}
+    assert problems({"extract": {"pages": fields}}) == {}
+    assert problems({"selectors": {"page": "div", "a": "h1"}}) == {}
+
+
 def test_all_problems_are_told_at_once() -> None:
     found = problems({
         "selectors": {"a": "div["},

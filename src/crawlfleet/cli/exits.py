@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import IntEnum
 from typing import Any, NoReturn
@@ -46,8 +47,16 @@ class RootGroup(TyperGroup):
 def tell(exc: CrawlfleetError) -> None:
     talk(f"error: {exc}")
     # A master's hints are for those who speak HTTP.
-    if hint := _HINTS.get(getattr(exc, "error_code", exc.code)) or getattr(exc, "hint", None):
+    own = _HINTS.get(getattr(exc, "error_code", exc.code)) or _meant(str(exc))
+    if hint := own or getattr(exc, "hint", None):
         talk(f"hint: {hint}")
+
+
+def _meant(said: str) -> str | None:
+    """Ids are easily given to the wrong command: a crawl over many nodes and a flow are groups."""
+    if (found := re.match(r"no (?:task|group) '((task|group)-[0-9a-f]{16})'$", said)) is None:
+        return None
+    return f"it is the id of a {found[2]}: crawlfleet {found[2]} --help"
 
 
 def exit_code_of(exc: CrawlfleetError) -> ExitCode:

@@ -16,7 +16,7 @@ from crawlfleet.cli.task import TaskId
 
 if TYPE_CHECKING:
     from crawlfleet.client.answers import OnBytes, SavedExport
-    from crawlfleet.client.models import QualityView
+    from crawlfleet.client.models import QualityView, TaskView
 
 FORMATS = ("jsonl", "csv", "parquet", "warc")
 _BINARY = ("parquet", "warc")
@@ -58,6 +58,8 @@ def export(
     """Write all items of a task as JSON lines, CSV or Parquet, or its archive as WARC. --json tells what was
     written."""
     asked: dict[str, Any] = {"format": chosen_format(format, output), "bom": bom, "guard": guard, **of_pages(pages)}
+    if asked["format"] == "warc":
+        note_missing_archive(call, call.client.get(task_id))
     if output is None:
         write_out(call, asked["format"], lambda: call.client.export(task_id, **asked))
         return
@@ -110,6 +112,12 @@ def chosen_format(given: str | None, output: Path | None, taken: tuple[str, ...]
     if name.endswith(".gz") and found != "warc":
         usage_error(f"--output: {found} is not compressed, as {name} says", "leave out --output and pipe it into gzip")
     return found
+
+
+def note_missing_archive(call: Call, task: TaskView) -> None:
+    """Its file is a whole one, without a page in it, and looks as if they were lost."""
+    if task.task_type == "web_crawl" and "archive" not in task.parameters:
+        call.out.note("note: no pages were kept, so there are none in it: a crawl keeps them with -p archive=warc")
 
 
 def write_out(call: Call, format: str, stream: Callable[[], Iterator[bytes]]) -> None:

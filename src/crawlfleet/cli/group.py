@@ -16,6 +16,7 @@ from crawlfleet.cli.exporting import (
     OutputOption,
     PagesOption,
     chosen_format,
+    note_missing_archive,
     of_pages,
     print_quality,
     save,
@@ -219,6 +220,9 @@ def export(
         "format": chosen_format(format, output), "partial": partial, "bom": bom, "guard": guard,
         **of_pages(pages),
     }  # fmt: skip
+    if asked["format"] == "warc":
+        for member in call.client.list(group=group_id, limit=1):
+            note_missing_archive(call, member)
     if output is None:
         write_out(call, asked["format"], lambda: call.client.export_group(group_id, **asked))
         return

@@ -49,8 +49,9 @@ def _print_crawl(call: Call, group: GroupView) -> None:
     result = call.client.crawl_result(group.id, partial=True)
     if not call.out.is_json:
         print_notes(call, result.notes)
-    if not result.success and result.metrics.pages_failed:
+    if not result.success:
         errors = ", ".join(f"{kind} {count}" for kind, count in result.metrics.errors.items())
         hint = f"crawlfleet task list --group {group.id} names its members; crawlfleet task log of one says why"
-        said = f"no page was read, {result.metrics.pages_failed} failed" + (f" ({errors})" if errors else "")
+        failed = f"{result.metrics.pages_failed} failed" + (f" ({errors})" if errors else "")
+        said = f"no page was read: {failed}, {result.metrics.pages_skipped} skipped"
         raise Complaint(f"{group.id}: {said}", ExitCode.TASK_NOT_COMPLETED, hint)

@@ -62,6 +62,8 @@ def _detail(part: Mapping[str, Any], error: ValidationError) -> str:
     match kind.name:
         case "pattern" if "description" in part:
             return f"{_shown(error.instance)} is not {part['description']}"
+        case "propertyNames" if "description" in part:
+            return f"{_shown(kind.error.instance)} is not {part['description']}"
         case "enum":
             return f"{_shown(error.instance)} is none of {_listed(kind.options)}"
         case "additionalProperties":

@@ -148,6 +148,11 @@ class _Compiler:
         ]  # fmt: skip
         containers = [self._container(name, asked, name, f"extract.{name}", 1) for name, asked in self._extract()]
         page = frozenset(self._asked.get("page", []))
+        if page:
+            for at in ("selectors.page", "extract.pages"):
+                parameter, _, name = at.partition(".")
+                if name in self._asked.get(parameter, {}):
+                    self._wrong(at, "is the key of the pages themselves in the result (page)")
         if self._fields > FIELDS_MOST:
             self._wrong("extract", f"{self._fields} fields; at most {FIELDS_MOST} are taken")
         if self._problems:
