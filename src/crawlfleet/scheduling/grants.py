@@ -137,14 +137,14 @@ def _raised(left: int, have: Mapping[KeyT, int]) -> dict[KeyT, int]:
     and to have as much as the others is to have enough then."""
     level, keys = dict(have), sorted(have, key=lambda key: have[key])
     for place, key in enumerate(keys, 1):
+        if left <= 0:
+            break
         lowest, above = keys[:place], have[keys[place]] if place < len(keys) else None
         room = left if above is None else min(left, place * (above - level[key]))
         each, odd = divmod(room, place)
         for at, one in enumerate(lowest):
             level[one] += each + (at < odd)
         left -= room
-        if left <= 0:
-            break
     return level
 
 
