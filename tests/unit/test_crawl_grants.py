@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.gate import GrantedGate, HostUse, ProcessShare
+from crawlfleet.execution.crawl.gate import HostUse, ProcessShare
+from crawlfleet.execution.crawl.granted_gate import GrantedGate
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.sdk import TaskContext, TryLater
 from crawlfleet.model.hosts import HostNews

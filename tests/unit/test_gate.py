@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from crawlfleet.execution.crawl.gate import GrantedGate, HostAway, HostUse, NoGrant, ProcessShare
+from crawlfleet.execution.crawl.gate import HostAway, HostUse, NoGrant, ProcessShare
+from crawlfleet.execution.crawl.granted_gate import GrantedGate
 from crawlfleet.model.hosts import HostNews
 from tests.unit.agent_kit import monotonic, stand_still, virtual
 

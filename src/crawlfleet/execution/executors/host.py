@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.crawl.gate import GrantedGate, HostAway, HostUse
+from crawlfleet.execution.crawl.gate import HostAway, HostUse
+from crawlfleet.execution.crawl.granted_gate import GrantedGate
 from crawlfleet.execution.crawl.meter import Meter, OverQuota
 from crawlfleet.execution.crawl.proxies import ProxyPool
 from crawlfleet.execution.crawl.robots_cache import RobotsCache
