@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -473,3 +474,23 @@ def test_a_stream_that_nobody_reads_on_ends_without_making_anybody_wait() -> Non
         assert not is_ended.is_set()
         may_end.set()
     assert is_ended.is_set()
+
+
+def test_ctrl_c_that_does_not_wake_whoever_waits_is_heard_all_the_same() -> None:
+    async def long() -> None:
+        # Handled by another thread: as one that comes just before the main thread begins to wait, it wakes nobody.
+        threading.Timer(0.05, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
+        await asyncio.sleep(30)
+
+    began = time.monotonic()
+    with Client("http://127.0.0.1:9", "a-token") as client, pytest.raises(KeyboardInterrupt):
+        client._done(long())
+    assert time.monotonic() - began < 20
+
+
+def test_a_call_that_takes_too_long_by_its_own_account_says_so() -> None:
+    async def late() -> None:
+        raise TimeoutError("late")
+
+    with Client("http://127.0.0.1:9", "a-token") as client, pytest.raises(TimeoutError, match="late"):
+        client._done(late())

@@ -13,6 +13,8 @@ from crawlfleet.client.async_client import AsyncClient
 from crawlfleet.client.retrying import RetryPolicy
 
 T = TypeVar("T")
+LOOK_S = 0.5
+"""A Ctrl-C that comes just before a thread begins to wait does not wake it: who waits looks up so often."""
 
 
 class Background:
@@ -47,7 +49,13 @@ class Background:
     def _done(self, call: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
-            return future.result()
+            while True:
+                try:
+                    return future.result(LOOK_S)
+                except TimeoutError:
+                    # Or it is the call itself that says so.
+                    if future.done():
+                        return future.result()
         except BaseException:
             # Ctrl-C reaches this thread only: the call on the other one has to be told.
             future.cancel()
