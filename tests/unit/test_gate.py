@@ -349,3 +349,31 @@ async def test_what_has_more_under_way_than_it_may_says_nothing_of_its_use() -> 
     assert (kit.link.acks[-1], kit.link.used[-1]) == ((2, [HOST]), None)
     await asking
     assert (kit.link.acks[-1], kit.link.used[-1]) == ((2, []), 1)
+
+
+@virtual
+async def test_the_end_of_a_back_off_ends_the_hold_of_whoever_was_refused() -> None:
+    kit = Kit()
+    kit.grant(10)
+    await kit.ask()
+    kit.gate.answered(HOST, 429, 3_000)
+    kit.grant(0, 0, version=2, away_until=monotonic() + 3_000)
+    assert kit.gate.away_s(HOST) > 2_000
+    # Nobody wants it at the moment: it is forgiven, and not given yet.
+    kit.grant(0, 0, version=3)
+    assert kit.gate.away_s(HOST) <= 0
+
+
+@virtual
+async def test_a_host_that_nobody_wants_is_forgotten_once_what_has_left_is_long_ago() -> None:
+    kit, crawl = Kit(), Crawl(pages=1)
+    kit.gate.enter(crawl)
+    kit.grant(10)
+    await kit.ask()
+    kit.gate.answered(HOST, 429, 3_000)
+    crawl.pages[HOST] = 0
+    kit.gate.leave(crawl)
+    kit.grant(0, 0, version=2)
+    await asyncio.sleep(5)
+    assert kit.gate.away_s(HOST) == 0
+    assert kit.link.uses[-1].get(HOST, 0) == 0

@@ -207,7 +207,26 @@ async def test_a_host_is_kept_for_a_while_and_then_let_go() -> None:
     assert process.rate == 0
     process.acknowledge()
     await asyncio.sleep(1.1)
+    assert kit.up()[0][HOST].wanted is None
+    kit.take(0, 0)
     assert kit.up() == ({}, [])
+    kit.grants.close()
+
+
+@virtual
+async def test_one_that_is_wanted_again_before_it_was_taken_back_is_still_given() -> None:
+    kit = Kit(1)
+    (process,) = kit.processes
+    process.want(8)
+    kit.take(6)
+    process.want(0)
+    await asyncio.sleep(LINGER_S + 0.1)
+    process.acknowledge(used=0)
+    assert (process.rate, kit.asked[-1]) == (0, 0.5)
+    # No master has heard of it, and so none would give it again.
+    process.want(4)
+    assert process.rate == 6
+    assert kit.up()[0][HOST].wanted == 4
     kit.grants.close()
 
 

@@ -217,7 +217,8 @@ class HostGrants:
         next_versions = {number: self._versions.get(number, 0) + 1 for number in self._processes}
         for host, target in list(self._targets.items()):
             changed |= self._divide_one(target, now, next_versions)
-            if self._wanted(target) is None and not target.shares.holders:
+            # As long as a master believes it given it is kept: it is not given a second time.
+            if self._wanted(target) is None and not target.shares.holders and target.shares.pool == NONE:
                 del self._targets[host]
         for number in changed & self._processes.keys():
             self._versions[number] = next_versions[number]
@@ -249,7 +250,8 @@ class HostGrants:
 
     def _set_timer(self, now: float) -> None:
         times = [at for target in self._targets.values() if (at := target.shares.due_at(now)) is not None]
-        times += [target.idle_since + LINGER_S for target in self._targets.values() if target.idle_since is not None]
+        idle = [target.idle_since + LINGER_S for target in self._targets.values() if target.idle_since is not None]
+        times += [at for at in idle if at > now]
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -258,9 +260,9 @@ class HostGrants:
 
     def _ring(self) -> None:
         self._timer = None
-        before = len(self._targets)
         self._divide()
-        if len(self._targets) != before:
+        if any(self._wanted(target) is None for target in self._targets.values()):
+            # Somebody else may have it.
             self._tell(NEWS_S)
 
     def close(self) -> None:

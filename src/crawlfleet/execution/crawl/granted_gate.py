@@ -82,8 +82,8 @@ class _Target:
         self.figures[:] = host_figures.nothing()
 
     def take(self, share: ProcessShare) -> None:
-        if share.rate and not self.share.rate:
-            # Whoever gives it back knows of the refusal.
+        if (share.rate and not self.share.rate) or (self.share.away_until and not share.away_until):
+            # Whoever gives it back, or ends its back-off, knows of the refusal.
             self.hold_until = 0.0
         self.share, rate = share, share.rate
         self.spacing_s = math.inf if rate < 1 else share.spacing_ms / 1000 if share.spacing_ms else EASE / rate
@@ -292,7 +292,7 @@ class GrantedGate:
             has_grant = target.share.rate or target.share.concurrency
             if is_idle and not has_grant and not target.lately.left(now):
                 del self._targets[host]
-        if wants:
+        if self._targets:
             self._tell_within(TELL_S)
 
     def _wants(self) -> dict[str, int]:
