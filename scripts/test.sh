@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests, in three parts side by side: what computes (and chaos after it), what talks to databases and servers, and
+# All tests, in three parts side by side: what computes or is short (and chaos after it), what talks to databases, and
 # what mostly waits for processes, leases and faults. The output of the first two is shown when all have ended. Ctrl-C
 # ends all of them.
 set -euo pipefail
@@ -12,7 +12,7 @@ trap 'rm -rf "$shown"' EXIT
 trap 'kill $(jobs -p) 2>/dev/null; wait; exit 130' INT TERM
 
 waiting=(tests/processes)
-talking=(tests/integration tests/contract tests/api)
+talking=(tests/integration tests/contract)
 computing=()
 for folder in tests/*/; do
   folder=${folder%/}
