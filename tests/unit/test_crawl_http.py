@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from crawlfleet.execution.crawl.connections import Connector, NotHttp
 from crawlfleet.execution.crawl.http import HttpClient, Options
-from crawlfleet.execution.crawl.one_answer import Connector
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\npage"
 
@@ -151,5 +151,5 @@ async def test_the_whole_answer_has_to_come_in_time() -> None:
 
 async def test_an_answer_that_is_no_http_is_told_as_such() -> None:
     async with serving(b"SSH-2.0-OpenSSH_9.6\r\n\r\n") as server, client() as ours:
-        with pytest.raises(aiohttp.ClientResponseError):
+        with pytest.raises(NotHttp):
             await page(ours, server, "/")

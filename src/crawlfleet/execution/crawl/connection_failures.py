@@ -7,6 +7,7 @@ import os
 import aiohttp
 
 from crawlfleet.execution.crawl.addresses import AddressRefused
+from crawlfleet.execution.crawl.connections import NotHttp
 from crawlfleet.execution.crawl.failures import PageFailed
 
 FAILURES = (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError)
@@ -49,8 +50,8 @@ def _said(kind: str, exc: Exception) -> str:
             return "the connection was closed before the answer"
         case "cut", _:
             return "the answer broke off"
-        case "protocol", aiohttp.ClientResponseError():
-            return f"the answer is not HTTP ({' '.join(exc.message.split(':')[0].split())[:100]})"
+        case "protocol", NotHttp():
+            return f"the answer is not HTTP ({words[:100]})"
         case "dns", aiohttp.ClientConnectorDNSError():
             return f"no address of {exc.host}: {exc.strerror or exc}"
         case "connect", aiohttp.ClientConnectorError():

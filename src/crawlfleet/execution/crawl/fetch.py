@@ -18,12 +18,12 @@ from aiohttp.resolver import ThreadedResolver
 from crawlfleet.execution.crawl.addresses import AddressGuard, GuardedResolver, plain_host
 from crawlfleet.execution.crawl.answers import Answers, Fetched, Keep, Reads, Redirect, is_text
 from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
+from crawlfleet.execution.crawl.connections import Connector
 from crawlfleet.execution.crawl.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
 from crawlfleet.execution.crawl.http import HttpClient, Way
 from crawlfleet.execution.crawl.links import place, start_of, target_of
 from crawlfleet.execution.crawl.meter import Meter
-from crawlfleet.execution.crawl.one_answer import Connector
 from crawlfleet.execution.crawl.profiles import HeaderSets
 from crawlfleet.execution.crawl.proxies import Proxy, ProxyWay
 from crawlfleet.execution.crawl.through import ProxyDown, Through, basic, options

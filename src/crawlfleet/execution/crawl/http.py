@@ -1,4 +1,4 @@
-"""Requests to sites, over the connections of aiohttp: its pool, names, TLS, proxies and parser, without its session.
+"""Requests to sites, over connections that aiohttp makes and keeps, without its session.
 
 A crawl asks for thousands of pages in the same words. What is the same for all pages of an origin is made once (a
 `Way`); a request is then its path between two pieces of bytes. The session would make all of it anew for every page,
@@ -14,25 +14,19 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from http.cookies import BaseCookie
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 import yarl
-from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.helpers import HeadersMixin
-from aiohttp.http import RawResponseMessage
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlfleet.execution.crawl.body import ENCODINGS
-from crawlfleet.execution.crawl.one_answer import Connector
+from crawlfleet.execution.crawl.connections import Connector, NotHttp, SiteConnection
 
 MAX_COOKIES = 300
-LINE_BYTES = 8_190
-HEADERS = 128
-"""Of an answer, and no line of them longer than that: as the session would have it."""
 _TARGET = re.compile(r"[!-~]+")
 _BROKEN = re.compile(r"[\r\n\0]")
 
@@ -56,6 +50,8 @@ class Way(NamedTuple):
     options: Options
     request: aiohttp.ClientRequest
     """For whoever makes the connection."""
+    key: ConnectionKey
+    """By which connections are kept for it."""
     tail: bytes
     """Of a request, from behind its path on."""
     is_absolute: bool
@@ -65,41 +61,38 @@ class Way(NamedTuple):
 class Answer(HeadersMixin):
     """An answer whose body is still to be read; `release` when no more of it is."""
 
-    def __init__(
-        self, connection: Connection, message: RawResponseMessage, content: StreamReader, asked: CIMultiDict[str],
-        ends_at: float,
-    ) -> None:  # fmt: skip
-        self.status = message.code
-        self.reason = message.reason
-        self.headers: CIMultiDictProxy[str] = message.headers
-        self.raw_headers = message.raw_headers
+    def __init__(self, connection: Connection, said: SiteConnection, asked: CIMultiDict[str]) -> None:
+        self.status = said.status
+        self.raw_headers = said.fields
         self.asked = asked
         """The headers that it is the answer to."""
         # By this name the mixin reads them.
-        self._headers = message.headers
+        self._headers = self.headers = CIMultiDictProxy(
+            CIMultiDict([
+                (name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
+                for name, value in said.fields
+            ])
+        )  # fmt: skip
         self._connection = connection
-        self._content = content
-        self._ends_at = ends_at
-
-    async def chunk(self) -> bytes:
+        self._said = said
+        self.chunk = said.part
         """What is there of the body, or what comes next of it; nothing at its end."""
-        content = self._content
-        if content.is_eof():
-            return content.read_nowait()
-        async with asyncio.timeout_at(self._ends_at):
-            return await content.readany()
+
+    @property
+    def reason(self) -> str:
+        return self._said.reason.decode("utf-8", "surrogateescape")
 
     async def at_most(self, most: int) -> bytes:
-        """The same, and no more of it than that."""
-        content = self._content
-        if content.is_eof():
-            return content.read_nowait(most)
-        async with asyncio.timeout_at(self._ends_at):
-            return await content.read(most)
+        """The next of the body, and no more of it than that."""
+        part = await self._said.part()
+        if len(part) > most:
+            self._said.put_back(part[most:])
+            part = part[:most]
+        return part
 
     @property
     def is_read(self) -> bool:
-        return self._content.at_eof()
+        return self._said.is_read
 
     def cookie_names(self) -> set[str]:
         """Of the cookies that it sets."""
@@ -107,6 +100,7 @@ class Answer(HeadersMixin):
 
     def release(self) -> None:
         """Its connection serves the next request, if all of the answer is there; else it is closed."""
+        self._said.done()
         self._connection.release()
 
 
@@ -125,7 +119,8 @@ class HttpClient:
     def way(self, start: str, options: Options) -> Way:
         request = self._request(start, options)
         proxy = options.proxy
-        return Way(start, options, request, _tail(request.headers), proxy is not None and not request.is_ssl())
+        is_absolute = proxy is not None and not request.is_ssl()
+        return Way(start, options, request, request.connection_key, _tail(request.headers), is_absolute)
 
     async def get(self, way: Way, url: str, conditions: Mapping[str, str], look: Look) -> Answer:
         """The beginning of the answer. Raises as aiohttp does, TimeoutError when it takes too long."""
@@ -138,57 +133,48 @@ class HttpClient:
             tail = _tail(asked)
         words = b"GET %b%b" % (target.encode("ascii"), tail)
         ends_at = self._loop.time() + self._total_s
-        async with asyncio.timeout_at(ends_at):
-            try:
-                answer = await self._ask(way, words, asked, look, ends_at)
-            except aiohttp.ClientConnectorError:
-                raise
-            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                # The site may have closed a kept connection in the same moment (RFC 9112, 9.3.1).
-                answer = await self._ask(way, words, asked, look, ends_at)
+        try:
+            answer = await self._ask(way, words, asked, look, ends_at)
+        except aiohttp.ClientConnectorError:
+            raise
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+            # The site may have closed a kept connection in the same moment (RFC 9112, 9.3.1).
+            answer = await self._ask(way, words, asked, look, ends_at, is_again=True)
         if "Set-Cookie" in answer.headers:
             self._keep_cookies(url, answer)
         return answer
 
-    async def _ask(self, way: Way, words: bytes, asked: CIMultiDict[str], look: Look, ends_at: float) -> Answer:
-        connection = await self._connector.connect(way.request, [], self._timeout)
+    async def _ask(
+        self, way: Way, words: bytes, asked: CIMultiDict[str], look: Look, ends_at: float, *, is_again: bool = False
+    ) -> Answer:
+        # A proxy wants to be told who asks, also on a connection that was kept.
+        kept = await self._connector.kept(way.key) if way.options.proxy is None and not is_again else None
+        connection = kept or await self._connect(way, ends_at)
         try:
             await look()
         except BaseException:
             # Nothing was sent on it: the next request may have it.
             connection.release()
             raise
+        site = connection.protocol
         try:
-            message, content = await self._answer(way, connection.protocol, words)
+            if not isinstance(site, SiteConnection):
+                raise aiohttp.ServerDisconnectedError
+            await site.ask(words, ends_at)
+        except NotHttp as exc:
+            connection.close()
+            if kept is None:
+                raise
+            # It may be the rest of the last answer, which was longer than it said.
+            raise aiohttp.ServerDisconnectedError from exc
         except BaseException:
             connection.close()
             raise
-        return Answer(connection, message, content, asked, ends_at)
+        return Answer(connection, site, asked)
 
-    async def _answer(
-        self, way: Way, protocol: ResponseHandler | None, words: bytes
-    ) -> tuple[RawResponseMessage, StreamReader]:
-        transport: Any = None if protocol is None else protocol.transport
-        if protocol is None or transport is None or transport.is_closing():
-            raise aiohttp.ServerDisconnectedError
-        protocol.set_response_params(
-            read_until_eof=True,
-            auto_decompress=False,
-            max_line_size=LINE_BYTES,
-            max_field_size=LINE_BYTES,
-            max_headers=HEADERS,
-        )
-        transport.write(words)
-        try:
-            while True:
-                message, content = await protocol.read()
-                # What comes before the answer (100, 103) is passed over.
-                if not 100 <= message.code < 200 or message.code == 101:
-                    return message, content
-        except HttpProcessingError as exc:
-            raise aiohttp.ClientResponseError(
-                way.request.request_info, (), status=exc.code, message=exc.message, headers=exc.headers
-            ) from exc
+    async def _connect(self, way: Way, ends_at: float) -> Connection:
+        async with asyncio.timeout_at(ends_at):
+            return await self._connector.connect(way.request, [], self._timeout)
 
     def _request(
         self,

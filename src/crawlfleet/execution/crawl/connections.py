@@ -1,0 +1,269 @@
+"""Connections to strangers: one request and one answer at a time, read as it comes, and bounded.
+
+aiohttp makes them (names, addresses, TLS, tunnels through proxies) and keeps them for the next request. What is said on
+them is read here, by the parser that aiohttp has inside (llhttp), without the objects that its session makes of every
+answer.
+
+head      HEADERS lines of LINE_BYTES at most
+interim   a server may send any number of answers (103 Early Hints) before the one that counts: a flood of them ends the
+          connection
+body      as long as it says (RFC 9112, 6.3). Many servers count characters where they send bytes: what comes behind the
+          end is no part of the answer, and no beginning of the next one, so the connection ends with it
+slow      who reads slower than the site sends holds the site up, not the memory
+idle      what comes on a kept connection before anything is asked ends it: it would be taken for the next answer
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, cast
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+LINE_BYTES = 8_190
+HEADERS = 128
+HEAD_BYTES = 1 << 20
+"""Of all that comes before a body."""
+ANSWERS_MOST = 100
+"""That come before the one that counts."""
+HELD_BYTES = 128 << 10
+"""Of a body that nobody has read yet, before its site is held up."""
+
+Fields = list[tuple[bytes, bytes]]
+
+
+class NotHttp(aiohttp.ClientError):
+    """What came is no answer as HTTP has them."""
+
+
+class SiteConnection(ResponseHandler):
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._reading: HttpResponseParser | None = None
+        self._early = b""
+        self._is_asked = False
+        self._is_held = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Of the last answer."""
+        self.status = 0
+        self.reason = b""
+        self.fields: Fields = []
+        self._trailers: Fields = []
+        self._head_bytes = 0
+        self._interim = 0
+        self._is_begun = False
+        self._is_whole = False
+        self._parts: list[bytes] = []
+        self._held_bytes = 0
+        self._failure: Exception | None = None
+
+    # -- what is asked
+
+    async def ask(self, words: bytes, ends_at: float) -> None:
+        """Sends a request; returns when the head of its answer is here. All of it has to be, by then."""
+        transport: Any = self.transport
+        if transport is None or transport.is_closing():
+            raise aiohttp.ServerDisconnectedError
+        self._forget()
+        self._is_asked = True
+        if self._reading is None:
+            self._reading = HttpResponseParser(self)
+            # As lenient as browsers, and as aiohttp, are with what sites send.
+            self._reading.set_dangerous_leniencies(
+                lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+            )
+        self._deadline = self._loop.call_at(ends_at, self._expire)
+        transport.write(words)
+        if self._early:
+            early, self._early = self._early, b""
+            self._release_reading()
+            self.data_received(early)
+        while not self._is_begun:
+            await self._more()
+
+    async def part(self) -> bytes:
+        """What is there of the body, or what comes next of it; nothing at its end."""
+        while not self._parts and not self._is_whole:
+            await self._more()
+        parts = self._parts
+        if not parts:
+            return b""
+        self._parts = []
+        self._held_bytes = 0
+        if self._is_held:
+            self._release_reading()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def put_back(self, rest: bytes) -> None:
+        """What was taken of the body and is to be read later."""
+        self._parts.insert(0, rest)
+        self._held_bytes += len(rest)
+
+    @property
+    def is_whole(self) -> bool:
+        """All of the body came."""
+        return self._is_whole
+
+    @property
+    def is_read(self) -> bool:
+        return self._is_whole and not self._parts
+
+    def done(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._is_asked = False
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._parts = []
+        if self._is_held:
+            self._release_reading()
+        if not self._is_whole:
+            self.force_close()
+
+    async def _more(self) -> None:
+        """Until something came, or will not come any more."""
+        if self._failure is not None:
+            raise self._failure
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, failure: Exception) -> None:
+        if self._failure is None:
+            self._failure = failure
+        self._wake()
+
+    def _expire(self) -> None:
+        self._deadline = None
+        self._fail(TimeoutError("no answer in time"))
+
+    def _release_reading(self) -> None:
+        self._is_held = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    # -- what comes
+
+    def data_received(self, data: bytes) -> None:
+        if self._parser is not None:
+            # A proxy is asked for a tunnel.
+            super().data_received(data)
+            return
+        if not self._is_asked or self._reading is None:
+            self._unasked(data)
+            return
+        try:
+            self._reading.feed_data(data)
+        except HttpParserUpgrade:
+            self.force_close()
+        except HttpParserError as exc:
+            self.force_close()
+            if not self._is_whole:
+                self._fail(NotHttp(str(exc.__context__ or exc)))
+                return
+        if not self._is_begun:
+            self._head_bytes += len(data)
+            if self._head_bytes <= HEAD_BYTES:
+                return
+            self._fail(NotHttp("the head is too long"))
+        elif self._is_whole:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+        elif self._held_bytes > HELD_BYTES and not self._is_held:
+            self._is_held = True
+            cast(asyncio.Transport, self.transport).pause_reading()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _unasked(self, data: bytes) -> None:
+        if self._reading is None and not self._early:
+            # Some speak first (and not HTTP): that is the answer to the first request, and what it is will show then.
+            self._early = data
+            self._is_held = True
+            cast(asyncio.Transport, self.transport).pause_reading()
+        elif self.transport is not None:
+            self.force_close()
+            self.transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._is_asked and not self._is_whole:
+            if not self._is_begun:
+                broken = aiohttp.ClientOSError(*exc.args) if isinstance(exc, OSError) else None
+                self._fail(broken or aiohttp.ServerDisconnectedError())
+            elif exc is None and self._is_open_ended():
+                self._is_whole = True
+                self._wake()
+            else:
+                self._fail(aiohttp.ClientPayloadError("the connection was closed before the end of the body"))
+        super().connection_lost(exc)
+
+    def _is_open_ended(self) -> bool:
+        """Whether the answer says nothing of its length, and ends with its connection."""
+        names = {name.lower(): value.lower() for name, value in self.fields}
+        return b"content-length" not in names and b"chunked" not in names.get(b"transfer-encoding", b"")
+
+    # -- what the parser finds
+
+    def on_message_begin(self) -> None:
+        if self._is_whole:
+            raise NotHttp("more than one answer")
+
+    def on_status(self, reason: bytes) -> None:
+        self.reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Those behind a body count, too; nobody reads them.
+        fields = self._trailers if self._is_begun else self.fields
+        fields.append((name, value))
+        if len(fields) > HEADERS or len(name) > LINE_BYTES or len(value) > LINE_BYTES:
+            raise NotHttp("too many headers, or one that is too long")
+
+    def on_headers_complete(self) -> None:
+        assert self._reading is not None
+        status = self._reading.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            self._interim += 1
+            if self._interim > ANSWERS_MOST:
+                raise NotHttp("too many answers to one request")
+            self.fields, self.reason = [], b""
+            return
+        self.status = status
+        self._is_begun = True
+
+    def on_body(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._held_bytes += len(part)
+
+    def on_message_complete(self) -> None:
+        if self._is_begun:
+            self._is_whole = True
+            if not cast(HttpResponseParser, self._reading).should_keep_alive():
+                self.force_close()
+
+
+class Connector(aiohttp.TCPConnector):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # There is no other way to say which protocol is spoken on its connections.
+        made = partial(SiteConnection, loop=asyncio.get_running_loop())
+        self._factory = cast("partial[ResponseHandler]", made)
+
+    async def kept(self, key: ConnectionKey) -> Connection | None:
+        """One that waits for a request, without asking for a new one."""
+        return await self._get(key, [])
