@@ -35,20 +35,21 @@ _COPY_FROM = 200
 _ARGUMENT = re.compile(r"\$(\d+)")
 
 # `status < 1` is `status = 0`, said so that the index of pending tasks is no way to answer it: after a quiet time the
-# planner takes that index for nearly empty, and would rather read all of it than look up each task.
+# planner takes that index for nearly empty, and would rather read all of it than look up each task. `= ANY` says again
+# what the join says: whatever the planner believes of the table, and joins by, it looks up these and no others.
 ASSIGN = (
     "UPDATE live SET status = 2, node = a.node, session = a.session, execution = a.execution, assigned_at = $6, "
     "deadline_at = $7 + timeout_s * 1000::bigint "
     "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
     "AS a(id, lane, execution, node, session) "
-    "WHERE live.id = a.id AND live.status < 1 AND live.lane = a.lane RETURNING live.id"
+    "WHERE live.id = a.id AND live.id = ANY($1) AND live.status < 1 AND live.lane = a.lane RETURNING live.id"
 )
 COMPLETE = (
     "WITH said AS (SELECT * FROM unnest("
     "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[]) "
     "AS s(id, execution, node, told_at, result, metrics)), "
     "taken AS (DELETE FROM live l USING said s "
-    "WHERE l.id = s.id AND l.execution = s.execution AND l.node = s.node "
+    "WHERE l.id = s.id AND l.id = ANY($1) AND l.execution = s.execution AND l.node = s.node "
     "RETURNING l.*, s.told_at, s.result, s.metrics), "
     f"ended AS (INSERT INTO done ({', '.join(codec.DONE_COLUMNS)}, session, result, metrics) "
     "SELECT id, 10, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
@@ -90,7 +91,10 @@ def insert_sql(table: str, columns: tuple[str, ...], *, is_new: bool = False) ->
 def update_sql(table: str, columns: tuple[str, ...]) -> str:
     key, *others = columns
     settings = ", ".join(f"{name} = u.{name}" for name in others)
-    return f"UPDATE {table} SET {settings} FROM {_unnest(table, columns)} WHERE {table}.{key} = u.{key}"
+    return (
+        f"UPDATE {table} SET {settings} FROM {_unnest(table, columns)} "
+        f"WHERE {table}.{key} = u.{key} AND {table}.{key} = ANY($1)"
+    )
 
 
 def _unnest(table: str, columns: Sequence[str]) -> str:
