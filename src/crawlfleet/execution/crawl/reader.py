@@ -59,11 +59,11 @@ class PageReader:
             raise PageFailed("internal", f"{fetched.url}: cannot be read ({exc!r:.200})", permanent=True) from exc
 
     def _read_here(self, job: PageJob) -> PageFacts:
-        began = time.thread_time()
+        began = time.monotonic()
         try:
             return _read(job)
         finally:
-            if time.thread_time() - began > SLOW_S:
+            if time.monotonic() - began > SLOW_S:
                 self._wary = WARY_PAGES
 
     async def close(self) -> None:

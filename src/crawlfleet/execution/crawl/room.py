@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from threading import Lock
 
 ROOM_BYTES = 256 << 20
+KNOWN_S = 0.1
+"""For so long, what the process has is taken for what it had: to ask takes longer than many a page."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _DATA = 5
 """The place of what is the process's own in `statm`."""
@@ -25,10 +28,17 @@ class _Process:
         self.inside = 0
         self.usual = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         self.statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self.data_bytes = 0
+        self.known_until = 0.0
 
     def limit(self, room_bytes: int) -> None:
-        self.usual = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = int(os.pread(self.statm, 200, 0).split()[_DATA]) * _PAGE_BYTES + room_bytes
+        now = time.monotonic()
+        if now >= self.known_until:
+            self.usual = resource.getrlimit(resource.RLIMIT_DATA)
+            self.data_bytes = int(os.pread(self.statm, 200, 0).split()[_DATA]) * _PAGE_BYTES
+            self.known_until = now + KNOWN_S
+        soft, hard = self.usual
+        most = self.data_bytes + room_bytes
         if soft == resource.RLIM_INFINITY or most < soft:
             resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 

@@ -54,9 +54,10 @@ def page_links(tree: Tree) -> PageLinks:
 
 def _linked(tree: Tree) -> PageLinks:
     """One pass over all that has a href: every further selector would cost as much again."""
-    hrefs: dict[str | None, None] = {}
-    refused: set[str | None] = set()
+    hrefs: dict[str | None, bool] = {}
+    """Whether some link to it may be followed."""
     links = PageLinks()
+    has_nofollow = False
     found, links.unread = tree.linked(LINKS_MOST)
     for tag, attributes in found:
         # A picture's `xlink:href` is one to a selector, and has another name here.
@@ -64,21 +65,21 @@ def _linked(tree: Tree) -> PageLinks:
         if tag not in _ANCHORS:
             if href:
                 _note(tag, href, attributes, links)
-            continue
-        if "rel" in attributes and href:
+        elif "rel" in attributes:
             rel = (attributes["rel"] or "").lower().split()
-            if "nofollow" not in rel:
-                refused.discard(href)
-            elif href not in hrefs:
-                refused.add(href)
-            if "next" in rel and links.next is None and href[0] != "#":
+            if "nofollow" in rel:
+                has_nofollow = True
+                hrefs.setdefault(href, False)
+            else:
+                hrefs[href] = True
+            if "next" in rel and links.next is None and href and href[0] != "#":
                 links.next = href
-        elif refused:
-            refused.discard(href)
-        hrefs[href] = None
+        else:
+            hrefs[href] = True
     # Links to a place in the page are none.
     links.hrefs = [href for href in hrefs if href and href[0] != "#"]
-    links.nofollow = frozenset(href for href in refused if href and href[0] != "#")
+    if has_nofollow:
+        links.nofollow = frozenset(href for href in links.hrefs if not hrefs[href])
     return links
 
 
