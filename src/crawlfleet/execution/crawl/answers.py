@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import aiohttp
+import msgspec
 
 from crawlfleet.execution.crawl.archive import Exchange, exchange_of
 from crawlfleet.execution.crawl.body import Unpacker
@@ -38,8 +38,7 @@ Keep = Callable[[Exchange], Awaitable[None]]
 """Where pages go as they came."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(msgspec.Struct, frozen=True):
     url: str
     """Where the redirects ended."""
     status: int

@@ -58,7 +58,7 @@ def _read(data: Any, container: Container, base: str, counts: Columns, budget: B
     made: dict[Hashable, Record] = {at: {} for at in range(len(rows))}
     for field in container.fields:
         values: dict[Hashable, list[Any]] = {at: _values(field, row, budget, counts) for at, row in enumerate(rows)}
-        fill(field, made.items(), values, base, counts)
+        fill(field, made.items(), values, base, column(counts, field.path))
     for inner in container.nested:
         for at, row in enumerate(rows):
             made[at][inner.name] = _read(row, inner, base, counts, budget)[:LIST_MOST]

@@ -55,8 +55,10 @@ class _Reading:
         made: dict[Hashable, Record] = {key: {} for key in elements}
         nearest = Nearest(tree, elements)
         for field in container.fields:
-            values = self._values(field, elements, nearest)
-            fill(field, made.items(), values, self._base, self._counts)
+            counted_field = column(self._counts, field.path)
+            # Nothing is in what is not there: most pages of a site have no container, and need no look at them.
+            values = self._values(field, elements, nearest, counted_field) if elements else {}
+            fill(field, made.items(), values, self._base, counted_field)
         for inner in container.nested:
             self._nest(inner, made, nearest)
         kept = [(elements[key], record) for key, record in made.items() if is_complete(container, record)]
@@ -73,7 +75,9 @@ class _Reading:
             if owner is not None and len(made[owner][inner.name]) < LIST_MOST:
                 made[owner][inner.name].append(record)
 
-    def _values(self, field: Field, elements: dict[Hashable, Any], nearest: Nearest) -> dict[Hashable, list[str]]:
+    def _values(
+        self, field: Field, elements: dict[Hashable, Any], nearest: Nearest, counted: list[int]
+    ) -> dict[Hashable, list[str]]:
         values: dict[Hashable, list[str]] = {}
         most = LIST_MOST if field.is_list else 1
         found = 0
@@ -84,7 +88,7 @@ class _Reading:
                 its = values[owner] = []
             if len(its) < most and (text := self._text(field, match)) is not None:
                 its.append(text)
-        column(self._counts, field.path)[MATCHES] += found
+        counted[MATCHES] += found
         return values
 
     def _matches(self, field: Field, elements: dict[Hashable, Any], nearest: Nearest) -> Iterable[tuple[Hashable, Any]]:
@@ -120,10 +124,9 @@ def fill(
     made: Iterable[tuple[Hashable, Record]],
     values: Mapping[Hashable, list[Any]],
     base: str,
-    counts: Columns,
+    counted: list[int],
 ) -> None:
     """Puts a field into each record, converted, and counts what came of it."""
-    counted = column(counts, field.path)
     for key, record in made:
         counted[RECORDS] += 1
         converted = []
