@@ -226,3 +226,22 @@ def test_the_base_of_the_page_is_that_of_its_addresses() -> None:
         {"at": "http://shop.test/other/x"}
     ]
     assert URL.endswith("/list/")
+
+
+_TREES = st.recursive(
+    st.sampled_from(["a", "b", "c", ""]).map(lambda name: f'<i class="{name}">{name}</i>'),
+    lambda inner: st.tuples(st.sampled_from(["a", "b", "card", "b card"]), st.lists(inner, max_size=3)).map(
+        lambda one: f'<div class="{one[0]}">{"".join(one[1])}</div>'
+    ),
+    max_leaves=12,
+)
+
+
+@given(_TREES)
+def test_one_container_is_looked_into_and_finds_what_a_look_at_the_page_finds(html: str) -> None:
+    def asked(prefix: str) -> dict[str, Any]:
+        fields = {name: {"selector": f"{prefix}.{name}", "all": True} for name in "abc"}
+        return {"container": ".card", "fields": fields | {"tag": f"{prefix}i[class=b]"}}
+
+    simple, related = (facts(html, {"extract": {"things": asked(prefix)}}) for prefix in ("", "html "))
+    assert (simple.data, simple.counts) == (related.data, related.counts)

@@ -55,6 +55,7 @@ class PageJob(msgspec.Struct, array_like=True):
 
 class PageFacts(msgspec.Struct, array_like=True):
     title: str | None = None
+    """Where the page itself is asked for."""
     links: PageLinks = msgspec.field(default_factory=PageLinks)
     """As they are written, relative to `base`: most were met before, and need no parsing to know that."""
     base: str = ""
@@ -91,7 +92,9 @@ def read(job: PageJob) -> PageFacts:
     if (job.follow or not plan.is_empty) and _is_markup(job):
         links = page_links(tree)
         base = (canonical(links.base, job.url) if links.base else None) or job.url
-    facts = PageFacts(title=title(tree), base=base)
+    facts = PageFacts(base=base)
+    if plan.page or plan.is_only_page:
+        facts.title = title(tree)
     if job.follow:
         facts.links = links
         _read_marks(tree, job.marks, facts)

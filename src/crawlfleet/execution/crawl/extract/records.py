@@ -1,7 +1,8 @@
 """Containers with fields, over a parsed page.
 
 Every CSS selector runs once over the whole page, and what it finds belongs to the nearest container around it (or that
-it is). An XPath is asked of every container, as it may look anywhere from there.
+it is). Where there is but one container, a selector that needs to know nothing else looks only there. An XPath is asked
+of every container, as it may look anywhere from there.
 """
 
 from __future__ import annotations
@@ -98,6 +99,9 @@ class _Reading:
             return [(key, top if element is None else element) for key, element in elements.items()]
         if selector.is_xpath:
             return ((key, match) for key, element in elements.items() for match in tree.select_in(selector, element))
+        if len(elements) == 1 and selector.is_simple:
+            ((key, element),) = elements.items()
+            return [(key, match) for match in tree.select_in(selector, element)]
         found = tree.select(selector)
         if _WHOLE_PAGE in elements:
             return [(_WHOLE_PAGE, match) for match in found]

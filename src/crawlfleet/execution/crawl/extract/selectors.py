@@ -28,6 +28,7 @@ _XPATH_WORDS = frozenset({
     "comment", "text", "processing-instruction", "node", "and", "or", "mod", "div",
 })  # fmt: skip
 """What may stand before a bracket: the functions of XPath 1.0, kinds of nodes, operators."""
+_CSS_RELATION = re.compile(r"[\s>+~,:|]")
 _CSS_DESCENTS = re.compile(r"(?<![\s>+~,])\s+(?![\s>+~,]|$)")
 
 
@@ -45,6 +46,8 @@ class Selector:
     """Steps of "anywhere below": deep pages multiply them."""
     xpath: Any = None
     """Compiled, when the page is read by XPath."""
+    is_simple: bool = False
+    """Whether an element matches it depends on that element alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,9 @@ def made(name: str, text: str, *, by_xpath: bool, is_inside: bool = False) -> Se
     bare = _STRINGS.sub("''", text)
     descents = len(_CSS_DESCENTS.findall(bare.strip()))
     is_plain = ":" not in bare and "~" not in bare and descents <= (0 if by_xpath else PLAIN_DESCENTS)
-    return Selector(name, text, False, is_plain, descents, _xpath(_translated(text)) if by_xpath else None)
+    xpath = _xpath(_translated(text)) if by_xpath else None
+    is_simple = not by_xpath and _CSS_RELATION.search(bare.strip()) is None
+    return Selector(name, text, False, is_plain, descents, xpath, is_simple)
 
 
 def _translated(text: str) -> str:

@@ -47,7 +47,8 @@ class Tree(Protocol):
     def select(self, selector: Selector) -> list[Any]: ...
 
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
-        """An XPath as seen from an element; from the top where there is none."""
+        """An XPath as seen from an element, or a simple selector in it (or that it matches); from the top where there
+        is none."""
         ...
 
     def css(self, text: str) -> list[Any]:
@@ -145,7 +146,7 @@ class LexborTree:
         return self.css(selector.text)
 
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
-        raise TypeError(f"{selector.text} is no CSS selector")
+        return _found(_matchers.find, selector.text, self._top if element is None else element)
 
     def css(self, text: str) -> list[Any]:
         return _found(_matchers.find, text, self._top)
