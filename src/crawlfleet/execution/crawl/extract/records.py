@@ -145,7 +145,8 @@ def fill(
             continue
         counted[FILLED] += 1
         record[field.name] = converted if field.is_list else converted[0]
-        if any(isinstance(value, Ambiguous) for value in converted):
+        # Only types are.
+        if field.convert is not None and any(isinstance(value, Ambiguous) for value in converted):
             counted[AMBIGUOUS] += 1
             record.setdefault(AMBIGUITIES, []).append(field.name)
             record[field.name] = [str(value) for value in converted] if field.is_list else str(converted[0])
@@ -155,7 +156,10 @@ def is_complete(container: Container, record: Record) -> bool:
     for field in container.fields:
         if field.is_required and record[field.name] in (None, []):
             return False
-    return not any(inner.is_required and not record[inner.name] for inner in container.nested)
+    for inner in container.nested:
+        if inner.is_required and not record[inner.name]:
+            return False
+    return True
 
 
 def _value(field: Field, raw: Any, base: str) -> Any:
