@@ -27,12 +27,14 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 LINE_BYTES = 8_190
 HEADERS = 128
-HEAD_BYTES = 1 << 20
-"""Of all that comes before a body."""
+BARE_BYTES = 1 << 20
+"""Of an answer, without any of its body."""
 ANSWERS_MOST = 100
 """That come before the one that counts."""
 HELD_BYTES = 128 << 10
 """Of a body that nobody has read yet, before its site is held up."""
+PART_BYTES = 64
+"""What a part of it takes besides its own."""
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -58,7 +60,7 @@ class SiteConnection(ResponseHandler):
         self.reason = b""
         self.fields: Fields = []
         self._trailers: Fields = []
-        self._head_bytes = 0
+        self._bare_bytes = 0
         self._interim = 0
         self._is_begun = False
         self._is_whole = False
@@ -87,8 +89,12 @@ class SiteConnection(ResponseHandler):
             early, self._early = self._early, b""
             self._release_reading()
             self.data_received(early)
-        while not self._is_begun:
-            await self._more()
+        try:
+            while not self._is_begun:
+                await self._more()
+        except BaseException:
+            self.done()
+            raise
 
     async def part(self) -> bytes:
         """What is there of the body, or what comes next of it; nothing at its end."""
@@ -109,11 +115,6 @@ class SiteConnection(ResponseHandler):
         self._held_bytes += len(rest)
 
     @property
-    def is_whole(self) -> bool:
-        """All of the body came."""
-        return self._is_whole
-
-    @property
     def is_read(self) -> bool:
         return self._is_whole and not self._parts
 
@@ -124,6 +125,8 @@ class SiteConnection(ResponseHandler):
             self._deadline.cancel()
             self._deadline = None
         self._parts = []
+        # It knows where it was raised, and so whoever waited for it.
+        self._failure = None
         if self._is_held:
             self._release_reading()
         if not self._is_whole:
@@ -167,6 +170,7 @@ class SiteConnection(ResponseHandler):
         if not self._is_asked or self._reading is None:
             self._unasked(data)
             return
+        held_bytes = self._held_bytes
         try:
             self._reading.feed_data(data)
         except HttpParserUpgrade:
@@ -176,20 +180,21 @@ class SiteConnection(ResponseHandler):
             if not self._is_whole:
                 self._fail(NotHttp(str(exc.__context__ or exc)))
                 return
-        if not self._is_begun:
-            self._head_bytes += len(data)
-            if self._head_bytes <= HEAD_BYTES:
-                return
-            self._fail(NotHttp("the head is too long"))
-        elif self._is_whole:
+        if self._is_whole:
             if self._deadline is not None:
                 self._deadline.cancel()
                 self._deadline = None
+        elif self._held_bytes == held_bytes:
+            # A head, trailers, what is said of chunks: the parser may hold all of it.
+            self._bare_bytes += len(data)
+            if self._bare_bytes > BARE_BYTES:
+                self.force_close()
+                self._fail(NotHttp("too much of it is no page"))
         elif self._held_bytes > HELD_BYTES and not self._is_held:
             self._is_held = True
             cast(asyncio.Transport, self.transport).pause_reading()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._is_begun:
+            self._wake()
 
     def _unasked(self, data: bytes) -> None:
         if self._reading is None and not self._early:
@@ -211,6 +216,8 @@ class SiteConnection(ResponseHandler):
                 self._wake()
             else:
                 self._fail(aiohttp.ClientPayloadError("the connection was closed before the end of the body"))
+        # It has us as well: nobody else would let go of the two.
+        self._reading = None
         super().connection_lost(exc)
 
     def _is_open_ended(self) -> bool:
@@ -248,7 +255,8 @@ class SiteConnection(ResponseHandler):
 
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)
-        self._held_bytes += len(part)
+        # There are bodies in chunks of a byte.
+        self._held_bytes += len(part) + PART_BYTES
 
     def on_message_complete(self) -> None:
         if self._is_begun:

@@ -156,10 +156,7 @@ def is_complete(container: Container, record: Record) -> bool:
     for field in container.fields:
         if field.is_required and record[field.name] in (None, []):
             return False
-    for inner in container.nested:
-        if inner.is_required and not record[inner.name]:
-            return False
-    return True
+    return not any(inner.is_required and not record[inner.name] for inner in container.nested)
 
 
 def _value(field: Field, raw: Any, base: str) -> Any:
