@@ -123,6 +123,27 @@ async def test_a_known_product_may_be_gone() -> None:
         assert (told.error, told.permanent) == ("http", False)
 
 
+async def test_pages_whose_structured_data_is_broken_are_told_and_not_taken_for_gone() -> None:
+    cut = (POT % "A").replace("}}", "")
+    pages: dict[str, Answer | str] = {"/": '<a href="/a">A</a><a href="/b">B</a>', "/a": cut, "/b": POT % "B"}
+    async with site(pages) as served:
+        url = f"{served.url}/a"
+        told = await failure(SingleProduct, {"url": url})
+        assert "its structured data is no JSON" in str(told)
+        heard = Heard()
+        with pytest.raises(TaskError):
+            await run(SingleProduct, {"url": url, "product_id": "A"}, heard)
+        assert heard.products == []
+        result = await run(ShopCrawl, {"url": served.url})
+        assert result["products"] == 1
+        assert "structured data that is no JSON" in result["notes"][0]
+        master = Master(UnseenBody(1, "A", url))
+        result = await run(ShopCrawl, {"url": served.url, "known_only": True, "since": 5}, heard, master)
+        assert (result["gone"], result["unsure"]) == (0, 1)
+        report = await run(FullSync, {"url": served.url}, heard, Master())
+        assert "structured data that is no JSON" in report["notes"][0]
+
+
 async def test_a_batch_that_is_part_of_something_else() -> None:
     async with site({"/a": POT % "A", "/b": POT % "B", "/empty": ""}) as served:
         urls = [f"{served.url}/{name}" for name in ("a", "none", "b", "empty")]

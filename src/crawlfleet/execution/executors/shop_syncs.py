@@ -31,6 +31,7 @@ from crawlfleet.wire.products import ANSWER_PRODUCTS, ReportDown, ReportUp, prod
 CRAWL_PAGES, CRAWL_DEPTH = 10_000, 20
 SEARCH_PAGES = 50
 """Of one keyword, results and products together."""
+NOTED = 20
 LISTED = 100
 """Products of each kind that the result of a sync names; all of them are items."""
 KINDS = ("new", "changed", "gone")
@@ -55,7 +56,7 @@ async def crawl_shop(context: TaskContext, shopper: Shopper) -> dict[str, Any]:
         "shop": shop, "products": seen.products, "complete": crawl.stopped_by is None and not crawl.dropped,
         "metrics": _metrics(crawl),
     }  # fmt: skip
-    return result | ({"notes": notes} if (notes := crawl.notes()[:20]) else {})
+    return result | ({"notes": notes} if (notes := [*seen.notes(), *crawl.notes()][:NOTED]) else {})
 
 
 async def search(context: TaskContext, shopper: Shopper, url: str, keywords: Sequence[str]) -> dict[str, Any]:
@@ -115,10 +116,12 @@ async def report(context: TaskContext, steps: Mapping[str, Any]) -> dict[str, An
                 after = key
             if len(found.products) < ANSWER_PRODUCTS:
                 break
-    return {
+    notes = [note for step in steps.values() if isinstance(step, Mapping) for note in step.get("notes", ())]
+    result = {
         "shop": shop, **counts._asdict(), "complete": bool(crawled.get("complete")) and not counts.unsure,
         "products": listed, "steps": {name: _short(step) for name, step in steps.items() if step},
     }  # fmt: skip
+    return result | ({"notes": notes[:NOTED]} if notes else {})
 
 
 def _asked(context: TaskContext) -> dict[str, Any]:

@@ -35,6 +35,8 @@ async def looked_at(context: TaskContext, shopper: Shopper, url: str, known: str
     if failure is not None:
         raise TaskError(str(failure), error=failure.error, permanent=failure.permanent)
     message = f"{url} shows no product: neither structured data nor the selectors name one"
+    if look.is_unreadable:
+        message = f"{url} shows no product: its structured data is no JSON, and no selectors name one"
     raise TaskError(message, error="parse", permanent=True)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 from crawlfleet.execution.crawl.addresses import AddressGuard
 from crawlfleet.execution.crawl.crawl import Crawl
 from crawlfleet.execution.crawl.extract.compiling import BadPlan
+from crawlfleet.execution.crawl.extract.structured import BROKEN
 from crawlfleet.execution.crawl.failures import PageFailed
 from crawlfleet.execution.crawl.fetch import Fetcher
 from crawlfleet.execution.crawl.gathered import Gathered
@@ -46,12 +47,17 @@ class Seen(Gathered):
         self._met: set[ProductKey] = set()
         self.last: Product | None = None
         self.shops: Counter[str] = Counter()
+        self.unreadable = 0
+        """Pages that show no product, and whose structured data cannot be read."""
 
     async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
         if self._product_pages and not self._product_pages.matching(url):
             return
         product = product_of(page_said(url, facts))
-        if product is None or (key := key_of("", product.shop, product.id)) in self._met:
+        if product is None:
+            self.unreadable += BROKEN in facts.page.get("structured", {})
+            return
+        if (key := key_of("", product.shop, product.id)) in self._met:
             return
         self._met.add(key)
         self.last = product
@@ -64,6 +70,12 @@ class Seen(Gathered):
     def products(self) -> int:
         return len(self._met)
 
+    def notes(self) -> list[str]:
+        if not self.unreadable:
+            return []
+        told = "structured data that is no JSON, and no product by it: selectors may tell what is there"
+        return [f"1 page has {told}" if self.unreadable == 1 else f"{self.unreadable} pages have {told}"]
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -71,11 +83,15 @@ class Look:
 
     product: Product | None = None
     failure: PageFailed | None = None
+    is_unreadable: bool = False
+    """What it says of itself cannot be read: it may show a product all the same."""
 
     @property
     def is_gone(self) -> bool:
         """The page is not there any more, or shows no product."""
-        return self.product is None and (self.failure is None or self.failure.status in GONE)
+        if self.product is not None or self.is_unreadable:
+            return False
+        return self.failure is None or self.failure.status in GONE
 
 
 class Shopper:
@@ -129,7 +145,7 @@ class Shopper:
         crawl = await self.crawl(plan, seen)
         if seen.last is not None:
             return Look(seen.last)
-        return Look() if crawl.starts_reached else Look(failure=_first(crawl, url))
+        return Look(is_unreadable=seen.unreadable > 0) if crawl.starts_reached else Look(failure=_first(crawl, url))
 
     async def crawl(self, plan: CrawlPlan, seen: Seen) -> Crawl:
         context = self._context

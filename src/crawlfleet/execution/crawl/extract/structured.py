@@ -16,6 +16,8 @@ THINGS_MOST = 1_000
 PROPERTIES_MOST = 2_000
 """Each may hold all the others, and the text of each is read: the product is what a page can cost."""
 SCRIPT_CHARS = 1_000_000
+BROKEN = "json_ld_broken"
+"""How many scripts say that they are JSON-LD and are no JSON; left out where there is none."""
 _SCOPED = ("og:", "product:", "article:", "book:", "profile:", "video:", "music:", "fb:", "twitter:", "place:")
 _URL_OF = {
     "a": "href", "area": "href", "link": "href", "img": "src", "audio": "src", "video": "src", "source": "src",
@@ -27,18 +29,23 @@ Thing = dict[str, Any]
 
 
 def structured(tree: Tree, base: str) -> dict[str, Any]:
-    return {"json_ld": json_ld(tree), "microdata": microdata(tree, base), "open_graph": open_graph(tree)}
+    things, broken = json_ld(tree)
+    found: dict[str, Any] = {"json_ld": things, "microdata": microdata(tree, base), "open_graph": open_graph(tree)}
+    return found | ({BROKEN: broken} if broken else {})
 
 
-def json_ld(tree: Tree) -> list[Thing]:
-    """Every thing said at the top, those of a graph included; scripts that are no JSON are passed over."""
+def json_ld(tree: Tree) -> tuple[list[Thing], int]:
+    """Every thing said at the top, those of a graph included; and how many scripts are no JSON, and passed over."""
     things: list[Thing] = []
+    broken = 0
     for script in tree.css('script[type^="application/ld+json"]'):
-        said = decoded(bare(tree.raw_text(script)[:SCRIPT_CHARS]))
+        text = bare(tree.raw_text(script)[:SCRIPT_CHARS])
+        said = decoded(text)
+        broken += said is None and text.strip() not in ("", "null")
         for one in said if isinstance(said, list) else [said]:
             graph = one.get("@graph") if isinstance(one, Mapping) else None
             things += [thing for thing in (graph if isinstance(graph, list) else [one]) if isinstance(thing, dict)]
-    return [storable(thing) for thing in things[:THINGS_MOST]]
+    return [storable(thing) for thing in things[:THINGS_MOST]], broken
 
 
 def microdata(tree: Tree, base: str) -> list[Thing]:
