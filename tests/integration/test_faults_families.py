@@ -122,7 +122,9 @@ async def test_a_crawl_delay_is_kept_and_a_long_one_is_capped(nasty: SiteProcess
     await nasty.clear()
     await crawled(nasty, urls=urls)
     at = [request["at"] for request in (await nasty.log(under="/products/"))["asked"]]
-    assert min(later - sooner for sooner, later in pairwise(at)) >= 0.49
+    # Half a second from turn to turn; the way to the site is longer for one than for the next.
+    assert min(later - sooner for sooner, later in pairwise(at)) >= 0.4
+    assert at[-1] - at[0] >= 0.9
     await nasty.set(robots="long-delay")
     got = await crawled(nasty, urls=urls, max_seconds=1)
     assert (len(got.pages), got.result["metrics"]["stopped_by"]) == (1, "max_seconds")
