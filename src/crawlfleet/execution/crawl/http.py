@@ -64,6 +64,7 @@ class Answer(HeadersMixin):
     def __init__(self, connection: Connection, said: SiteConnection, asked: CIMultiDict[str]) -> None:
         self.status = said.status
         self.raw_headers = said.fields
+        self._reason = said.reason
         self.asked = asked
         """The headers that it is the answer to."""
         # By this name the mixin reads them.
@@ -80,7 +81,7 @@ class Answer(HeadersMixin):
 
     @property
     def reason(self) -> str:
-        return self._said.reason.decode("utf-8", "surrogateescape")
+        return self._reason.decode("utf-8", "surrogateescape")
 
     async def at_most(self, most: int) -> bytes:
         """The next of the body, and no more of it than that."""

@@ -145,7 +145,7 @@ def fill(
             continue
         counted[FILLED] += 1
         record[field.name] = converted if field.is_list else converted[0]
-        # Only types are.
+        # Only what has a type can be.
         if field.convert is not None and any(isinstance(value, Ambiguous) for value in converted):
             counted[AMBIGUOUS] += 1
             record.setdefault(AMBIGUITIES, []).append(field.name)
