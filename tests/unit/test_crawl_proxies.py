@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -16,6 +16,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -291,3 +292,40 @@ def test_a_standalone_installation_gives_its_pools_to_its_agents(tmp_path: Path)
 def test_a_standalone_installation_is_told_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="proxies_file: there is no file"):
         StandaloneSettings(data_dir=tmp_path, proxies_file=tmp_path / "none")
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_large_pages_of_a_secure_site_over_one_connection(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    theirs, trusting = own_certificate(tmp_path / "both.pem")
+    monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", trusting)
+    body = b"<p>safe" * 400_000
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = b"" if b"/open" in head else b"Content-Length: %d\r\n" % len(body)
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + length + b"\r\n" + body)
+                await writer.drain()
+                if not length:
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def met() -> list[bytes]:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=theirs)
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with fetcher() as ours:
+            found = [(await ours.fetch(f"{url}/{path}")).body for path in ("1", "2", "open")]
+        server.close()
+        return found
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(met()) == [body] * 3
+    assert connections == 1
