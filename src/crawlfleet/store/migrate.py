@@ -1,14 +1,19 @@
-"""Bring a database's tables up to date. Several masters may start at once: one migrates, the others wait."""
+"""Bring a database's tables up to date. Several masters may start at once: one migrates, the others wait.
+
+All migrations run in one transaction, on both databases: a start that is interrupted changes nothing.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -21,17 +26,41 @@ _MISTAKES = ("28", "3D", "42")
 """Of SQL's classes of errors: no right to it, no such database, no such thing. Waiting does not mend them."""
 
 
+_HALF_MADE = ("already exists", "duplicate column name")
+"""How SQLite refuses what an interrupted migration of version 0.1.0 and before had made and not undone."""
+
+
 def migrate_sqlite(path: Path) -> None:
-    engine = create_engine(f"sqlite:///{path}")
+    engine = _create_sqlite_engine(path)
     try:
-        with engine.connect() as connection:
-            connection.execute(text("PRAGMA journal_mode = WAL"))
+        with engine.begin() as connection:
             _upgrade(connection)
-            connection.commit()
     except DBAPIError as exc:
+        if any(words in str(exc.orig) for words in _HALF_MADE):
+            raise ConfigError(
+                f"store: the tables in {path} are half made ({exc.orig}): an earlier start was interrupted. "
+                "Put a backup in its place, or remove the file if the installation was new"
+            ) from exc
         raise StoreUnavailable(f"SQLite at {path}: {exc.orig}") from exc
     finally:
         engine.dispose()
+
+
+def _create_sqlite_engine(path: Path) -> Engine:
+    """An engine whose transactions hold DDL too: Python's driver by itself begins none for it."""
+    engine = create_engine(f"sqlite:///{path}")
+
+    @event.listens_for(engine, "connect")
+    def prepare_connection(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
 
 
 async def migrate_postgres(dsn: str) -> None:
