@@ -11,6 +11,7 @@ import structlog
 
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
+from crawlfleet.store.postgres.address import POSTGRES_SCHEMES, normalise_address
 from crawlfleet.store.postgres.engine import PostgresEngine
 from crawlfleet.store.postgres.lock import DatabaseLock
 from crawlfleet.store.query import QueryEngine
@@ -23,7 +24,6 @@ T = TypeVar("T")
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 _SQLITE = "sqlite:///"
-_POSTGRES = ("postgresql://", "postgres://")
 
 
 class OpenedStore(SqlStore):
@@ -46,7 +46,7 @@ async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
     holds."""
     if address.startswith(_SQLITE):
         return await _open_sqlite(Path(address.removeprefix(_SQLITE)))
-    if address.startswith(_POSTGRES):
+    if address.startswith(POSTGRES_SCHEMES):
         return await _open_postgres(address, is_only_master)
     raise ConfigError(f"store: {address!r} is neither sqlite:///FILE nor postgresql://...")
 
@@ -59,7 +59,7 @@ async def when_there(address: str, begin: Callable[[], Awaitable[T]]) -> T:
         try:
             return await begin()
         except Unavailable as exc:
-            if not address.startswith(_POSTGRES):
+            if not address.startswith(POSTGRES_SCHEMES):
                 raise
             log.warning("store_away", error=str(exc), again_in_s=pause_s)
         await asyncio.sleep(pause_s)
@@ -67,6 +67,7 @@ async def when_there(address: str, begin: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _open_postgres(address: str, is_only_master: bool) -> SqlStore:
+    address = normalise_address(address)
     lock = DatabaseLock(address, is_shared=not is_only_master)
     await lock.take()
     try:

@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -64,8 +65,10 @@ def _create_sqlite_engine(path: Path) -> Engine:
 
 
 async def migrate_postgres(dsn: str) -> None:
-    url = dsn.replace("postgresql://", "postgresql+asyncpg://", 1).replace("postgres://", "postgresql+asyncpg://", 1)
-    engine = create_async_engine(url, connect_args={"timeout": _CONNECT_S})
+    # asyncpg reads the address, here as everywhere: SQLAlchemy would understand its query otherwise.
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn, timeout=_CONNECT_S)
+    )
     try:
         async with engine.begin() as connection:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))

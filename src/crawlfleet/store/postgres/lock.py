@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 
 from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.store.postgres.address import find_mistake
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -26,9 +27,7 @@ RETAKE_S = 1.0
 CONNECT_S = 5.0
 _KEY = 0x63726177_6D617374
 _KEEPALIVE = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
-_WRONG = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
-"""Waiting does not mend these."""
-_AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+_AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError)
 
 
 class DatabaseLock:
@@ -45,11 +44,10 @@ class DatabaseLock:
                 if await self._try():
                     return
                 await asyncio.sleep(AGAIN_S)
-        except _WRONG as exc:
-            self.release()
-            raise ConfigError(f"store: {exc}") from exc
         except _AWAY as exc:
             self.release()
+            if (mistake := find_mistake(exc)) is not None:
+                raise ConfigError(f"store: {mistake}") from exc
             raise StoreUnavailable(f"PostgreSQL: {str(exc) or 'no answer'}") from exc
         self.release()
         whom = "one with it" if self._is_shared else "another one"

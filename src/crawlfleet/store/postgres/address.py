@@ -1,0 +1,75 @@
+"""The address of a PostgreSQL database, as managed services print it, in the form that asyncpg takes."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+import structlog
+
+from crawlfleet.errors import ConfigError
+
+log = structlog.get_logger()
+
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+
+_LIBPQ_ONLY = frozenset({
+    "channel_binding", "connect_timeout", "gssdelegation", "gssencmode", "hostaddr", "keepalives", "keepalives_count",
+    "keepalives_idle", "keepalives_interval", "load_balance_hosts", "max_protocol_version", "min_protocol_version",
+    "pgbouncer", "pool_timeout", "require_auth", "requirepeer", "sslcertmode", "sslcompression", "sslcrldir", "sslsni",
+    "tcp_user_timeout", "connection_limit", "fallback_application_name",
+})  # fmt: skip
+"""Parameters of libpq and of other clients. asyncpg does not know them and would send them to the server as settings,
+which refuses the connection."""
+_WEAKENS = frozenset({"channel_binding", "require_auth"})
+"""Of those, the ones whose absence makes the connection less safe than the address asks for."""
+_TLS_REFUSED = "rejected SSL upgrade"
+_FILE_READERS = ("X509", "PEM")
+"""The parts of OpenSSL that read files of certificates and keys."""
+_MISTAKES = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError, ValueError)
+"""Unknown user, unknown database, and what asyncpg cannot make sense of."""
+
+
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+
+
+def normalise_address(address: str) -> str:
+    """The address without what only other clients understand. Raises ConfigError when its query is wrong."""
+    parts = urlsplit(address)
+    try:
+        parameters = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError as exc:
+        raise ConfigError(f"store: what follows the ? of the address is not NAME=VALUE&...: {parts.query!r}") from exc
+    ignored = sorted({name for name, _ in parameters if name in _LIBPQ_ONLY})
+    if ignored:
+        write_log = log.warning if _WEAKENS.intersection(ignored) else log.info
+        write_log("store_parameters_ignored", parameters=ignored)
+    kept = [(name, _find_file(name, value)) for name, value in parameters if name not in _LIBPQ_ONLY]
+    return urlunsplit(parts._replace(query=urlencode(kept)))
+
+
+def _find_file(name: str, value: str) -> str:
+    """The value of a parameter; of one that names a file, the path of a file that exists."""
+    if name not in _FILES:
+        return value
+    if (name, value) == ("sslrootcert", "system"):
+        value = ssl.get_default_verify_paths().cafile or value
+    if not Path(value).is_file():
+        raise ConfigError(f"store: {name} of the address: there is no file {value}")
+    return value
+
+
+def find_mistake(exc: BaseException) -> str | None:
+    """What is wrong with the address, if this failure to connect shows it: waiting for the server mends none of it."""
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return (
+            f"the server's certificate is not accepted ({exc.verify_message}): name its authority in the address, "
+            "?sslmode=verify-full&sslrootcert=FILE"
+        )
+    if isinstance(exc, ConnectionError) and _TLS_REFUSED in str(exc):
+        return "the server speaks no TLS, and the address asks for it (sslmode)"
+    if isinstance(exc, _MISTAKES) or (isinstance(exc, ssl.SSLError) and exc.library in _FILE_READERS):
+        return str(exc)
+    return None
