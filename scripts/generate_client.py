@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "crawlfleet" / "client"
 NOUNS = (
     "tasks", "results", "exports", "groups", "flows", "schedules", "nodes", "clusters", "dead_letters", "queues",
-    "projects", "tokens", "hosts", "events", "products",
+    "projects", "tokens", "hosts", "events", "products", "cookie_jars",
 )  # fmt: skip
 """Files of the async client whose methods the blocking one has too."""
 

@@ -19,6 +19,7 @@ from crawlfleet.api.routes import (
     audit,
     bulk,
     clusters,
+    cookie_jars,
     crawl,
     dead_letters,
     events,
@@ -50,7 +51,7 @@ from crawlfleet.api.settings import ApiSettings
 ROUTES: tuple[ModuleType, ...] = (
     sync, submit, task, tasks, bulk, executions, crawl, product_calls, results, groups, group_results, exports, quality,
     dead_letters, queues, nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
-    products,
+    products, cookie_jars,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from crawlfleet.client.clusters import ClusterCalls
+from crawlfleet.client.cookie_jars import CookieJarCalls
 from crawlfleet.client.dead_letters import DeadLetterCalls
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.events import EventCalls
@@ -27,7 +28,7 @@ from crawlfleet.client.transport import Transport
 
 class AsyncClient(
     TaskCalls, ResultCalls, ExportCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls,
-    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls, ProductCalls,
+    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls, ProductCalls, CookieJarCalls,
 ):  # fmt: skip
     """Call an installation:
 

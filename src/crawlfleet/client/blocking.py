@@ -31,6 +31,7 @@ from crawlfleet.client.models import (
     ChangedView,
     ClusterView,
     ConfigView,
+    CookieJarView,
     CrawlResult,
     DeadLetterDetail,
     DeadLetterView,
@@ -774,3 +775,11 @@ class Client(Background):
                 guard=guard,
             )
         )
+
+    def cookie_jars(self, project_id: str | None = None) -> Sequence[CookieJarView]:
+        """By project and name; what is in them is not shown."""
+        return self._done(self._client.cookie_jars(project_id))
+
+    def remove_cookie_jar(self, name: str, project_id: str | None = None) -> None:
+        """Forget the cookies in it: the next crawl that names it begins without any."""
+        return self._done(self._client.remove_cookie_jar(name, project_id))

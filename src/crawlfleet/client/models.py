@@ -85,6 +85,22 @@ class ConfigView(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None
 
 
+class CookieJarView(Struct, frozen=True, kw_only=True):
+    """
+    What is in it stays between the sites and the executions: it may be a login.
+    """
+
+    project_id: str
+    name: str
+    cookies: int
+    hosts: list[str]
+    changed_at: datetime
+
+
+class CookieJarsView(Struct, frozen=True, kw_only=True):
+    cookie_jars: list[CookieJarView]
+
+
 class CrawlChanges(Struct, frozen=True, kw_only=True):
     """
     Pages against those of the earlier crawl that it names (`since`).

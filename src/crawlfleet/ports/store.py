@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from crawlfleet.ports.cookie_store import CookieStore
 from crawlfleet.ports.crawl_store import CrawlStore
 from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.event_store import EventStore
@@ -37,7 +38,7 @@ from crawlfleet.ports.upkeep import Upkeep
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
     ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, Protocol,
+    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, CookieStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from crawlfleet.store.adding import AddTables
 from crawlfleet.store.audit import AuditTables
 from crawlfleet.store.configs import ConfigTables
+from crawlfleet.store.cookie_jars import CookieTables
 from crawlfleet.store.crawls import CrawlTables
 from crawlfleet.store.events import EventTables
 from crawlfleet.store.evidence import EvidenceTables
@@ -36,7 +37,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables,
+    HostFigureTables, ProductTables, CookieTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -309,6 +309,16 @@ product_change = Table(
     _big("execution"),
 )  # fmt: skip
 
+# Cookies that outlive executions, as JSON: secrets, and shown to no one but executions of their project.
+cookie_jar = Table(
+    "cookie_jar", metadata,
+    Column("project", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    _big("changed_at"),
+    Index(None, "changed_at"),
+)  # fmt: skip
+
 # Under the status with which members ended, or 0 for those that have not.
 group_counter = Table(
     "group_counter", metadata,

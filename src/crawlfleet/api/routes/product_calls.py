@@ -37,30 +37,33 @@ _REPORT = msgspec.json.Decoder(ReportUp)
 
 
 async def put(request: PlainRequest) -> Response:
-    speaker, up = await _read(request, _PUT)
+    speaker, up = await read_call(request, _PUT)
     await _service(request).put(speaker, up)
     return reply({})
 
 
 async def unseen(request: PlainRequest) -> Response:
-    speaker, up = await _read(request, _UNSEEN)
+    speaker, up = await read_call(request, _UNSEEN)
     found = await _service(request).unseen(speaker, up)
     return reply(UnseenDown([UnseenBody(one.key, one.product.id, one.product.url) for one in found]))
 
 
 async def report(request: PlainRequest) -> Response:
-    speaker, up = await _read(request, _REPORT)
+    speaker, up = await read_call(request, _REPORT)
     counts, found = await _service(request).report(speaker, up)
     return reply(ReportDown(list(counts), [(one.key, body_of(one.product)) for one in found]))
 
 
-async def _read(request: PlainRequest, decoder: msgspec.json.Decoder[T]) -> tuple[Speaker, T]:
+async def read_call(
+    request: PlainRequest, decoder: msgspec.json.Decoder[T], body_bytes: int = BODY_BYTES
+) -> tuple[Speaker, T]:
+    """The execution that calls, as its node names it, and what it says."""
     only_query(request, "task")
     principal = await principal_of(request, Role.NODE)
     assert principal.node is not None
     execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse(request.query_params.get("task", ""), "task", field="task")
-    up = decoded(cast("Any", decoder), await read_unpacked(request, BODY_BYTES))
+    up = decoded(cast("Any", decoder), await read_unpacked(request, body_bytes))
     return Speaker(principal.node, task, execution), cast("T", up)
 
 
@@ -79,7 +82,7 @@ body_limits = {route.path: BODY_BYTES for route in routes}
 _MESSAGE = {"type": "array", "items": {}}
 _ANSWER = {"description": "The answer.", "content": {"application/json": {"schema": _MESSAGE}}}
 _WRITTEN = {"description": "They are written.", "content": {"application/json": {"schema": {"type": "object"}}}}
-_PARAMETERS = [
+EXECUTION_PARAMETERS = [
     parameter("execution_id", "path", "Of a live execution of the node."),
     parameter("task", "query", "The task it executes.") | {"required": True},
     parameter("Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}),
@@ -88,18 +91,18 @@ _BY_POSITION = "Fields travel by position (see `wire/products.py`). 409 `stale_e
 
 operations = {
     ("POST", _PATH): operation(
-        "put_products", "Write products that an execution has seen", tag="executions", parameters=_PARAMETERS,
+        "put_products", "Write products that an execution has seen", tag="executions", parameters=EXECUTION_PARAMETERS,
         body={"application/json": _MESSAGE}, responses={200: _WRITTEN},
         description=f"`ProductsUp`: all of them or none; the same again changes nothing. {_BY_POSITION}",
     ),
     ("POST", f"{_PATH}:unseen"): operation(
         "unseen_products", "Which products of a shop were not seen since an instant", tag="executions",
-        parameters=_PARAMETERS, body={"application/json": _MESSAGE}, responses={200: _ANSWER},
+        parameters=EXECUTION_PARAMETERS, body={"application/json": _MESSAGE}, responses={200: _ANSWER},
         description=f"`UnseenUp` up, `UnseenDown` down, a thousand at a time. {_BY_POSITION}",
     ),
     ("POST", f"{_PATH}:report"): operation(
         "report_products", "What has become of a shop's products since an instant", tag="executions",
-        parameters=_PARAMETERS, body={"application/json": _MESSAGE}, responses={200: _ANSWER},
+        parameters=EXECUTION_PARAMETERS, body={"application/json": _MESSAGE}, responses={200: _ANSWER},
         description=f"`ReportUp` up, `ReportDown` down, a thousand at a time. {_BY_POSITION}",
     ),
 }  # fmt: skip

@@ -19,6 +19,7 @@ from crawlfleet.execution.crawl.addresses import AddressGuard, GuardedResolver, 
 from crawlfleet.execution.crawl.answers import Answers, Fetched, Keep, Reads, Redirect, is_text
 from crawlfleet.execution.crawl.connection_failures import FAILURES, of_connection
 from crawlfleet.execution.crawl.connections import Connector
+from crawlfleet.execution.crawl.cookies import CookieSession
 from crawlfleet.execution.crawl.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.gate import Gate, NoGrant, OpenGate
 from crawlfleet.execution.crawl.http import HttpClient, Way
@@ -82,10 +83,12 @@ class Fetcher:
         headers: HeaderSets | None = None,
         proxies: ProxyWay | None = None,
         keep: Keep | None = None,
+        cookies: CookieSession | None = None,
     ) -> None:
         self._guard = guard
         self._header_sets = headers or HeaderSets(user_agent=user_agent)
         self._proxies = proxies
+        self._cookies = cookies
         self._limits = limits or FetchLimits()
         self._resolver = resolver
         self._credentials = dict(credentials or {})
@@ -106,7 +109,9 @@ class Fetcher:
         if self._proxies is not None:
             self._through = Through(self._proxies, self._guard, resolver)
         connector = Connector(resolver=resolver, socket_factory=self._guard.open_socket, ttl_dns_cache=60, limit=0)
-        self._client = HttpClient(connector, connect_s=self._limits.connect_s, total_s=self._limits.total_s)
+        self._client = HttpClient(
+            connector, connect_s=self._limits.connect_s, total_s=self._limits.total_s, cookies=self._cookies
+        )
         return self
 
     async def __aexit__(

@@ -35,5 +35,15 @@ def fetch_properties() -> dict[str, Any]:
                 _object("pool", pool={"type": "string", "minLength": 1, "maxLength": 100}, rotation=_ROTATION),
             ]
         },
+        "keep_cookies": {
+            "anyOf": [
+                {"type": "boolean"},
+                {
+                    "type": "string",
+                    "description": "true, or the name of a cookie jar: letters, digits, . _ -, up to 64",
+                    "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+                },
+            ]
+        },
         "wait_for_host_s": {"type": "number", "minimum": 0, "maximum": 3_600},
     }

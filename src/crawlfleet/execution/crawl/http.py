@@ -25,8 +25,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlfleet.execution.crawl.body import ENCODINGS
 from crawlfleet.execution.crawl.connections import Connector, NotHttp, SiteConnection
+from crawlfleet.execution.crawl.cookies import CookieSession
 
-MAX_COOKIES = 300
 _TARGET = re.compile(r"[!-~]+")
 _BROKEN = re.compile(r"[\r\n\0]")
 
@@ -106,13 +106,14 @@ class Answer(HeadersMixin):
 
 
 class HttpClient:
-    def __init__(self, connector: Connector, *, connect_s: float, total_s: float) -> None:
+    def __init__(
+        self, connector: Connector, *, connect_s: float, total_s: float, cookies: CookieSession | None = None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._connector = connector
         self._total_s = total_s
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
-        self._cookies = aiohttp.CookieJar(unsafe=True)
-        self._has_cookies = False
+        self._cookies = CookieSession() if cookies is None else cookies
 
     async def close(self) -> None:
         await self._connector.close()
@@ -129,8 +130,8 @@ class HttpClient:
         if not url.startswith(way.start) or not _TARGET.fullmatch(target):
             raise aiohttp.InvalidURL(url)
         asked, tail = way.request.headers, way.tail
-        if conditions or self._has_cookies:
-            asked = self._request(url, way.options, conditions, self._cookies.filter_cookies(yarl.URL(url))).headers
+        if conditions or self._cookies:
+            asked = self._request(url, way.options, conditions, self._cookies.cookies_for(url)).headers
             tail = _tail(asked)
         words = b"GET %b%b" % (target.encode("ascii"), tail)
         ends_at = self._loop.time() + self._total_s
@@ -142,7 +143,7 @@ class HttpClient:
             # The site may have closed a kept connection in the same moment (RFC 9112, 9.3.1).
             answer = await self._ask(way, words, asked, look, ends_at, is_again=True)
         if "Set-Cookie" in answer.headers:
-            self._keep_cookies(url, answer)
+            self._cookies.receive(url, answer.headers.getall("Set-Cookie"))
         return answer
 
     async def _ask(
@@ -196,12 +197,6 @@ class HttpClient:
             proxy=None if options.proxy is None else yarl.URL(options.proxy),
             proxy_headers=None if options.proxy_headers is None else CIMultiDict(options.proxy_headers),
         )
-
-    def _keep_cookies(self, url: str, answer: Answer) -> None:
-        self._cookies.update_cookies_from_headers(answer.headers.getall("Set-Cookie"), yarl.URL(url, encoded=True))
-        if len(self._cookies) > MAX_COOKIES:
-            self._cookies.clear()
-        self._has_cookies = len(self._cookies) > 0
 
 
 def _tail(headers: Mapping[str, str]) -> bytes:

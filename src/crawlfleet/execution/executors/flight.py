@@ -37,7 +37,8 @@ from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody, SliceBody, S
 LAST_WORDS_S = 2.0
 """How long the log of an execution that failed may take to go up."""
 
-PRODUCT_CALLS = ("products", "products:unseen", "products:report")
+MASTER_CALLS = ("products", "products:unseen", "products:report", "cookies")
+"""What an execution may ask a master; each is the end of a path below its own."""
 MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks", "warc_chunks", "warc_bytes")
 """Only ever said by the agent."""
 
@@ -222,7 +223,7 @@ class Flight:
         try:
             if asked.about == "crawl":
                 answer = await self.upload.exchange(asked.body)
-            elif asked.about in PRODUCT_CALLS:
+            elif asked.about in MASTER_CALLS:
                 answer = await self.upload.ask(asked.about, asked.body)
             else:
                 raise InvalidInput(f"nothing is asked at {asked.about!r}")

@@ -80,7 +80,8 @@ class MasterLink(Protocol):
         ...
 
     async def ask(self, about: str, body: bytes) -> bytes:
-        """`products:unseen` and `products:report` (`wire.products`): what a master knows of products."""
+        """`products:unseen` and `products:report` (`wire.products`): what a master knows of products. `cookies`
+        (`wire.cookies`): a cookie jar that outlives executions."""
         ...
 
 

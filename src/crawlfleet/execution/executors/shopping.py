@@ -27,7 +27,7 @@ from crawlfleet.execution.crawl.plan import CrawlPlan, plan_of
 from crawlfleet.execution.crawl.product import product_of, shop_of
 from crawlfleet.execution.crawl.product_plan import extraction, page_said
 from crawlfleet.execution.crawl.reader import PageReader
-from crawlfleet.execution.executors.builtin.web_crawl import proxies_of
+from crawlfleet.execution.executors.builtin.web_crawl import kept_cookies, proxies_of
 from crawlfleet.execution.executors.sdk import TaskContext, TaskError
 from crawlfleet.execution.executors.shop_schema import VISIT_NAMES
 from crawlfleet.model.product import Product, ProductKey, key_of
@@ -115,10 +115,11 @@ class Shopper:
         self._reader = PageReader(plan.extraction)
         self._stack.push_async_callback(self._reader.close)
         context = self._context
+        cookies = await self._stack.enter_async_context(kept_cookies(context))
         self._fetcher = await self._stack.enter_async_context(
             Fetcher(
                 guard, user_agent=plan.user_agent, gate=context.gate, meter=context.meter, headers=plan.headers,
-                proxies=self._proxies,
+                proxies=self._proxies, cookies=cookies,
             )
         )  # fmt: skip
         # One for all visits: what one of them finds out of a host the others need not.
@@ -128,7 +129,7 @@ class Shopper:
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
+        await self._stack.__aexit__(kind, exc, trace)
 
     def plan(self, parameters: Mapping[str, Any]) -> CrawlPlan:
         try:

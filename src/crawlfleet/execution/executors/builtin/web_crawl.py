@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from crawlfleet.execution.crawl.follow_schema import follow_properties
 from crawlfleet.execution.executors.sdk import Executor, MasterLink, TaskContext, TaskError
 
 if TYPE_CHECKING:
+    from crawlfleet.execution.crawl.cookies import CookieSession
     from crawlfleet.execution.crawl.crawl import Crawl
     from crawlfleet.execution.crawl.gathered import Gathered
     from crawlfleet.execution.crawl.page_book import Earlier, PageBook
@@ -116,10 +118,10 @@ class WebCrawl(Executor):
         book = await _book(context, frontier)
         reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
-            async with Fetcher(
+            async with kept_cookies(context) as cookies, Fetcher(
                 guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate,
                 meter=context.meter, headers=plan.headers, proxies=proxies,
-                keep=None if archive is None else archive.keep,
+                keep=None if archive is None else archive.keep, cookies=cookies,
             ) as fetcher:  # fmt: skip
                 crawl = Crawl(
                     plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
@@ -236,6 +238,22 @@ def proxies_of(context: TaskContext) -> ProxyWay | None:
         except ValueError as exc:
             raise TaskError(f"proxies: {exc}", error="input", permanent=True) from exc
     return ProxyWay(pool, asked.get("rotation", "request"), context.log)
+
+
+@asynccontextmanager
+async def kept_cookies(context: TaskContext) -> AsyncIterator[CookieSession | None]:
+    """The cookies that a master keeps for the crawl, where its parameters ask for it; else None."""
+    from crawlfleet.execution.crawl.cookies import CookieSession, KeptCookies
+
+    asked = context.parameters.get("keep_cookies", False)
+    if asked is False:
+        yield None
+        return
+    if context.master is None:
+        raise TaskError("keep_cookies: there is no master to keep them", error="input", permanent=True)
+    session = CookieSession(is_kept=True)
+    async with KeptCookies(session, context.master, "" if asked is True else asked):
+        yield session
 
 
 def failure_of(plan: CrawlPlan, crawl: Crawl) -> TaskError:

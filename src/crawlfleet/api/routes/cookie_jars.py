@@ -1,0 +1,102 @@
+"""Cookie jars: exchanged with the executions of crawls that keep their cookies; listed and removed by people."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.auth import allow, audited
+from crawlfleet.api.fields import Text
+from crawlfleet.api.openapi import operation
+from crawlfleet.api.plain import PlainRequest
+from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.product_calls import EXECUTION_PARAMETERS, read_call
+from crawlfleet.api.services import Services, TheServices, services_of
+from crawlfleet.api.views import Time
+from crawlfleet.control.cookie_jars import CookieJars
+from crawlfleet.model.cookie import JAR_NAME_CHARS
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.limits import LABEL_CHARS
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.wire.cookies import BODY_BYTES, CookiesUp
+
+router = APIRouter(prefix=PREFIX, tags=["cookie jars"])
+JarName = Annotated[Text, Path(min_length=1, max_length=JAR_NAME_CHARS, description="As the list shows it.")]
+ProjectQuery = Annotated[Text | None, Query(max_length=LABEL_CHARS)]
+_UP = msgspec.json.Decoder(CookiesUp)
+
+
+class CookieJarView(msgspec.Struct, frozen=True):
+    """What is in it stays between the sites and the executions: it may be a login."""
+
+    project_id: str
+    name: str
+    """As `keep_cookies` of a task says; `@` and an id: the jar of one task or one crawl."""
+    cookies: int
+    hosts: list[str]
+    """That set them, at most 20."""
+    changed_at: Time
+
+
+class CookieJarsView(msgspec.Struct, frozen=True):
+    cookie_jars: list[CookieJarView]
+
+
+structs = (CookieJarsView,)
+
+
+@router.get("/cookie-jars", responses={200: shows(CookieJarsView, "By project and name, at most 1,000.")})
+async def list_cookie_jars(
+    services: TheServices, project_id: ProjectQuery = None, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    found = await _service(services).list_jars(project_id)
+    return reply(
+        CookieJarsView([
+            CookieJarView(jar.project, jar.name, jar.cookies, list(jar.hosts), to_text(jar.changed_at))
+            for jar in found
+        ])
+    )  # fmt: skip
+
+
+@router.delete("/cookie-jars/{name}", status_code=204)
+async def remove_cookie_jar(
+    request: Request,
+    name: JarName,
+    services: TheServices,
+    project_id: ProjectQuery = None,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:
+    """Forget the cookies in it. A running execution that keeps its cookies there may bring them back."""
+    project = project_id or ""
+    await _service(services).remove(project, name)
+    await audited(request, principal, "cookie_jar.remove", f"{project}/{name}")
+    return nothing()
+
+
+async def exchange_cookies(request: PlainRequest) -> Response:
+    speaker, up = await read_call(request, _UP, BODY_BYTES)
+    return reply(await _service(services_of(request)).exchange(speaker, up))
+
+
+def _service(services: Services) -> CookieJars:
+    return CookieJars(store=services.store, clock=services.clock)
+
+
+_PATH = f"{PREFIX}/executions/{{execution_id}}/cookies"
+routes = [Route(_PATH, exchange_cookies, methods=["POST"])]
+body_limits = {_PATH: BODY_BYTES}
+_MESSAGE: dict[str, Any] = {"type": "array", "items": {}}
+operations = {
+    ("POST", _PATH): operation(
+        "exchange_cookies", "Save an execution's cookies, and read the jar", tag="executions",
+        parameters=EXECUTION_PARAMETERS, body={"application/json": _MESSAGE},
+        responses={200: {"description": "The jar.", "content": {"application/json": {"schema": _MESSAGE}}}},
+        description="`CookiesUp` up, `CookiesDown` down; fields travel by position (see `wire/cookies.py`). "
+        "409 `stale_execution` when the execution is over.",
+    ),
+}  # fmt: skip
