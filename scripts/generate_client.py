@@ -22,6 +22,7 @@ CLIENT = ROOT / "src" / "crawlfleet" / "client"
 NOUNS = (
     "tasks", "results", "exports", "groups", "flows", "schedules", "nodes", "clusters", "dead_letters", "queues",
     "projects", "tokens", "hosts", "events", "products", "cookie_jars",
+    "proxies",
 )  # fmt: skip
 """Files of the async client whose methods the blocking one has too."""
 

@@ -34,6 +34,7 @@ from crawlfleet.api.routes import (
     product_calls,
     products,
     projects,
+    proxies,
     quality,
     queues,
     results,
@@ -51,7 +52,7 @@ from crawlfleet.api.settings import ApiSettings
 ROUTES: tuple[ModuleType, ...] = (
     sync, submit, task, tasks, bulk, executions, crawl, product_calls, results, groups, group_results, exports, quality,
     dead_letters, queues, nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
-    products, cookie_jars,
+    products, cookie_jars, proxies,
 )  # fmt: skip
 """In the order of how often they are asked for: a path is looked for from the first."""
 

@@ -27,6 +27,7 @@ from crawlfleet.execution.agent.identity import Identity, locked
 from crawlfleet.execution.agent.joining import Joiner, Registration, own_address
 from crawlfleet.execution.agent.measure import Measure
 from crawlfleet.execution.agent.probe import Capability, Probed, probe
+from crawlfleet.execution.agent.proxy_reports import report_proxies
 from crawlfleet.execution.executors.processes import MEMORY_MB, ProcessExecutor
 from crawlfleet.execution.executors.registry import ExecutorEntry, scan
 from crawlfleet.execution.executors.spawn import search_path
@@ -155,7 +156,10 @@ class _Worker:
         )  # fmt: skip
         if self._is_leaving:
             self._agent.request_leave(0.0)
-        gpu = asyncio.create_task(self._measure.watch_gpu())
+        beside = [
+            asyncio.create_task(self._measure.watch_gpu()),
+            asyncio.create_task(report_proxies(executor.proxies, uploads, identity.node)),
+        ]
         await executor.start()
         tune_collector()
         log.info("agent_started", node=identity.node_id, masters=self._masters, slots=options.slots, pid=os.getpid())
@@ -163,8 +167,9 @@ class _Worker:
             return await self._agent.run()
         finally:
             self._agent = None
-            gpu.cancel()
-            await asyncio.gather(gpu, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await executor.close()
             log.info("agent_stopped", node=identity.node_id)
 

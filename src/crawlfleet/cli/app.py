@@ -27,6 +27,7 @@ from crawlfleet.cli import (
     node,
     product,
     project,
+    proxy,
     queue,
     schedule,
     standalone,
@@ -67,6 +68,7 @@ app.add_typer(project.app, name="project", help="Projects: weights and quotas, a
 app.add_typer(schedule.app, name="schedule", help="Schedules: add, list, show, pause, resume, run, remove, preview.")
 app.add_typer(host.app, name="host", help="Target hosts: their budgets, back-offs, and who asks them.")
 app.add_typer(product.app, name="product", help="Products that were found in shops: list, show, export.")
+app.add_typer(proxy.app, name="proxy", help="Proxies of nodes' pools: how they do.")
 app.add_typer(cookie_jar.app, name="cookie-jar", help="Cookies that crawls keep over executions: list, remove.")
 app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
 app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")

@@ -17,6 +17,7 @@ from crawlfleet.client.hosts import HostCalls
 from crawlfleet.client.nodes import NodeCalls
 from crawlfleet.client.products import ProductCalls
 from crawlfleet.client.projects import ProjectCalls
+from crawlfleet.client.proxies import ProxyCalls
 from crawlfleet.client.queues import QueueCalls
 from crawlfleet.client.results import ResultCalls
 from crawlfleet.client.retrying import RetryPolicy
@@ -28,7 +29,7 @@ from crawlfleet.client.transport import Transport
 
 class AsyncClient(
     TaskCalls, ResultCalls, ExportCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls,
-    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls, ProductCalls, CookieJarCalls,
+    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls, ProductCalls, CookieJarCalls, ProxyCalls,
 ):  # fmt: skip
     """Call an installation:
 

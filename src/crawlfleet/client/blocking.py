@@ -53,6 +53,7 @@ from crawlfleet.client.models import (
     ProductDetail,
     ProductView,
     ProjectView,
+    ProxyView,
     QualityView,
     QueueOrder,
     QueueState,
@@ -783,3 +784,7 @@ class Client(Background):
     def remove_cookie_jar(self, name: str, project_id: str | None = None) -> None:
         """Forget the cookies in it: the next crawl that names it begins without any."""
         return self._done(self._client.remove_cookie_jar(name, project_id))
+
+    def proxies(self, *, pool: str | None = None, is_up: bool | None = None) -> Sequence[ProxyView]:
+        """Those that crawls have used, as each node last reported; `is_up` chooses those in use or those left out."""
+        return self._done(self._client.proxies(pool=pool, is_up=is_up))

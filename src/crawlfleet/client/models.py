@@ -510,6 +510,20 @@ class ProjectUse(Struct, frozen=True, kw_only=True):
     reserved: dict[str, float]
 
 
+class ProxyView(Struct, frozen=True, kw_only=True):
+    node_id: str
+    node_name: str
+    pool: str
+    proxy: str
+    is_up: bool
+    uses: int
+    failures: int
+    down_until: datetime | None
+    latency_ms: int | None
+    last_failure: str | None
+    reported_at: datetime
+
+
 class QualityView(Struct, frozen=True, kw_only=True):
     items: int
     pages: int
@@ -930,6 +944,10 @@ class ProjectView(Struct, frozen=True, kw_only=True):
     quotas: QuotasView
     version: int
     changed_at: datetime | None
+
+
+class ProxyList(Struct, frozen=True, kw_only=True):
+    proxies: list[ProxyView]
 
 
 class SchedulePageView(Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.preemptions import Preemptions
 from crawlfleet.ports.product_store import ProductStore
 from crawlfleet.ports.project_store import ProjectStore
+from crawlfleet.ports.proxy_store import ProxyStore
 from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.schedule_store import ScheduleStore
@@ -38,7 +39,7 @@ from crawlfleet.ports.upkeep import Upkeep
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
     ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, CookieStore, Protocol,
+    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, CookieStore, ProxyStore, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -16,6 +16,7 @@ from crawlfleet.store.host_figures import HostFigureTables
 from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
+from crawlfleet.store.node_proxies import NodeProxyTables
 from crawlfleet.store.nodes import NodeTables
 from crawlfleet.store.parking import ParkingTables
 from crawlfleet.store.preemptions import PreemptionTables
@@ -37,7 +38,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables, CookieTables,
+    HostFigureTables, ProductTables, CookieTables, NodeProxyTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

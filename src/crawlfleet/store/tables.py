@@ -309,6 +309,14 @@ product_change = Table(
     _big("execution"),
 )  # fmt: skip
 
+# What nodes with proxy pools report of them, for people.
+node_proxies = Table(
+    "node_proxies", metadata,
+    _id("node"),
+    Column("body", LargeBinary, nullable=False),
+    _big("reported_at"),
+)  # fmt: skip
+
 # Cookies that outlive executions, as JSON: secrets, and shown to no one but executions of their project.
 cookie_jar = Table(
     "cookie_jar", metadata,

@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from crawlfleet.model.proxy_health import ProxyHealth
+
 COOL_S, COOL_MAX_S = 30.0, 1_800.0
+NODE_POOL = "pool "
+"""Begins what people are told of a pool that the node was given."""
 ROTATIONS = ("request", "host", "session")
 HOSTS_KEPT = 10_000
 _SMOOTH = 0.2
@@ -31,6 +35,7 @@ class Proxy:
     down_until: float = 0.0
     latency_s: float = 0.0
     uses: int = 0
+    last_failure: str = ""
 
     @property
     def name(self) -> str:
@@ -92,6 +97,17 @@ class ProxyPool:
     def is_up(self, proxy: Proxy) -> bool:
         return proxy.down_until <= self._clock()
 
+    def health(self) -> list[ProxyHealth]:
+        """How each proxy does; a span counts from now."""
+        now = self._clock()
+        return [
+            ProxyHealth(
+                self.name.removeprefix(NODE_POOL), proxy.name, proxy.uses, proxy.failures,
+                max(0, int((proxy.down_until - now) * 1_000)), int(proxy.latency_s * 1_000), proxy.last_failure,
+            )
+            for proxy in self._proxies
+        ]  # fmt: skip
+
     def next(self) -> Proxy:
         """The one used least of those that are up, the faster of two. Raises NoProxy."""
         up = [proxy for proxy in self._proxies if self.is_up(proxy)]
@@ -145,6 +161,7 @@ class ProxyWay:
 
     def failed(self, proxy: Proxy, why: str) -> None:
         was_up = self.pool.is_up(proxy)
+        proxy.last_failure = why
         cool_s = self.pool.failed(proxy)
         if was_up and self._log is not None:
             self._log(f"proxy {proxy.name} of {self.pool.name} is left out for {cool_s:.0f} s: {why}", "warning")

@@ -18,7 +18,7 @@ import msgspec
 from crawlfleet.execution.crawl.gate import HostAway, HostUse
 from crawlfleet.execution.crawl.granted_gate import GrantedGate
 from crawlfleet.execution.crawl.meter import Meter, OverQuota
-from crawlfleet.execution.crawl.proxies import ProxyPool
+from crawlfleet.execution.crawl.proxies import NODE_POOL, ProxyPool
 from crawlfleet.execution.crawl.robots_cache import RobotsCache
 from crawlfleet.execution.executors.checking import Check, check_of
 from crawlfleet.execution.executors.classify import classified
@@ -38,6 +38,7 @@ from crawlfleet.execution.executors.protocol import (
     News,
     Ping,
     Pong,
+    ProxyStates,
     Ready,
     Recalled,
     Recollect,
@@ -57,8 +58,11 @@ from crawlfleet.execution.executors.supervise import SILENCE_S
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.parking import ParkCause
+from crawlfleet.model.proxy_health import ProxyHealth
 
 _NOTHING = Serve({})
+PROXY_STATES_S = 5.0
+"""How often the agent is told how proxies do, if that has changed."""
 _decode = msgspec.json.Decoder().decode
 
 
@@ -77,6 +81,8 @@ class Host:
         self._robots = RobotsCache()
         self._proxy_pools: dict[str, ProxyPool] = {}
         self._recalls: dict[int, asyncio.Future[Recalled]] = {}
+        self._proxy_states: list[ProxyHealth] = []
+        self._proxies_told_at = self._loop.time()
         self._heard_at = self._loop.time()
         self._ended = asyncio.Event()
 
@@ -89,9 +95,19 @@ class Host:
                 async with asyncio.timeout(1.0):
                     await self._ended.wait()
             except TimeoutError:
+                self._tell_of_proxies()
                 # A process that is alone has a supervisor to do this, which user code cannot hold up.
                 if not self._is_alone and self._loop.time() - self._heard_at > SILENCE_S:
                     return
+
+    def _tell_of_proxies(self) -> None:
+        if not self._proxy_pools or self._loop.time() - self._proxies_told_at < PROXY_STATES_S:
+            return
+        self._proxies_told_at = self._loop.time()
+        states = [health for pool in self._proxy_pools.values() for health in pool.health() if health.uses]
+        if states != self._proxy_states:
+            self._proxy_states = states
+            self._frames.send(ProxyStates(states))
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         self._heard_at = self._loop.time()
@@ -125,7 +141,7 @@ class Host:
         self._allow_hosts = frozenset(serve.allow_hosts)
         # Kept when only something else changed: a pool knows how its proxies do.
         for name in serve.proxy_pools.keys() - self._proxy_pools.keys():
-            self._proxy_pools[name] = ProxyPool(f"pool {name}", serve.proxy_pools[name])
+            self._proxy_pools[name] = ProxyPool(f"{NODE_POOL}{name}", serve.proxy_pools[name])
         if serve.search_path:
             sys.path[:] = serve.search_path
         if serve.is_granted and self._gate is None:

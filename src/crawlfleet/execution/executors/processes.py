@@ -15,6 +15,7 @@ import msgspec
 from crawlfleet.execution.agent.bounds import failed
 from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.host_grants import HostGrants
+from crawlfleet.execution.agent.proxy_reports import ProxyBook
 from crawlfleet.execution.executors import kernel
 from crawlfleet.execution.executors.alone_host import AloneHost
 from crawlfleet.execution.executors.flight import Ended, Flight, Refused, unhurried
@@ -48,6 +49,7 @@ class ProcessExecutor:
         on_start: Callable[[float], None] = unheard, grants: HostGrants | None = None,
         slices: DaySlices | None = None, proxy_pools: Mapping[str, list[str]] | None = None,
     ) -> None:  # fmt: skip
+        self.proxies = ProxyBook()
         self._entries = entries
         self._uploads = uploads
         self._directory = directory
@@ -64,7 +66,7 @@ class ProcessExecutor:
         self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
         shared = Serve(built_in, [], list(allow_hosts), window_bytes, is_granted, pools)
-        self._shared = SharedHosts(max(1, hosts or usable_cores()), shared, grants)
+        self._shared = SharedHosts(max(1, hosts or usable_cores()), shared, grants, self.proxies)
         self._on_start = on_start
         self._figures: dict[int, bytes] = {}
         self._alone: dict[asyncio.Task[None], AloneHost] = {}

@@ -1,7 +1,8 @@
 """How an agent and an executor process talk: frames over a socket pair.
 
     agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice, Exchanged, Recalled
-    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want, Exchange, Recollect
+    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want, Exchange, Recollect,
+                       ProxyStates
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -18,6 +19,7 @@ import msgspec
 
 from crawlfleet.execution.crawl.gate import HostUse, ProcessShare
 from crawlfleet.execution.crawl.meter import Refused
+from crawlfleet.model.proxy_health import ProxyHealth
 
 FRAME_BYTES = 64 << 20
 """Nothing larger is ever sent: parameters, results and items are bounded."""
@@ -212,8 +214,17 @@ class Recollect(msgspec.Struct, array_like=True, tag=22, frozen=True):
     task: str
 
 
+class ProxyStates(msgspec.Struct, array_like=True, tag=23, frozen=True):
+    """How the proxies of the node's pools do, as far as this process has used them. Replaces the last message."""
+
+    proxies: list[ProxyHealth]
+
+
 ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice | Exchanged | Recalled
-ToAgent = Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want | Exchange | Recollect
+ToAgent = (
+    Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want | Exchange | Recollect
+    | ProxyStates
+)  # fmt: skip
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

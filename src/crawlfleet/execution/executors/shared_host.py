@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from crawlfleet.execution.agent.host_grants import HostGrants
+from crawlfleet.execution.agent.proxy_reports import ProxyBook
 from crawlfleet.execution.crawl.gate import ProcessShare
 from crawlfleet.execution.executors.flight import Died, Flight, unhurried
 from crawlfleet.execution.executors.protocol import (
@@ -31,6 +32,7 @@ from crawlfleet.execution.executors.protocol import (
     News,
     Ping,
     Pong,
+    ProxyStates,
     Ready,
     Recollect,
     Records,
@@ -57,9 +59,12 @@ BRIEF_S, LONGEST_PAUSE_S = 1.0, 5.0
 
 
 class SharedHost:
-    def __init__(self, process: asyncio.subprocess.Process, grants: HostGrants | None = None) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+    ) -> None:
         self._process = process
         self._grants = grants
+        self._proxies = proxies
         self._flights: dict[int, Flight] = {}
         self._frames: Frames | None = None
         self._pings = self._pongs = 0
@@ -68,9 +73,11 @@ class SharedHost:
         self._why = ""
 
     @classmethod
-    async def start(cls, serve: Serve, grants: HostGrants | None = None) -> SharedHost:
+    async def start(
+        cls, serve: Serve, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+    ) -> SharedHost:
         process, sock = await spawn_shared()
-        host = cls(process, grants)
+        host = cls(process, grants, proxies)
         try:
             host._frames = await connect(sock, host._take, host._disconnected)
         except BaseException:
@@ -148,6 +155,8 @@ class SharedHost:
             await self._frames.read_to_end(LAST_READ_S)
         if self._grants is not None:
             self._grants.closed(self.pid)
+        if self._proxies is not None:
+            self._proxies.forget(self.pid)
         how = self._why or _exit_text(code)
         for flight in list(self._flights.values()):
             flight.end(Died(End.PROCESS_LOST, f"its executor process died: {how}"))
@@ -175,6 +184,8 @@ class SharedHost:
                         self._send(Credit(message.execution, len(message.lines)))
                 case Uses() | Taken() | News() if self._grants is not None:
                     hear_of_hosts(self._grants, self.pid, message)
+                case ProxyStates() if self._proxies is not None:
+                    self._proxies.update(self.pid, message.proxies)
                 case Pong():
                     self._pongs = max(self._pongs, message.number)
                 case Ready():
@@ -199,9 +210,12 @@ def hear_of_hosts(grants: HostGrants, process: int, message: Uses | Taken | News
 class SharedHosts:
     """As many as there are cores, kept alive."""
 
-    def __init__(self, count: int, serve: Serve, grants: HostGrants | None = None) -> None:
+    def __init__(
+        self, count: int, serve: Serve, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+    ) -> None:
         self._serve = serve
         self._grants = grants
+        self._proxies = proxies
         self._hosts: list[SharedHost | None] = [None] * count
         self._tasks: list[asyncio.Task[None]] = []
         self._usable = asyncio.Event()
@@ -246,7 +260,7 @@ class SharedHosts:
             began_at, serve = loop.time(), self._serve
             try:
                 # Not to be broken off halfway: a process that nobody knows of could stay.
-                host = await unhurried(SharedHost.start(serve, self._grants))
+                host = await unhurried(SharedHost.start(serve, self._grants, self._proxies))
             except OSError as exc:
                 log.warning("executor_process_not_started", error=str(exc))
             else:

@@ -1,0 +1,127 @@
+"""Proxies of nodes' pools: reported by the nodes, shown to people."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+import msgspec
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.auth import allow, principal_of
+from crawlfleet.api.fields import Text, only_query
+from crawlfleet.api.openapi import operation, parameter
+from crawlfleet.api.plain import PlainRequest
+from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.acting import NotItself
+from crawlfleet.api.routes.reading import decoded, read_unpacked
+from crawlfleet.api.services import TheServices, services_of
+from crawlfleet.api.views import Time
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model import ids
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.limits import LABEL_CHARS
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.proxy_health import ProxyHealth
+from crawlfleet.wire.proxies import BODY_BYTES, ProxiesUp
+from crawlfleet.wire.tasks import unstorable
+
+router = APIRouter(prefix=PREFIX, tags=["proxies"])
+_UP = msgspec.json.Decoder(ProxiesUp)
+
+
+class ProxyView(msgspec.Struct, frozen=True):
+    node_id: str
+    node_name: str
+    pool: str
+    proxy: str
+    """Host and port."""
+    is_up: bool
+    uses: int
+    failures: int
+    """In a row."""
+    down_until: Time | None
+    """When it is tried again."""
+    latency_ms: int | None
+    last_failure: str | None
+    reported_at: Time
+
+
+class ProxyList(msgspec.Struct, frozen=True):
+    proxies: list[ProxyView]
+
+
+structs = (ProxyList,)
+
+
+@router.get("/proxies", responses={200: shows(ProxyList, "By node, pool and proxy, as each node last reported.")})
+async def list_proxies(
+    services: TheServices,
+    pool: Annotated[Text | None, Query(max_length=LABEL_CHARS, description="Only those of this pool.")] = None,
+    is_up: Annotated[bool | None, Query(description="Only those that are used now, or only the others.")] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
+    """Those that crawls have used. The health of a proxy is what one node found out: others may reach it."""
+    reports = await services.store.node_proxies()
+    names = {node.id: node.description.name for node in await services.store.nodes()}
+    now = services.clock.now()
+    views = [
+        _view(node_text(report.node), names[report.node], health, report.reported_at, now)
+        for report in reports if report.node in names
+        for health in report.proxies if pool in (None, health.pool)
+    ]  # fmt: skip
+    chosen = [view for view in views if is_up in (None, view.is_up)]
+    return reply(ProxyList(sorted(chosen, key=lambda view: (view.node_name, view.node_id, view.pool, view.proxy))))
+
+
+def _view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instant, now: Instant) -> ProxyView:
+    down_until = reported_at + health.down_for_ms
+    is_up = health.down_for_ms == 0 or down_until <= now
+    return ProxyView(
+        node_id, node_name, health.pool, health.proxy, is_up, health.uses, health.failures,
+        None if is_up else to_text(down_until), health.latency_ms or None, health.last_failure or None,
+        to_text(reported_at),
+    )  # fmt: skip
+
+
+async def put_proxies(request: PlainRequest) -> Response:
+    only_query(request)
+    principal = await principal_of(request, Role.NODE)
+    node = ids.parse(request.path_params["node_id"], "node", field="node_id")
+    if principal.node != node:
+        raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
+    up = cast("ProxiesUp", decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
+    proxies = [
+        ProxyHealth(body.pool, body.proxy, body.uses, body.failures, body.down_for_ms, body.latency_ms,
+                    body.last_failure)
+        for body in up.proxies
+    ]  # fmt: skip
+    for at, health in enumerate(proxies):
+        if any(unstorable(text) for text in (health.pool, health.proxy, health.last_failure)):
+            raise InvalidInput("has characters that cannot be stored", field=f"proxies[{at}]")
+    services = services_of(request)
+    if not await services.store.put_node_proxies(node, proxies, services.clock.now()):
+        raise NotFound(f"no node {node_text(node)}")
+    return nothing()
+
+
+_PATH = f"{PREFIX}/nodes/{{node_id}}/proxies"
+routes = [Route(_PATH, put_proxies, methods=["PUT"])]
+body_limits = {_PATH: BODY_BYTES}
+_MESSAGE: dict[str, Any] = {"type": "array", "items": {}}
+operations = {
+    ("PUT", _PATH): operation(
+        "put_proxies", "Report how the node's proxies do", tag="proxies",
+        parameters=[
+            parameter("node_id", "path", "The node that reports."),
+            parameter(
+                "Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}
+            ),
+        ],
+        body={"application/json": _MESSAGE}, responses={204: {"description": "It is stored."}},
+        description="`ProxiesUp`: fields travel by position (see `wire/proxies.py`). It replaces the last report.",
+    ),
+}  # fmt: skip
