@@ -22,7 +22,8 @@ async def crawl_page(running: Fleet, url: str, **parameters: object) -> dict[str
     asked = {"url": url, "depth": 0, "selectors": selectors, "respect_robots": False, **parameters}
     (task,) = await running.submit([{"task_type": "web_crawl", "parameters": asked, "project_id": PROJECT}])
     await running.until_status([task], "completed")
-    (item,) = [item async for item in running.client.results(task)]
+    items: list[dict[str, Any]] = [item async for item in running.client.results(task)]
+    (item,) = items
     return item
 
 
