@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from crawlfleet.api.app import create_app
+from crawlfleet.broker.memory.signals import MemorySignals
 from crawlfleet.model.execution import End
+from crawlfleet.ports.broker import node_topic
 from crawlfleet.wire.sync import OpenUp, OutcomeBody, ProgressBody, SyncDown, SyncUp, SyncVerdict
 from tests.api.kit import PATIENCE_S, Site, serving
 from tests.api.remote_node import RemoteNode
@@ -36,6 +38,27 @@ async def test_a_sync_is_parked_until_there_is_something_to_say(site: Site) -> N
     parked = asyncio.create_task(node.sync(wait_ms=2_000))
     slots = await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})
     assert slots.status == 200
+    assert (await parked).slots == 3
+
+
+async def test_a_signal_that_brings_nothing_new_leaves_the_call_parked(site: Site) -> None:
+    """The signal of an assignment that a call took along by itself is kept, and wakes the next call for nothing. Were
+    that one answered, the node would pause before it asks again."""
+    node = await RemoteNode.online(site)
+    signals = site.master.broker.signals
+    await signals.wake([node_topic(node.id)])
+    up = node.up(wait_ms=2_000)
+    parked = asyncio.create_task(site.master.sync.sync(up))
+
+    async def is_waiting() -> bool:
+        assert isinstance(signals, MemorySignals)
+        return signals.topics() >= {node_topic(node.id)} and site.master.sync._parked.get(node.id) is up
+
+    for _ in range(3):
+        await site.until(is_waiting)
+        await signals.wake([node_topic(node.id)])
+        assert not parked.done()
+    await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})
     assert (await parked).slots == 3
 
 

@@ -98,6 +98,37 @@ async def test_what_ends_while_outcomes_are_on_their_way_is_gathered(tmp_path: P
 
 
 @virtual
+async def test_the_next_call_goes_at_once_when_all_that_came_is_over(tmp_path: Path) -> None:
+    async with node(tmp_path, Master(), work=Work(run_s=0.001)) as one:
+        one.master.give(1)
+        await one.master.next_call()
+        at = monotonic()
+        assert (await one.master.next_call()).up.outcomes == []
+        assert monotonic() == at, "nothing runs that could end soon and go along"
+
+
+@virtual
+async def test_an_outcome_that_a_stop_order_dropped_before_its_acknowledgement_costs_no_pause(tmp_path: Path) -> None:
+    """The start goes up, then the outcome. The answer to the first call is made when the outcome is stored: the node
+    says it holds an execution that is over, so it is told to stop it."""
+    async with node(tmp_path, Master()) as one:
+        one.master.give(1)
+        await asyncio.sleep(START_TOLD_S / 2)
+        one.master.is_manual = True
+        start = await one.master.next_call()
+        assert [s.execution for s in start.up.started] == [1]
+        one.work.end(1)
+        end = await one.master.next_call()
+        assert [o.execution for o in end.up.outcomes] == [1]
+        start.reply(SyncDown(SyncVerdict.OK, stops=[1]))
+        await asyncio.sleep(0.001)
+        end.reply(SyncDown(SyncVerdict.OK, acknowledged=[1]))
+        at = monotonic()
+        await one.master.next_call()
+        assert monotonic() == at
+
+
+@virtual
 async def test_unacknowledged_outcomes_are_sent_again(tmp_path: Path) -> None:
     async with node(tmp_path, Master()) as one:
         one.master.give(1)

@@ -82,6 +82,7 @@ class Sync:
         self._clusters: dict[NodeId, tuple[int, str]] = {}
         """Of each node that spoke to this master, as of the session it said."""
         self._parked: dict[NodeId, SyncUp] = {}
+        self._may_park = True
         self._renewals: Gatherer[Renewal, Renewed] = Gatherer(self._renew, most=_GATHER_NODES)
         self._holds: Gatherer[NodeId, list[LiveTask]] = Gatherer(self._held, most=_GATHER_NODES)
         self._finds: Gatherer[NodeId, str] = Gatherer(self._find, most=_GATHER_NODES)
@@ -123,6 +124,11 @@ class Sync:
             down = await self._park(up, down)
         return down
 
+    async def stop_parking(self) -> None:
+        """The master stops: every parked call gets its usual answer now, and none is parked any more."""
+        self._may_park = False
+        await self._broker.signals.wake([node_topic(node) for node in self._parked])
+
     async def _supersede(self, up: SyncUp) -> None:
         """An older call of this node that is still parked here goes home empty."""
         parked = self._parked.get(up.node)
@@ -140,15 +146,33 @@ class Sync:
         try:
             if other is not None:
                 await self._broker.signals.wake([node_topic(up.node)])
-            is_woken = await self._broker.signals.wait(node_topic(up.node), min(up.wait_ms / 1000, PARK_S))
+            return await self._wait_for_news(up, down)
+        finally:
+            if self._parked.get(up.node) is up:
+                del self._parked[up.node]
+
+    async def _wait_for_news(self, up: SyncUp, down: SyncDown) -> SyncDown:
+        """The answer to a parked call: when the store has something for the node, or when its time is over.
+
+        A signal is kept for the next wait, so it may be older than the last comparison and bring nothing new. The call
+        then stays parked: an empty answer would make the node pause before its next call.
+        """
+        ends_at = self._clock.monotonic() + min(up.wait_ms / 1000, PARK_S)
+        while self._may_park and (left_s := ends_at - self._clock.monotonic()) > 0:
+            is_woken = await self._broker.signals.wait(node_topic(up.node), left_s)
             if self._parked.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
             if not is_woken:
                 # Should the hint have been lost, the node's next call is already on its way and looks again.
-                return down
-        finally:
-            if self._parked.get(up.node) is up:
-                del self._parked[up.node]
+                break
+            down = await self._compare_again(up, down.acknowledged)
+            if down.verdict is not SyncVerdict.OK or _says_something(down, up):
+                break
+            if self._parked.get(up.node) is not up:
+                return SyncDown(SyncVerdict.STALE_NUMBER)
+        return down
+
+    async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
         found, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._holds.put([up.node]))
         (node,) = found or (None,)
         if node is None or node.removed_at is not None:
@@ -160,7 +184,7 @@ class Sync:
             up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False, held=held,
             slots_measured=node.slots_measured, follows_load=node.follows_load, granted=node.granted,
         )  # fmt: skip
-        return await self._compare(up, now_known, down.acknowledged)
+        return await self._compare(up, now_known, acknowledged)
 
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}

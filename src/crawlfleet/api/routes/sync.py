@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -21,10 +18,10 @@ from crawlfleet.api.routes.acting import known_node, require_itself
 from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
 from crawlfleet.api.routes.reading import decoded
 from crawlfleet.api.services import services_of
+from crawlfleet.control.sync import Sync
 from crawlfleet.errors import InvalidInput
-from crawlfleet.model.ids import NodeId, node_text
+from crawlfleet.model.ids import node_text
 from crawlfleet.model.principal import Role
-from crawlfleet.ports.broker import Broker, node_topic
 from crawlfleet.wire.sync import OpenUp, SyncUp
 
 BODY_BYTES = 32 << 20
@@ -35,28 +32,6 @@ _OPEN = msgspec.json.Decoder(OpenUp)
 _SYNC = msgspec.json.Decoder(SyncUp)
 
 
-class Parking:
-    """Nodes whose sync may be parked here. When the master stops they are woken, and each gets its usual answer."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._nodes: Counter[NodeId] = Counter()
-
-    @contextmanager
-    def holding(self, node: NodeId) -> Iterator[None]:
-        self._nodes[node] += 1
-        try:
-            yield
-        finally:
-            self._nodes[node] -= 1
-            if not self._nodes[node]:
-                del self._nodes[node]
-
-    async def release(self) -> None:
-        # A signal that comes before its wait is kept for it: nobody parks after this either.
-        await self._broker.signals.wake([node_topic(node) for node in self._nodes])
-
-
 async def open_session(request: Request) -> Response:
     up = await _spoken(request, _OPEN, "node.open")
     return reply(await services_of(request).open_session.open(up))
@@ -64,17 +39,16 @@ async def open_session(request: Request) -> Response:
 
 async def sync(request: Request) -> Response:
     up = await _spoken(request, _SYNC, "node.sync")
-    services = services_of(request)
+    service = kept(request, Sync, lambda: _service(request))
     if is_stopping(request):
         up = msgspec.structs.replace(up, wait_ms=0)
-    with kept(request, Parking, lambda: _parking(request)).holding(up.node):
-        return reply(await services.sync.sync(up))
+    return reply(await service.sync(up))
 
 
-def _parking(request: Request) -> Parking:
-    parking = Parking(services_of(request).broker)
-    when_stopping(request.app, parking.release)
-    return parking
+def _service(request: Request) -> Sync:
+    service = services_of(request).sync
+    when_stopping(request.app, service.stop_parking)
+    return service
 
 
 async def _spoken(request: Request, decoder: msgspec.json.Decoder[UpT], action: str) -> UpT:

@@ -257,6 +257,8 @@ class Syncer:
         if self._ending is not None:
             return
         is_new = self._parts.orders.acknowledge(down.acknowledged, self._number)
+        # An older call may have been answered after this one's outcomes were stored: its stop order dropped them first.
+        is_new = is_new or (call.has_outcomes and bool(down.acknowledged))
         match down.verdict:
             case SyncVerdict.OK:
                 self._renew(call)
@@ -275,6 +277,9 @@ class Syncer:
         if down.assignments:
             # Short work is over in a moment: one call then says so and asks for more.
             self._idle_until = self._clock.monotonic() + SETTLE_S
+        elif is_new and not len(self._parts.slots):
+            # All of it is over and acknowledged: nothing is left to wait for.
+            self._idle_until = self._clock.monotonic()
         if is_new and self._may_leave():
             self._parts.news.tell()
 
