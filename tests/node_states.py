@@ -18,6 +18,7 @@ def node_state(
     status: NodeStatus = NodeStatus.ONLINE,
     health: Health = Health.HEALTHY,
     is_session_open: bool = True,
+    is_departing: bool = False,
     measurement: Measurement | None = None,
     cluster_status: ClusterStatus = ClusterStatus.ACTIVE,
     cluster_project: str | None = None,
@@ -26,5 +27,5 @@ def node_state(
     """What is not named goes into the node's description."""
     said: dict[str, Any] = {"name": f"n{node_id}", "slots": slots, "task_types": ("web_crawl",)}
     described = NodeDescription(**said | description)
-    node = Node(node_id, described, status, health, is_session_open=is_session_open)
+    node = Node(node_id, described, status, health, is_session_open=is_session_open, is_departing=is_departing)
     return NodeState(node, cluster_status, cluster_project, held, dict(reserved or {}), measurement)

@@ -93,6 +93,49 @@ async def the_first_renewal_brings_a_node_online(store: Store, kit: Kit) -> None
     assert (record.measurement.cpu, record.measurement.running) == (0.5, 3)
 
 
+async def a_departing_session_is_in_maintenance_and_is_given_nothing_until_the_next(store: Store, kit: Kit) -> None:
+    node = await kit.node()
+    task = await kit.submit_one()
+    number = (await kit.second.nodes([node.id]))[0].renewals + 1
+    # Said once it holds: a call that does not say it must not take it back.
+    renewals = [
+        Renewal(node.id, node.session, number + more, None, is_departing=is_departing)
+        for more, is_departing in enumerate((True, True, False))
+    ]
+    answers = await store.renew(renewals, kit.now)
+    assert [one.began_departing for one in answers] == [True, False, False]
+    assert {one.status for one in answers} == {NodeStatus.ONLINE}, "the order to drain is a person's"
+    (record,) = await kit.second.nodes([node.id])
+    assert (record.status, record.is_departing, record.slots) == (NodeStatus.MAINTENANCE, True, 0)
+    applied = await kit.second.assign([await kit.assignment(task, node)], None, kit.now)
+    assert applied.refused[task].code is Code.NODE_NOT_READY
+    again = await kit.online(node.id)
+    (record,) = await kit.second.nodes([node.id])
+    assert (record.status, record.is_departing, record.slots) == (NodeStatus.ONLINE, False, 10)
+    await kit.assign([task], again)
+
+
+async def a_session_may_be_opened_only_to_hand_over(store: Store, kit: Kit) -> None:
+    node = await kit.node()
+    task = await kit.submit_one()
+    session, _ = await store.open_session(node.id, 10, ["echo"], kit.lose(), kit.now, is_departing=True)
+    applied = await kit.second.assign([await kit.assignment(task, ReadyNode(node.id, session))], None, kit.now)
+    assert applied.refused[task].code is Code.NODE_NOT_READY
+    assert (await kit.second.nodes([node.id]))[0].status is NodeStatus.MAINTENANCE
+
+
+async def a_departing_node_that_ends_is_offline_unless_a_person_holds_it(store: Store, kit: Kit) -> None:
+    for is_held, status in ((False, NodeStatus.OFFLINE), (True, NodeStatus.MAINTENANCE)):
+        node = await kit.node()
+        if is_held:
+            await store.hold(node.id, kit.now + 60_000, True, kit.now)
+        (renewed,) = await store.renew([Renewal(node.id, node.session, 99, None, is_departing=True)], kit.now)
+        assert renewed.status is (NodeStatus.MAINTENANCE if is_held else NodeStatus.ONLINE)
+        await kit.end(node, NodeStatus.OFFLINE)
+        (record,) = await kit.second.nodes([node.id])
+        assert (record.status, record.is_departing) == (status, False)
+
+
 async def each_renewal_raises_the_counter(store: Store, kit: Kit) -> None:
     node = await kit.node()
     assert not (await kit.renew(node)).came_online

@@ -172,6 +172,15 @@ def multiplies(_context: TaskContext) -> None:
         time.sleep(0.0005)
 
 
+@executor("waits_for_file")
+async def waits_for_file(context: TaskContext) -> Any:
+    """Says in one file that it runs, and ends with a result of the size asked for when the other one is there."""
+    Path(context.parameters["started"]).touch()
+    while not Path(context.parameters["released"]).exists():
+        await asyncio.sleep(0.01)
+    return "x" * context.parameters.get("result_chars", 0)
+
+
 @executor("ignores_cancel")
 async def ignores_cancel(context: TaskContext) -> None:
     while True:

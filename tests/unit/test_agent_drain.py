@@ -245,3 +245,37 @@ async def test_leaving_after_the_session_was_lost_still_hands_over_what_is_saved
         assert await one.running is Departure.LEFT
         assert [o.execution for o in one.master.opens[-1].outcomes] == [1]
         assert one.master.last.is_leaving
+
+
+@virtual
+async def test_a_node_that_leaves_says_so_in_every_sync_and_a_drained_one_does_not(tmp_path: Path) -> None:
+    async with node(tmp_path, Master()) as one:
+        one.master.give(1)
+        await asyncio.sleep(0.5)
+        ordered(one.master, 60_000)
+        await asyncio.sleep(0.1)
+        assert (one.master.last.is_draining, one.master.last.is_departing) == (True, False)
+        one.agent.request_leave(60)
+        await asyncio.sleep(0.01)
+        assert one.master.last.is_departing, "at once"
+        await asyncio.sleep(10)
+        assert one.master.last.is_departing
+        one.work.end(1)
+        assert await one.running is Departure.LEFT
+
+
+@virtual
+async def test_a_session_that_is_opened_only_to_hand_over_says_so(tmp_path: Path) -> None:
+    master = Master()
+    async with node(tmp_path, master) as one:
+        assert not master.opens[0].is_departing
+        master.give(1)
+        await asyncio.sleep(0.5)
+        master.is_down = True
+        one.agent.request_leave(60)
+        one.work.end(1)
+        await asyncio.sleep(1)
+        master.standing = SyncDown(SyncVerdict.SESSION_ENDED)
+        master.is_down = False
+        await one.running
+        assert all(up.is_departing for up in master.opens[1:])

@@ -37,6 +37,7 @@ def test_a_node_in_order_takes_a_plain_task() -> None:
         ({"cluster_status": ClusterStatus.MAINTENANCE}, {}, "cluster_maintenance"),
         ({"status": NodeStatus.PENDING}, {}, "node_pending"),
         ({"status": NodeStatus.MAINTENANCE}, {}, "node_maintenance"),
+        ({"status": NodeStatus.MAINTENANCE, "is_departing": True}, {}, "node_leaving"),
         ({"status": NodeStatus.OFFLINE}, {}, "node_offline"),
         ({"status": NodeStatus.UNRESPONSIVE}, {}, "node_unresponsive"),
         ({"is_session_open": False}, {}, "no_session"),

@@ -18,11 +18,12 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.broker import node_topic
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Applied
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
-from crawlfleet.wire.sync import NodeConfigBody, OpenUp, OutcomeBody, SyncDown, SyncUp
+from crawlfleet.wire.sync import AssignmentBody, NodeConfigBody, OpenUp, OutcomeBody, SyncDown, SyncUp
 from crawlfleet.wire.tasks import TaskBody, task_body
 from tests.unit.store_kit import sqlite_kit
 
@@ -48,11 +49,14 @@ class Played:
     def moves_to(self, master: Master) -> None:
         self._master = master
 
-    async def sync(self, *outcomes: OutcomeBody, held: Sequence[int] = ()) -> SyncDown:
+    async def sync(
+        self, *outcomes: OutcomeBody, held: Sequence[int] = (), is_departing: bool = False, wait_ms: int = 0
+    ) -> SyncDown:
         self._number += 1
         up = SyncUp(
-            self.id, self._session, self._number, 0, list(held), outcomes=list(outcomes), slots=self._slots,
+            self.id, self._session, self._number, wait_ms, list(held), outcomes=list(outcomes), slots=self._slots,
             config_version=self.config_version, config_mark=self.config_mark,
+            is_draining=is_departing, is_departing=is_departing,
         )  # fmt: skip
         return await self._master.sync.sync(up)
 
@@ -118,6 +122,10 @@ async def begin(kit: Kit, store: Any = None, **more: Any) -> Installation:
     return Installation(master, clock)
 
 
+def returned(assignment: AssignmentBody) -> OutcomeBody:
+    return OutcomeBody(assignment.task, assignment.execution, End.RETURNED)
+
+
 @pytest.fixture
 async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
     async with sqlite_kit(tmp_path) as kit:
@@ -128,6 +136,64 @@ async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
 @pytest.fixture
 async def one(kit: Kit) -> Installation:
     return await begin(kit)
+
+
+# -- nodes that leave
+
+
+async def test_what_a_leaving_node_hands_back_goes_to_another_node_and_never_to_it(one: Installation) -> None:
+    leaving = await one.online("leaving")
+    (task,) = await one.submit()
+    assert await one.dispatch() == 1
+    (assignment,) = (await leaving.sync()).assignments
+    await leaving.sync(returned(assignment), is_departing=True)
+    assert await one.dispatch() == 0
+    one.clock.advance(seconds=10)
+    assert await one.dispatch() == 0
+    assert (await one.master.why.why(task)).sentence == "0 of 1 node: 1 leaving"
+    other = await one.online("other")
+    assert await one.dispatch() == 1
+    assert await one.holds(leaving, other) == [0, 1]
+
+
+async def test_a_leaving_node_is_not_ordered_to_stop_what_it_runs(one: Installation) -> None:
+    node = await one.online()
+    await one.submit()
+    await one.dispatch()
+    (assignment,) = (await node.sync()).assignments
+    down = await node.sync(held=[assignment.execution], is_departing=True)
+    assert (down.drain_ms, down.stops, down.recalls) == (None, [], [])
+    # A signal that comes before its wait is kept: the call is parked, and woken.
+    await one.master.broker.signals.wake([node_topic(node.id)])
+    down = await node.sync(held=[assignment.execution], is_departing=True, wait_ms=2_000)
+    assert (down.drain_ms, down.stops, down.recalls) == (None, [], [])
+    await one.master.drain.drain(node.id, 60)
+    assert (await node.sync(held=[assignment.execution], is_departing=True)).drain_ms == 60_000
+
+
+async def test_a_task_that_was_handed_back_is_not_placed_on_the_same_session_at_once(one: Installation) -> None:
+    """Whatever the reason of the node: without a pause the two would hand it to and fro as fast as they can."""
+    node = await one.online()
+    (task,) = await one.submit()
+    assert await one.dispatch() == 1
+    (assignment,) = (await node.sync()).assignments
+    await node.sync(returned(assignment))
+    assert [await one.dispatch() for _ in range(10)] == [0] * 10
+    one.clock.advance(seconds=1.1)
+    assert await one.dispatch() == 1
+    (again,) = (await node.sync()).assignments
+    assert (again.task, len(await one.store.executions(task))) == (task, 2)
+
+
+async def test_a_task_that_was_handed_back_goes_to_another_node_at_once(one: Installation) -> None:
+    nodes = [await one.online("a"), await one.online("b")]
+    await one.submit()
+    assert await one.dispatch() == 1
+    first = nodes[(await one.holds(*nodes)).index(1)]
+    (assignment,) = (await first.sync()).assignments
+    await first.sync(returned(assignment))
+    assert await one.dispatch() == 1
+    assert await one.holds(first) == [0]
 
 
 # -- queues

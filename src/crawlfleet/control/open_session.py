@@ -44,7 +44,9 @@ class OpenSession:
         await self._finish.finish(up.node, up.outcomes)
         now = self._clock.now()
         decide = life.lose("its node began a new session", now, self._rng)
-        session, applied = await self._store.open_session(up.node, up.slots, up.task_types, decide, now, after=up.after)
+        session, applied = await self._store.open_session(
+            up.node, up.slots, up.task_types, decide, now, after=up.after, is_departing=up.is_departing
+        )
         if applied is not None:
             await tell(self._broker, applied)
             await self._broker.signals.wake([LOOK, LEADER])

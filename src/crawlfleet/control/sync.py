@@ -93,18 +93,15 @@ class Sync:
         await self._supersede(up)
         said = self._grants.said(up)
         measured = _measurement(up.measurement)
-        renewal = Renewal(up.node, up.session, up.number, _encode(measured), said)
+        renewal = Renewal(up.node, up.session, up.number, _encode(measured), said, up.is_departing)
         renewing = self._renewals.put([renewal])
-        if up.outcomes or up.started or up.figures is not None:
+        if up.is_departing:
+            # First of all: what it hands back in the same message must not be placed on it again.
+            renewed = (await renewing)[0]
+            await asyncio.gather(*self._telling(up))
+        elif up.outcomes or up.started or up.figures is not None:
             # At once, so that one commit may have it all.
-            telling: list[Coroutine[Any, Any, Sequence[Any]]] = []
-            if up.outcomes:
-                telling.append(self._finish.finish(up.node, up.outcomes))
-            if up.started:
-                telling.append(self._starts.put([(up.node, start) for start in up.started]))
-            if up.figures is not None:
-                telling.append(self._figures.take(up.node, up.figures))
-            *_, (renewed,) = await asyncio.gather(*telling, renewing)
+            *_, (renewed,) = await asyncio.gather(*self._telling(up), renewing)
         else:
             (renewed,) = await renewing
         acknowledged = [outcome.execution for outcome in up.outcomes]
@@ -112,7 +109,7 @@ class Sync:
             return SyncDown(verdict, acknowledged=acknowledged)
         await self._grants.hear(up)
         await self._broker.board.put(up.node, measured)
-        if renewed.came_online:
+        if renewed.came_online or renewed.began_departing:
             await self._broker.signals.wake([LOOK, LEADER])
         if up.is_leaving:
             return await self._leave(up, acknowledged)
@@ -128,6 +125,17 @@ class Sync:
         """The master stops: every parked call gets its usual answer now, and none is parked any more."""
         self._may_park = False
         await self._broker.signals.wake([node_topic(node) for node in self._parked])
+
+    def _telling(self, up: SyncUp) -> list[Coroutine[Any, Any, Sequence[Any]]]:
+        """What the node reports, each part to be written."""
+        telling: list[Coroutine[Any, Any, Sequence[Any]]] = []
+        if up.outcomes:
+            telling.append(self._finish.finish(up.node, up.outcomes))
+        if up.started:
+            telling.append(self._starts.put([(up.node, start) for start in up.started]))
+        if up.figures is not None:
+            telling.append(self._figures.take(up.node, up.figures))
+        return telling
 
     async def _supersede(self, up: SyncUp) -> None:
         """An older call of this node that is still parked here goes home empty."""
@@ -180,8 +188,10 @@ class Sync:
         if not node.is_session_open or node.session != up.session:
             return SyncDown(SyncVerdict.SESSION_ENDED)
         # The lease is not renewed by waiting: the node counts from when it sent this call.
+        # What a departing session shows to people is maintenance; an order to drain it is a person's alone.
+        status = NodeStatus.ONLINE if node.is_departing and node.drain_by is None else node.status
         now_known = Renewed(
-            up.node, True, True, node.status, node.slots_wanted, node.drain_by, is_removed=False, held=held,
+            up.node, True, True, status, node.slots_wanted, node.drain_by, is_removed=False, held=held,
             slots_measured=node.slots_measured, follows_load=node.follows_load, granted=node.granted,
         )  # fmt: skip
         return await self._compare(up, now_known, acknowledged)
@@ -317,7 +327,7 @@ def _verdict(renewed: Renewed) -> SyncVerdict | None:
 
 
 def _says_something(down: SyncDown, up: SyncUp) -> bool:
-    wants_drain = (down.drain_ms is not None) != up.is_draining
+    wants_drain = (down.drain_ms is not None) != up.is_draining and not up.is_departing
     wants_slots = down.slots is not None and down.slots != up.slots
     has_news = down.assignments or down.recalls or down.stops or down.acknowledged
     has_terms = down.config is not None or down.grants is not None

@@ -85,9 +85,13 @@ class Node:
     removed_at: Instant | None = None
     granted: int = 0
     """The newest version of its session's host grants."""
+    is_departing: bool = False
+    """Its open session said that the node leaves: it is in maintenance until the session ends, and has no slots."""
 
     @property
     def slots(self) -> int:
+        if self.is_departing:
+            return 0
         return self.description.slots if self.slots_wanted is None else self.slots_wanted
 
 

@@ -35,6 +35,8 @@ class Renewal(NamedTuple):
     measurement: bytes | None
     hosts: bytes | None = None
     """What it says of target hosts, for the leader."""
+    is_departing: bool = False
+    """The node leaves: from now until its end the session is given no work."""
 
 
 class Renewed(NamedTuple):
@@ -54,6 +56,8 @@ class Renewed(NamedTuple):
     follows_load: bool = False
     granted: int = 0
     """The newest version of the session's host grants."""
+    began_departing: bool = False
+    """With this renewal."""
 
 
 class PlacementView(NamedTuple):
@@ -104,7 +108,7 @@ class NodeStore(Protocol):
 
     async def open_session(
         self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
-        *, after: int | None = None,
+        *, after: int | None = None, is_departing: bool = False,
     ) -> tuple[int, Applied | None]:  # fmt: skip
         """End the node's session and what it held, begin the next one; its number. Raises NotFound.
 

@@ -45,6 +45,7 @@ _PHRASES = {
     "cluster_maintenance": "in a cluster in maintenance",
     "node_pending": "not yet synced",
     "node_maintenance": "in maintenance",
+    "node_leaving": "leaving",
     "node_offline": "offline",
     "node_unresponsive": "unresponsive",
     "no_session": "without a session",

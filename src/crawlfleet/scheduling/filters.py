@@ -133,6 +133,8 @@ def is_cluster_inactive(state: NodeState, _ask: Ask) -> str | None:
 
 
 def is_not_online(state: NodeState, _ask: Ask) -> str | None:
+    if state.node.is_departing:
+        return "node_leaving"
     return None if state.node.status is NodeStatus.ONLINE else f"node_{state.node.status.word}"
 
 

@@ -18,6 +18,7 @@ from crawlfleet.store.tx import Row, Tx
 OPEN_SESSIONS = (
     "SELECT l.node, l.session FROM lease l JOIN node n ON n.id = l.node "
     f"WHERE l.node AMONG($1) AND l.is_open = 1 AND n.status = {int(NodeStatus.ONLINE)} "
+    "AND l.departing <> l.session "
     "ORDER BY l.node SHARE_ROWS(l)"
 )
 _NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")

@@ -35,13 +35,13 @@ from crawlfleet.store.tx import Engine, Row, Tx
 _SELECT_NODE = (
     "SELECT n.id, n.description, n.status, n.health, n.health_details, n.health_at, l.session, l.is_open, l.renewals, "
     "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at, n.slots_measured, "
-    "n.follows_load, l.granted "
+    "n.follows_load, l.granted, l.departing "
     "FROM node n JOIN lease l ON l.node = n.id"
 )
 _SELECT_CLUSTER = "SELECT name, status, description, project FROM cluster"
 LOCK_LEASES = (
     "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at, "
-    "n.slots_measured, n.follows_load, l.granted "
+    "n.slots_measured, n.follows_load, l.granted, l.departing "
     "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
 )
 NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
@@ -74,7 +74,7 @@ class NodeTables:
 
     async def open_session(
         self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
-        *, after: int | None = None,
+        *, after: int | None = None, is_departing: bool = False,
     ) -> tuple[int, Applied | None]:  # fmt: skip
         async def work(tx: Tx) -> tuple[int, Applied | None]:
             lease = await tx.fetch(LOCK_LEASE, node)
@@ -87,8 +87,12 @@ class NodeTables:
             said = description | {"slots": slots, "task_types": list(task_types)}
             await tx.update(tables.node, ("id", "description"), [(node, codec.encode(said))])
             # Only here does a lease change its length: the node counts on the one it was told at its last opening.
-            columns = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "hosts", "granted")
-            row = (node, session + 1, 1, 0, 0, description["lease_ms"], now, None, None)
+            columns = (
+                "node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "hosts", "granted",
+                "departing",
+            )  # fmt: skip
+            departing = session + 1 if is_departing else 0
+            row = (node, session + 1, 1, 0, 0, description["lease_ms"], now, None, None, departing)
             await tx.update(tables.lease, columns, [row])
             return session + 1, await transition.write()
 
@@ -229,32 +233,42 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
             found[node] = (*found[node][:5], status, *found[node][6:8], removed_at, *found[node][9:])
     renewed: dict[NodeId, Row] = {}
     online: dict[NodeId, Row] = {}
+    departed: list[NodeId] = []
     answers = []
     for renewal in renewals:
         row = found.get(renewal.node)
         if row is None:
             answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
             continue
-        node, session, is_open, number, count, status, slots, drain_by, removed_at, measured, follows, granted = row
+        (
+            node, session, is_open, number, count, status, slots, drain_by, removed_at, measured, follows, granted,
+            departing,
+        ) = row  # fmt: skip
         is_ours = bool(is_open) and session == renewal.session and removed_at is None
         is_newest = is_ours and renewal.number > number
         came_online = is_newest and status in _WAKING
+        began_departing = is_newest and renewal.is_departing and departing != session
         if is_newest:
-            renewed[node] = (node, count + 1, renewal.number, now, renewal.measurement, renewal.hosts)
+            departing = session if renewal.is_departing else departing
+            renewed[node] = (node, count + 1, renewal.number, now, renewal.measurement, renewal.hosts, departing)
             status = NodeStatus.ONLINE if came_online else status
             if came_online:
                 online[node] = (node, int(status))
-            found[node] = (node, session, is_open, renewal.number, count + 1, status, *row[6:])
+            if began_departing:
+                departed.append(node)
+            found[node] = (node, session, is_open, renewal.number, count + 1, status, *row[6:-1], departing)
         answers.append(Renewed(
             node, is_ours, is_newest, NodeStatus(status), slots, drain_by, removed_at is not None, came_online,
-            slots_measured=measured, follows_load=bool(follows), granted=granted or 0,
+            slots_measured=measured, follows_load=bool(follows), granted=granted or 0, began_departing=began_departing,
         ))  # fmt: skip
     if renewed:
-        columns = ("node", "renewals", "number", "renewed_at", "measurement", "hosts")
+        columns = ("node", "renewals", "number", "renewed_at", "measurement", "hosts", "departing")
         await tx.update(tables.lease, columns, list(renewed.values()))
     if online:
         await tx.update(tables.node, ("id", "status"), list(online.values()))
         await write_events(tx, [EventBatch(Kind.NODE_ONLINE, {"node": list(online)})], now)
+    if departed:
+        await write_events(tx, [EventBatch(Kind.NODE_DRAINING, {"node": departed}, {"drain_by": None})], now)
     held: dict[NodeId, list[LiveTask]] = {node: [] for node in renewed}
     if renewed:
         for row in await tx.fetch(HELD_BY, list(renewed)):
@@ -277,10 +291,15 @@ def _cluster(row: Row) -> Cluster:
 
 
 def _node(row: Row) -> Node:
+    # Shown, not stored: with the session ends what it said of itself, and what a person decided stays as it was.
+    is_departing = bool(row[7]) and row[18] == row[6]
+    status = NodeStatus(row[2])
+    if is_departing and status is NodeStatus.ONLINE:
+        status = NodeStatus.MAINTENANCE
     return Node(
-        id=row[0], description=codec.description(row[1]), status=NodeStatus(row[2]), health=Health(row[3]),
+        id=row[0], description=codec.description(row[1]), status=status, health=Health(row[3]),
         health_details=codec.details(row[4]), health_at=row[5], session=row[6], is_session_open=bool(row[7]),
         renewals=row[8], renewed_at=row[9], measurement=codec.measurement(row[10]), slots_wanted=row[11],
         drain_by=row[12], created_at=row[13], removed_at=row[14], slots_measured=row[15], follows_load=bool(row[16]),
-        granted=row[17] or 0,
+        granted=row[17] or 0, is_departing=is_departing,
     )  # fmt: skip

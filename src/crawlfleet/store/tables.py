@@ -452,6 +452,8 @@ lease = Table(
     # What the session said of target hosts with its last renewal, and the newest version of what it is granted.
     Column("hosts", LargeBinary, nullable=True),
     _big("granted", nullable=True),
+    # The number of the session in which the node said that it leaves: a later session begins anew.
+    _big("departing", server_default=text("0")),
 )  # fmt: skip
 
 heartbeat = Table(

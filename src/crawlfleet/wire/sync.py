@@ -153,6 +153,8 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     host_news: list[HostNewsBody] = []
     wants: list[SliceWantBody] = []
     figures: HostFiguresBody | None = None
+    is_departing: bool = False
+    """The agent was asked to leave: the session takes no new work, and ends when nothing is left to hand over."""
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
@@ -275,6 +277,8 @@ class OpenUp(msgspec.Struct, array_like=True, frozen=True):
     after: int = 0
     """The newest session the node knows of. Only the one after it is opened: a call that arrives late, when another
     one has opened a session already, must not end it."""
+    is_departing: bool = False
+    """As in `SyncUp`: the session is opened only to hand over outcomes."""
 
 
 class OpenDown(msgspec.Struct, array_like=True, frozen=True):

@@ -22,6 +22,7 @@ from crawlfleet.control.advice import Advice
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.recent_placements import RecentPlacements
 from crawlfleet.control.sight import Sight
 from crawlfleet.control.stuck_lanes import StuckLanes
 from crawlfleet.errors import NotLeader, OutcomeUnknown, Unavailable
@@ -89,6 +90,7 @@ class Dispatcher(LeaderLoop):
         self._looked_at = float("-inf")
         self._blocked: set[Requirement] = set()
         self._stuck = StuckLanes(store=store, clock=clock, sight=sight)
+        self._recent = RecentPlacements()
         self._since_oldest: Counter[LaneId] = Counter()
         """Of lanes that are last in first out: tasks placed since their oldest had a turn."""
 
@@ -131,6 +133,7 @@ class Dispatcher(LeaderLoop):
         """Everything remembered is of another term: begin from the store."""
         self._ledger.clear()
         self._stuck.clear()
+        self._recent.clear()
         self.sight.forget()
         await self._broker.freed.take_all()
         nodes = await self._store.nodes()
@@ -158,7 +161,10 @@ class Dispatcher(LeaderLoop):
     async def _commit(self, chosen: Mapping[LaneId, list[NodeState]], term: int, now: Instant) -> DispatchReport:
         if not chosen:
             return DispatchReport()
-        batch = await self._batch(chosen)
+        self._recent.forget_before(self._clock.monotonic())
+        batch = await self._without_bounces(await self._batch(chosen))
+        if not batch:
+            return DispatchReport()
         try:
             applied = await self._assigned(batch, term, now)
         except (Unavailable, NotLeader):
@@ -173,6 +179,7 @@ class Dispatcher(LeaderLoop):
             lane = self.sight.lane(lane_id)
             pairs = [(item.node, item.execution) for item in items]
             self._ledger.hold_all(pairs, lane.requirement, at, lane.project, is_news=False)
+        self._recent.note(assigned, at)
         await self._broker.signals.wake([node_topic(node) for node in applied.told])
         if not applied.refused:
             return DispatchReport(len(batch))
@@ -198,8 +205,10 @@ class Dispatcher(LeaderLoop):
         return batch
 
     def _avoiding(self, tasks: Sequence[TaskId], nodes: list[NodeState], lane_id: LaneId) -> Sequence[NodeState]:
-        """Not where they failed the last time, where that is known and can be helped."""
-        failed_on = self._avoided.among(tasks) if self._avoided else None
+        """Not where they failed the last time or just came back from, where that is known and can be helped."""
+        failed_on = self._recent.nodes(tasks)
+        if self._avoided:
+            failed_on |= self._avoided.among(tasks)
         if not failed_on:
             return nodes
         lane, placer = self.sight.lane(lane_id), self.sight.placer
@@ -207,6 +216,16 @@ class Dispatcher(LeaderLoop):
         used = avoiding(tasks, nodes, failed_on, lambda node: placer.other_than(node, asked, lane.project))
         self._ledger.doubt(chosen.node.id for chosen, state in zip(nodes, used, strict=True) if chosen is not state)
         return used
+
+    async def _without_bounces(self, batch: list[Assignment]) -> list[Assignment]:
+        """What its session has just handed back, and no other node can take, waits for a later pass."""
+        bounces = self._recent.bounces(batch)
+        if not bounces:
+            return batch
+        later = [item for item in batch if item.task in bounces]
+        self._ledger.doubt([item.node for item in later])
+        await self._broker.ready.offer(_by_lane(later))
+        return [item for item in batch if item.task not in bounces]
 
     async def _oldest(self, lane: LaneId, count: int) -> list[TaskId]:
         """Of a lane that is last in first out, the oldest tasks whose turn comes with the next `count`."""

@@ -116,6 +116,7 @@ class SessionOpener:
             slots=self._slots.declared,
             task_types=list(self._credentials.task_types),
             after=self._newest,
+            is_departing=self._drain.is_leaving,
         )
 
     def _opened(self, up: OpenUp, down: OpenDown, sent_at: float) -> Session:

@@ -221,6 +221,7 @@ class Syncer:
             host_news=host_news,
             wants=parts.slices.up(),
             figures=parts.grants.figures.up(self._session.number, self._number, is_last=self._may_leave()),
+            is_departing=parts.drain.is_leaving,
         )
 
     async def _exchange(self, call: Call, up: SyncUp) -> None:

@@ -1,0 +1,56 @@
+"""Where tasks were placed a moment ago: the leader's memory, which keeps a task from bouncing.
+
+A task that is pending again within a second of its placement was handed back by its node. Placed there again at once it
+would come back again, dozens of times a second. It goes to another node, or waits until the second is over. A new
+leader does not know of it and places it once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.ports.task_store import Assignment
+
+PAUSE_S = 1.0
+
+
+class _Placement(NamedTuple):
+    node: NodeId
+    session: int
+    placed_at: float
+
+
+class RecentPlacements:
+    def __init__(self) -> None:
+        self._placements: dict[TaskId, _Placement] = {}
+        """In the order of their time."""
+
+    def note(self, assignments: Iterable[Assignment], at: float) -> None:
+        for assignment in assignments:
+            self._placements.pop(assignment.task, None)
+            self._placements[assignment.task] = _Placement(assignment.node, assignment.session, at)
+
+    def forget_before(self, at: float) -> None:
+        """Forget what is older than the pause: done in each pass, so that memory holds what one second places."""
+        while self._placements:
+            task, oldest = next(iter(self._placements.items()))
+            if oldest.placed_at > at - PAUSE_S:
+                return
+            del self._placements[task]
+
+    def nodes(self, tasks: Iterable[TaskId]) -> dict[TaskId, NodeId]:
+        """The node of each task that was placed a moment ago."""
+        return {task: self._placements[task].node for task in tasks if task in self._placements}
+
+    def bounces(self, assignments: Sequence[Assignment]) -> set[TaskId]:
+        """The tasks that would go back to the session they just came from."""
+        return {
+            one.task
+            for one in assignments
+            if (known := self._placements.get(one.task)) and (known.node, known.session) == (one.node, one.session)
+        }
+
+    def clear(self) -> None:
+        self._placements.clear()
