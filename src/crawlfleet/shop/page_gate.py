@@ -1,6 +1,6 @@
 """The gate before the site's pages: it holds answers back until they are released, so that a test can act half way.
 
-`CRAWLFLEET_TEST_PAGE_DELAY_S` sets what every page takes, whatever a caller asked for: a whole run of tests can be made
+`TEST_SITE_PAGE_DELAY_S` sets what every page takes, whatever a caller asked for: a whole run of tests can be made
 with a site that answers at once, or slowly.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 PREFIX = "/-/"
 """Of the site's own doors, which are no pages."""
-DELAY_VARIABLE = "CRAWLFLEET_TEST_PAGE_DELAY_S"
+DELAY_VARIABLE = "TEST_SITE_PAGE_DELAY_S"
 _NEVER_HELD = "/robots.txt"
 
 
