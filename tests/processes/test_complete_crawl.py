@@ -96,8 +96,8 @@ async def test_a_master_killed_half_way_and_members_whose_processes_die(
 
 
 async def until_alone(proof: Proof, group: GroupView) -> None:
-    """The processes of a worker that waits for pages are killed until its member was lost twice: then the member runs in
-    one of its own. No page is answered meanwhile."""
+    """The processes of a worker that waits for pages are killed until its member was lost twice: from then on it runs
+    in one of its own. No page is answered meanwhile."""
     running = proof.running
     worker = next(one for one in running.workers if is_at(proof.site, one))
     nodes = {node.name: node.id for node in await running.client.nodes()}
