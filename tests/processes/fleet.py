@@ -25,6 +25,8 @@ from tests.processes.calls import Answer, call
 PATIENCE_S = 120.0
 """Only ends what hangs: a busy machine may take many times as long as an idle one."""
 _POLL_S = 0.05
+_BUSY = 2.0
+"""By how much what waits for a core is slowed down more than its share of the cores."""
 _FINAL = ("completed", "failed", "timeout", "cancelled")
 
 
@@ -167,6 +169,10 @@ class Fleet:
                 raise AssertionError(f"{otherwise} after {within_s} s\n{self.logs()}")
             await asyncio.sleep(_POLL_S)
 
+    def has_said(self, word: str) -> bool:
+        """Whether any of its processes wrote the word into its log."""
+        return any(word in log.read_text() for log in self.folder.glob("*.log"))
+
     def logs(self) -> str:
         return "\n".join(f"== {log.name}\n{log.read_text()[-3_000:]}" for log in sorted(self.folder.glob("*.log")))
 
@@ -233,6 +239,11 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
         if hasattr(running, "client"):
             await running.client.close()
         await running.kill_all()
+
+
+def promised(seconds: float) -> float:
+    """A bound that is promised, on a machine as busy as this one: with more to do than cores everything takes longer."""
+    return seconds * max(1.0, _BUSY * os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
 def echo(number: int) -> dict[str, Any]:
