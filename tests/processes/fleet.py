@@ -50,7 +50,9 @@ class Process:
             return []
 
     def signal(self, number: signal.Signals) -> None:
-        self.child.send_signal(number)
+        # Not by the child's own method: that looks whether it has ended, and takes its exit status from who waits.
+        if self.child.returncode is None:
+            os.kill(self.pid, number)
 
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)
@@ -242,7 +244,7 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
 
 
 def promised(seconds: float) -> float:
-    """A bound that is promised, on a machine as busy as this one: with more to do than cores everything takes longer."""
+    """A bound that is promised, on a machine as busy as this one: with more to do than cores, everything is slower."""
     return seconds * max(1.0, _BUSY * os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
