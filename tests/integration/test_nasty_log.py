@@ -9,6 +9,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from crawlfleet.shop import SiteOptions, running_site, site_in_thread
@@ -70,6 +71,24 @@ async def test_a_process_tells_the_same() -> None:
         assert (log["most_in_a_second"], log["duplicates"], log["connections"]) == (1, {}, 1)
         await site.clear()
         assert (await site.log())["asked"] == []
+
+
+async def test_a_process_keeps_pages_back_until_they_are_released() -> None:
+    async with site_process("--products", "10") as site:
+        await site.hold("^/products/", after=1)
+
+        async def asked(path: str) -> int:
+            async with aiohttp.request("GET", f"{site.url}{path}") as response:
+                return response.status
+
+        assert [await asked(path) for path in ("/products/1", "/about", "/robots.txt")] == [200, 200, 200]
+        held = [asyncio.create_task(asked(f"/products/{number}")) for number in (2, 3, 4)]
+        await site.wait_held(3)
+        assert (await site.held("^/products/"), await site.held("^/other/")) == (3, 0)
+        assert not any(one.done() for one in held)
+        assert await site.release() == 3
+        assert await asyncio.gather(*held) == [200, 200, 200]
+        assert await asked("/products/5") == 200
 
 
 def test_a_thread_for_tests_that_block() -> None:

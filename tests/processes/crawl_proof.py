@@ -81,17 +81,17 @@ class Proof:
         await self.site.clear()
         return await self.running.client.crawl([f"{self.site.url}/"], CRAWL | parameters, members=members)
 
-    async def until_part(self, group: GroupView, part: float) -> None:
-        """Until so much of the site has been read and reported."""
-        wanted = part * len(await self.listed())
+    async def begin_part(self, part: float, members: int) -> GroupView:
+        """Begin, and return when so much of the site was answered: the rest is held until `site.release()`.
 
-        async def is_reached() -> bool:
-            seen = (await self.running.client.group(group.id)).crawl
-            assert seen is not None
-            assert seen.finished_at is None, "it was over before anything could happen to it"
-            return seen.pages >= wanted
-
-        await self.running.until(is_reached, "the crawl does not get so far", WITHIN_S)
+        What is held was found on pages that were reported: by then the crawl is neither at its start nor at its end.
+        """
+        await self.site.hold(after=max(2, int(part * len(await self.listed()))))
+        group = await self.begin(members)
+        await self.site.wait_held(members, within_s=WITHIN_S)
+        seen = (await self.running.client.group(group.id)).crawl
+        assert seen is not None and seen.pages > 0 and seen.finished_at is None
+        return group
 
     async def finish(self, what: str, group: GroupView) -> Crawled:
         began, figures = time.monotonic(), Figures()
@@ -180,8 +180,41 @@ def shared_processes(worker: Process) -> list[psutil.Process]:
     return [one for one in worker.tree() if _is_executor(one, "shared")]
 
 
+def is_at(site: SiteProcess, worker: Process) -> bool:
+    """Whether a shared process of the worker is connected to the site, so that its death costs pages."""
+    port = int(site.url.rpartition(":")[2])
+    return any(_has_connection(one, port) for one in shared_processes(worker))
+
+
+def _has_connection(process: psutil.Process, port: int) -> bool:
+    try:
+        return any(one.raddr and one.raddr.port == port for one in process.net_connections("tcp"))
+    except psutil.NoSuchProcess:
+        return False
+
+
 def alone_processes(worker: Process) -> list[psutil.Process]:
     return [one for one in worker.tree() if _is_executor(one, "alone")]
+
+
+async def kill_until_lost(running: Fleet, worker: Process, task: str, losses: int) -> None:
+    """Kill the shared processes of a worker, one of which runs the task, until it was lost so many times.
+
+    A process that dies before it was given its task costs the task nothing, and from outside that moment cannot be
+    seen: a kill in vain is repeated after a longer pause, so that a slow machine gets as far as giving it.
+    """
+    killed_at, pause_s = 0.0, 1.0
+
+    async def is_lost() -> bool:
+        nonlocal killed_at, pause_s
+        view = await running.client.get(task)
+        if view.losses < losses and view.status == "processing" and time.monotonic() - killed_at > pause_s:
+            for process in shared_processes(worker):
+                process.kill()
+            killed_at, pause_s = time.monotonic(), 2 * pause_s
+        return view.losses >= losses
+
+    await running.until(is_lost, "the death of its process is not known")
 
 
 def _is_executor(process: psutil.Process, kind: str) -> bool:

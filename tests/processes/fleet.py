@@ -22,8 +22,11 @@ from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.testing.judge import judge
 from tests.processes.calls import Answer, call
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
+"""Only ends what hangs: a busy machine may take many times as long as an idle one."""
 _POLL_S = 0.05
+_BUSY = 2.0
+"""By how much what waits for a core is slowed down more than its share of the cores."""
 _FINAL = ("completed", "failed", "timeout", "cancelled")
 
 
@@ -47,7 +50,9 @@ class Process:
             return []
 
     def signal(self, number: signal.Signals) -> None:
-        self.child.send_signal(number)
+        # Not by the child's own method: that looks whether it has ended, and takes its exit status from who waits.
+        if self.child.returncode is None:
+            os.kill(self.pid, number)
 
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)
@@ -68,7 +73,7 @@ class Fleet:
         self.workers: list[Process] = []
         self.client: AsyncClient
         self.answered: dict[str, list[int]] = {}
-        self._runs = 0
+        self._started: list[Process] = []
 
     async def start(self, *options: str, workers: int = 2, slots: int = 8) -> None:
         """A master, and workers that are online; the options are theirs."""
@@ -166,6 +171,10 @@ class Fleet:
                 raise AssertionError(f"{otherwise} after {within_s} s\n{self.logs()}")
             await asyncio.sleep(_POLL_S)
 
+    def has_said(self, word: str) -> bool:
+        """Whether any of its processes wrote the word into its log."""
+        return any(word in log.read_text() for log in self.folder.glob("*.log"))
+
     def logs(self) -> str:
         return "\n".join(f"== {log.name}\n{log.read_text()[-3_000:]}" for log in sorted(self.folder.glob("*.log")))
 
@@ -191,6 +200,17 @@ class Fleet:
         if hasattr(self, "master"):
             await self.master.stop()
 
+    async def kill_all(self) -> None:
+        """Everything that was ever started and still runs, with all below it."""
+        left = [process for process in self._started if process.child.returncode is None]
+        for process in left:
+            for one in reversed(process.tree()):
+                try:
+                    one.kill()
+                except psutil.NoSuchProcess:
+                    continue
+        await asyncio.gather(*(process.child.wait() for process in left))
+
     async def run(self, name: str, *argv: str, env: dict[str, str] | None = None) -> tuple[int, str]:
         """A command that ends by itself: its exit code, and what it said."""
         process = await self._spawn(name, *argv, env=env)
@@ -200,19 +220,19 @@ class Fleet:
     async def _spawn(
         self, name: str, *argv: str, env: dict[str, str] | None = None, within: Sequence[str] = ()
     ) -> Process:
-        self._runs += 1
-        log = self.folder / f"{self._runs}-{name}.log"
+        log = self.folder / f"{len(self._started) + 1}-{name}.log"
         with log.open("wb") as file:
             child = await asyncio.create_subprocess_exec(
                 *within, sys.executable, "-m", "crawlfleet.cli", *argv,
                 stdout=file, stderr=file, env={**os.environ, "CRAWLFLEET_LOG_FORMAT": "console", **(env or {})},
             )  # fmt: skip
-        return Process(name, child, log)
+        self._started.append(Process(name, child, log))
+        return self._started[-1]
 
 
 @asynccontextmanager
 async def fleet(folder: Path) -> AsyncIterator[Fleet]:
-    """Whatever a test leaves running is killed."""
+    """Whatever a test leaves running is killed, and gone when this returns."""
     running = Fleet(folder)
     try:
         yield running
@@ -220,9 +240,12 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
     finally:
         if hasattr(running, "client"):
             await running.client.close()
-        for process in [*running.workers, *([running.master] if hasattr(running, "master") else [])]:
-            for one in reversed(process.tree()):
-                one.kill()
+        await running.kill_all()
+
+
+def promised(seconds: float) -> float:
+    """A bound that is promised, on a machine as busy as this one: with more to do than cores, everything is slower."""
+    return seconds * max(1.0, _BUSY * os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
 def echo(number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A site that keeps its own log of when it was asked, and refuses when it is told to. A process of its own.
+"""A site that keeps its own log of when it was asked, holds pages back, and refuses. A process of its own.
 
 python -m tests.processes.logging_site PORT_FILE
 """
@@ -19,7 +19,10 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from crawlfleet.shop.page_gate import PageGate, page_delay_s
+
 PAGES = 30
+_TICK_S = 0.01
 
 
 class LoggingSite:
@@ -39,6 +42,21 @@ class LoggingSite:
     async def refuse(self, retry_after_s: float, status: int = 429) -> float:
         """Refuse everything from now on, for so long; the instant."""
         return float(await self._call(f"/control/refuse?seconds={retry_after_s}&status={status}"))
+
+    async def hold(self, *, after: int = 0) -> None:
+        """Keep pages back, beyond the next `after` of them, until `release`. They are noted when they are asked for."""
+        await self._call(f"/control/hold?after={after}")
+
+    async def wait_held(self, count: int = 1) -> None:
+        """Until so many requests are held at the same time."""
+        await self._call(f"/control/wait-held?count={count}")
+
+    async def release(self) -> None:
+        await self._call("/control/release")
+
+    async def worst_lag_s(self) -> float:
+        """How late the site itself was, at worst, to notice what came: on a busy machine it has to wait for a core."""
+        return float(await self._call("/control/lag"))
 
     async def _call(self, path: str) -> Any:
         async with aiohttp.request("GET", f"{self.url}{path}") as response:
@@ -69,9 +87,28 @@ async def logging_site(folder: Path) -> AsyncIterator[LoggingSite]:
         await process.wait()
 
 
+class Lag:
+    """The longest time for which the event loop did not come to its turn."""
+
+    def __init__(self) -> None:
+        self.worst_s = 0.0
+
+    async def measured(self, _: web.Application) -> AsyncIterator[None]:
+        ticking = asyncio.create_task(self._tick())
+        yield
+        ticking.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(_TICK_S)
+            self.worst_s = max(self.worst_s, time.monotonic() - before - _TICK_S)
+
+
 def _app() -> web.Application:
     arrivals: list[float] = []
     refusing = {"until": 0.0, "seconds": 0.0, "status": 429.0}
+    gate, lag, delay_s = PageGate(), Lag(), page_delay_s(0.0)
 
     @web.middleware
     async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -79,7 +116,10 @@ def _app() -> web.Application:
         if request.path.startswith("/control/"):
             return await handler(request)
         arrivals.append(now)
-        if now < refusing["until"]:
+        if (held := gate.admit(request.path)) is not None:
+            await gate.wait(held)
+        await asyncio.sleep(delay_s)
+        if time.monotonic() < refusing["until"]:
             return web.Response(status=int(refusing["status"]), headers={"Retry-After": f"{refusing['seconds']:.0f}"})
         return await handler(request)
 
@@ -91,13 +131,30 @@ def _app() -> web.Application:
         refusing["until"] = time.monotonic() + refusing["seconds"]
         return web.json_response(time.monotonic())
 
+    async def hold(request: web.Request) -> web.Response:
+        gate.hold(after=int(request.query["after"]))
+        return web.json_response(None)
+
+    async def wait_held(request: web.Request) -> web.Response:
+        await gate.wait_held(int(request.query["count"]))
+        return web.json_response(None)
+
+    async def release(_: web.Request) -> web.Response:
+        return web.json_response(gate.release())
+
+    async def worst_lag(_: web.Request) -> web.Response:
+        return web.json_response(lag.worst_s)
+
     async def page(request: web.Request) -> web.Response:
         crawl = request.match_info["crawl"]
         links = "".join(f'<a href="/{crawl}/{number}">{number}</a> ' for number in range(PAGES))
         return web.Response(text=f"<html><title>{request.path}</title>{links}</html>", content_type="text/html")
 
     app = web.Application(middlewares=[note])
-    app.add_routes([web.get("/control/log", log), web.get("/control/refuse", refuse)])
+    app.add_routes([web.get("/control/log", log), web.get("/control/refuse", refuse), web.get("/control/hold", hold)])
+    app.add_routes([web.get("/control/wait-held", wait_held), web.get("/control/release", release)])
+    app.add_routes([web.get("/control/lag", worst_lag)])
+    app.cleanup_ctx.append(lag.measured)
     app.add_routes([web.get("/{crawl}/", page), web.get("/{crawl}/{number}", page)])
     return app
 

@@ -153,15 +153,10 @@ class ManyMasters(Fleet):
                 place.process.signal(signal.SIGCONT)
                 await place.process.stop()
 
-    def kill_all(self) -> None:
-        for process in [*self.workers, *(place.process for place in self.masters if hasattr(place, "process"))]:
-            for one in reversed(process.tree()):
-                one.kill()
-
 
 @asynccontextmanager
 async def many_masters(folder: Path, store: str, broker: str) -> AsyncIterator[ManyMasters]:
-    """Whatever a test leaves running is killed."""
+    """Whatever a test leaves running is killed, and gone when this returns."""
     running = ManyMasters(folder, store, broker)
     try:
         yield running
@@ -170,7 +165,7 @@ async def many_masters(folder: Path, store: str, broker: str) -> AsyncIterator[M
         for place in running.masters:
             if hasattr(place, "client"):
                 await place.client.close()
-        running.kill_all()
+        await running.kill_all()
 
 
 async def is_ready(place: MasterAt) -> bool:

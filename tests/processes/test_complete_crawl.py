@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,10 @@ from tests.processes.crawl_proof import (
     Proof,
     alone_processes,
     freeze,
+    is_at,
+    kill_until_lost,
     proving,
     restart_master,
-    shared_processes,
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(4 * WITHIN_S)]
@@ -51,8 +51,7 @@ async def by_command(proof: Proof) -> None:
 
 async def with_two_lost(proof: Proof) -> Crawled:
     running = proof.running
-    group = await proof.begin(members=4)
-    await proof.until_part(group, 0.5)
+    group = await proof.begin_part(0.5, members=4)
     killed, frozen, *_ = running.workers
     await killed.kill()
     freeze(frozen, signal.SIGSTOP)
@@ -64,6 +63,7 @@ async def with_two_lost(proof: Proof) -> Crawled:
     await running.until(is_given_up, "the lost nodes are still believed in")
     # It wakes up while the others go on, and speaks of what is not its own any more.
     freeze(frozen, signal.SIGCONT)
+    await proof.site.release()
     return await proof.finish("four nodes, one killed, one frozen", group)
 
 
@@ -77,16 +77,15 @@ async def test_a_master_killed_half_way_and_members_whose_processes_die(
     async with proving(tmp_path, *results, workers=2) as proof:
         whole = await proof.finish("two nodes, results on S3", await proof.begin(members=2))
         await proof.assert_whole(whole)
-        group = await proof.begin(members=2)
-        await proof.until_part(group, 0.4)
+        group = await proof.begin_part(0.4, members=2)
         await restart_master(proof.running, *results)
+        await proof.site.release()
         restarted = await proof.finish("master killed and started again", group)
         await proof.assert_whole(restarted, again=2 * HELD_URLS)
         assert restarted.lines == whole.lines
-        # Slowly: there must be something left when it has died twice.
-        group = await proof.begin(members=2, delay_s=0.02)
-        await proof.until_part(group, 0.05)
+        group = await proof.begin_part(0.05, members=2)
         await until_alone(proof, group)
+        await proof.site.release()
         died = await proof.finish("a member in a process of its own", group)
         # Each death costs what the process had not reported.
         await proof.assert_whole(died, again=4 * HELD_URLS)
@@ -97,18 +96,14 @@ async def test_a_master_killed_half_way_and_members_whose_processes_die(
 
 
 async def until_alone(proof: Proof, group: GroupView) -> None:
-    """Its processes are killed until a member of the first worker runs in one of its own."""
-    worker = proof.running.workers[0]
-
-    async def is_alone() -> bool:
-        crawl = (await proof.running.client.group(group.id)).crawl
-        assert crawl is not None and crawl.finished_at is None, "it was over before it ran alone"
-        if alone_processes(worker):
-            return True
-        # Young ones are left to take their tasks.
-        for process in shared_processes(worker):
-            if time.time() - process.create_time() > 0.7:
-                process.kill()
-        return False
-
-    await proof.running.until(is_alone, "it does not run alone")
+    """The processes of a worker that waits for pages are killed until its member was lost twice: from then on it runs
+    in one of its own. No page is answered meanwhile."""
+    running = proof.running
+    worker = next(one for one in running.workers if is_at(proof.site, one))
+    nodes = {node.name: node.id for node in await running.client.nodes()}
+    (member,) = [
+        task.id async for task in running.client.list(group=group.id) if task.assigned_node == nodes[worker.name]
+    ]
+    for losses in (1, 2):
+        await kill_until_lost(running, worker, member, losses)
+    await running.until(lambda: bool(alone_processes(worker)), "it does not run alone")

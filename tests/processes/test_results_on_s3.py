@@ -49,17 +49,21 @@ async def test_a_bucket_that_freezes_delays_results_and_loses_none(tmp_path: Pat
         s3.pause()
         try:
             (task,) = await running.submit([streaming(tmp_path)])
-            await running.until(lambda: "cannot write a chunk" in running.logs(), "the node is told nothing")
-            ready = await running.call("GET", "/readyz")
-            assert (ready.status, ready.json["status"]) == (200, "degraded")
-            assert ready.json["reasons"] == ["cannot write a chunk of results"]
-            await running.until_status(await running.submit([echo(1)]), "completed", within_s=10)
+            await running.until(lambda: running.has_said("cannot write a chunk"), "the node is told nothing")
+            await running.until(lambda: _is_degraded(running), "/readyz does not tell it")
+            await running.until_status(await running.submit([echo(1)]), "completed")
             assert (await running.client.get(task)).status == "processing"
         finally:
             s3.resume()
         await running.until_status([task], "completed")
         assert [item["number"] async for item in running.client.results(task)] == list(range(ITEMS))
         assert await running.verdict() == []
+
+
+async def _is_degraded(running: Fleet) -> bool:
+    ready = await running.call("GET", "/readyz")
+    assert ready.status == 200, ready.body
+    return bool((ready.json["status"], ready.json["reasons"]) == ("degraded", ["cannot write a chunk of results"]))
 
 
 @pytest.mark.postgres

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from crawlfleet.shop.http import HEAD_BYTES, Malformed, Request, is_number, parse, reply
 from crawlfleet.shop.memory import Memory
+from crawlfleet.shop.page_gate import PREFIX, PageGate
 
 Answer = bytes | Coroutine[Any, Any, None]
 Answerer = Callable[["Talk"], Answer]
@@ -55,9 +56,12 @@ class Talk:
 class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
-    def __init__(self, answerer: Answerer, memory: Memory, opened: set[Connection], delay_s: float) -> None:
+    def __init__(
+        self, answerer: Answerer, memory: Memory, gate: PageGate, opened: set[Connection], delay_s: float
+    ) -> None:
         self._answerer = answerer
         self._memory = memory
+        self._gate = gate
         self._opened = opened
         self._delay_s = delay_s
         self._buffer = b""
@@ -114,11 +118,13 @@ class Connection(asyncio.Protocol):
                 return
             self.served += 1
             answer = self._answerer(Talk(self, request, self._memory))
-            if isinstance(answer, bytes) and not self._delay_s:
+            held = self._gate.admit(request.target)
+            delay_s = 0.0 if request.path.startswith(PREFIX) else self._delay_s
+            if isinstance(answer, bytes) and held is None and not delay_s:
                 self._finish(request, answer)
             else:
-                self._speaking = asyncio.create_task(self._speak(request, answer))
-                self._speaking.add_done_callback(partial(self._spoken, answer))
+                self._speaking = asyncio.create_task(self._speak(request, answer, held, delay_s))
+                self._speaking.add_done_callback(partial(self._spoken, answer, held))
 
     def _next_request(self) -> Request | None:
         end = self._buffer.find(b"\r\n\r\n")
@@ -144,9 +150,11 @@ class Connection(asyncio.Protocol):
         if not request.is_kept_alive:
             self.transport.close()
 
-    async def _speak(self, request: Request, answer: Answer) -> None:
-        if self._delay_s:
-            await asyncio.sleep(self._delay_s)
+    async def _speak(self, request: Request, answer: Answer, held: asyncio.Future[None] | None, delay_s: float) -> None:
+        if held is not None:
+            await self._gate.wait(held)
+        if delay_s:
+            await asyncio.sleep(delay_s)
         if isinstance(answer, bytes):
             self._finish(request, answer)
         else:
@@ -154,8 +162,11 @@ class Connection(asyncio.Protocol):
             if not request.is_kept_alive:
                 self.transport.close()
 
-    def _spoken(self, answer: Answer, task: asyncio.Task[None]) -> None:
+    def _spoken(self, answer: Answer, held: asyncio.Future[None] | None, task: asyncio.Task[None]) -> None:
         self._speaking = None
+        if held is not None:
+            # Also where the other side left before the task began to wait.
+            self._gate.forget(held)
         if not isinstance(answer, bytes):
             # Where the other side left before the answer began.
             answer.close()

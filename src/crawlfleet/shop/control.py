@@ -7,22 +7,28 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from crawlfleet.shop.http import Request, reply
+from crawlfleet.shop.connection import Answer, Talk
+from crawlfleet.shop.http import reply
 from crawlfleet.shop.nasty.robots import VARIANTS
 from crawlfleet.shop.nasty.table import BEHAVIOURS
+from crawlfleet.shop.page_gate import PREFIX
 from crawlfleet.shop.site_page import Rules
 
 if TYPE_CHECKING:
     from crawlfleet.shop.site import Site
 
-PREFIX = "/-/"
 Given = dict[str, str]
+_WAITS = "wait-held"
 
 
-def control(site: Site, request: Request) -> bytes:
-    door = _DOORS.get(request.path.removeprefix(PREFIX))
+def control(site: Site, talk: Talk) -> Answer:
+    request = talk.request
+    name = request.path.removeprefix(PREFIX)
+    if name == _WAITS:
+        return _wait_held(site, talk)
+    door = _DOORS.get(name)
     if door is None:
-        return _json(404, {"doors": sorted(_DOORS)})
+        return _json(404, {"doors": sorted([*_DOORS, _WAITS])})
     try:
         return _json(200, door(site, request.parameters))
     except (KeyError, ValueError) as exc:
@@ -71,12 +77,43 @@ def _changes(site: Site, given: Given) -> Any:
     return site.changes(int(given["before"]), int(given["after"]))._asdict()
 
 
+def _hold(site: Site, given: Given) -> Any:
+    """`pattern` and `after`, as in `PageGate.hold`."""
+    site.gate.hold(given.get("pattern", ""), after=int(given.get("after", 0)))
+    return {}
+
+
+def _held(site: Site, given: Given) -> Any:
+    """For one `pattern`, or for all."""
+    return {"held": site.gate.held(given.get("pattern"))}
+
+
+async def _wait_held(site: Site, talk: Talk) -> None:
+    """Answers when at least `count` requests are held, for one `pattern` or for all."""
+    given = talk.request.parameters
+    try:
+        count = int(given.get("count", "1"))
+    except ValueError as exc:
+        await talk.send(_json(422, {"detail": str(exc)}))
+        return
+    await site.gate.wait_held(count, given.get("pattern"))
+    await talk.send(_json(200, {"held": site.gate.held(given.get("pattern"))}))
+
+
+def _release(site: Site, given: Given) -> Any:
+    """For one `pattern`, or for all."""
+    return {"released": site.gate.release(given.get("pattern"))}
+
+
 _DOORS: dict[str, Callable[[Site, Given], Any]] = {
     "pages": lambda site, given: site.reachable(rules_of(given)),
     "items": lambda site, _: site.items(),
     "log": _log,
     "clear": _clear,
     "set": _set,
+    "hold": _hold,
+    "held": _held,
+    "release": _release,
     "changes": _changes,
     "behaviours": lambda _, __: [{"path": it.path, "does": it.does, "good": it.good} for it in BEHAVIOURS],
 }

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from crawlfleet.shop.catalogue import Catalogue
 from crawlfleet.shop.connection import Connection
 from crawlfleet.shop.log import Asked, RequestLog
+from crawlfleet.shop.page_gate import PageGate, page_delay_s
 from crawlfleet.shop.site import Site, SiteOptions
 
 
@@ -40,6 +41,10 @@ class RunningShop:
         return self.site.log.asked
 
     @property
+    def gate(self) -> PageGate:
+        return self.site.gate
+
+    @property
     def open_connections(self) -> frozenset[Connection]:
         return frozenset(self._opened)
 
@@ -66,12 +71,13 @@ async def start_site(
     options: SiteOptions | None = None, host: str = "127.0.0.1", port: int = 0, *, delay_s: float = 0.0
 ) -> RunningShop:
     """The nasty site, for any host name that leads here."""
+    delay_s = page_delay_s(delay_s)
     site = Site(options or SiteOptions())
     opened: set[Connection] = set()
     loop = asyncio.get_running_loop()
 
     def connect() -> Connection:
-        return Connection(site.answer, site.memory, opened, delay_s)
+        return Connection(site.answer, site.memory, site.gate, opened, delay_s)
 
     server = await loop.create_server(connect, host, port, backlog=1_024)
     shown = f"[{host}]" if ":" in host else host

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 from crawlfleet.shop import markup
 from crawlfleet.shop.catalogue import Catalogue, changed_at
 from crawlfleet.shop.connection import Answer, Talk
-from crawlfleet.shop.control import PREFIX, control
+from crawlfleet.shop.control import control
 from crawlfleet.shop.http import Request, reply
 from crawlfleet.shop.log import RequestLog
 from crawlfleet.shop.memory import Memory
 from crawlfleet.shop.nasty.robots import robots_answer
 from crawlfleet.shop.nasty.table import behaviour_of
+from crawlfleet.shop.page_gate import PREFIX, PageGate
 from crawlfleet.shop.plain import PlainShop
 from crawlfleet.shop.site_page import HOST, ORIGIN, Known, Page, Rules, Storefront
 from crawlfleet.shop.storefront import NastyShop
@@ -64,6 +65,7 @@ class Site:
         self.options = options
         self.log = RequestLog()
         self.memory = Memory()
+        self.gate = PageGate()
         self.version = 1
         self.robots = options.robots
         self.most_per_second = options.most_per_second
@@ -118,7 +120,7 @@ class Site:
     def answer(self, talk: Talk) -> Answer:
         request = talk.request
         if request.path.startswith(PREFIX):
-            return control(self, request)
+            return control(self, talk)
         self.log.note(request)
         if self.most_per_second is not None and not self.memory.is_open(request.host, self.most_per_second):
             return reply(429, "Slowly, please.", [("Retry-After", "1")])

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 _STARTS_S = 60.0
+_HELD_S = 60.0
 
 
 class SiteProcess:
@@ -51,12 +52,33 @@ class SiteProcess:
         told: dict[str, list[str]] = await self._call("changes", before=before, after=after)
         return told
 
+    async def hold(self, pattern: str = "", *, after: int = 0) -> None:
+        """Keep pages back whose path and query match, beyond the next `after` of them, until `release`."""
+        await self._call("hold", pattern=pattern, after=after)
+
+    async def held(self, pattern: str | None = None) -> int:
+        """How many requests are being held now, for one pattern or for all."""
+        return int((await self._call("held", **_given(pattern)))["held"])
+
+    async def wait_held(self, count: int = 1, pattern: str | None = None, within_s: float = _HELD_S) -> None:
+        """Until at least so many requests are held at the same time."""
+        async with asyncio.timeout(within_s):
+            await self._call("wait-held", count=count, **_given(pattern))
+
+    async def release(self, pattern: str | None = None) -> int:
+        """What is held for one pattern, or for all, goes on, and nothing more is held; how many requests that were."""
+        return int((await self._call("release", **_given(pattern)))["released"])
+
     async def _call(self, door: str, **given: Any) -> Any:
         async with self._session.get(f"{self.url}/-/{door}?{urlencode(given)}") as response:
             answer = await response.json()
             if response.status != 200:
                 raise ValueError(answer["detail"])
             return answer
+
+
+def _given(pattern: str | None) -> dict[str, str]:
+    return {} if pattern is None else {"pattern": pattern}
 
 
 @asynccontextmanager
