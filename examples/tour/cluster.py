@@ -47,7 +47,7 @@ class Machine:
             "--node-type", self.node_type, "--slots", str(self.slots), "--weight", f"{self.weight:g}",
             "--resource", f"cpu={self.cpu:g}", "--resource", f"memory_mb={self.memory_mb:g}",
             "--egress-address", self.egress,
-            *(part for name, value in self.capabilities.items() for part in ("--capability", f"{name}={json.dumps(value)}")),
+            *(f"--capability={name}={json.dumps(value)}" for name, value in self.capabilities.items()),
         ]  # fmt: skip
 
 
