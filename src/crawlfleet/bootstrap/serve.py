@@ -35,7 +35,7 @@ from crawlfleet.model.principal import Role
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.settings.master import MasterSettings
-from crawlfleet.settings.private_files import write_private
+from crawlfleet.settings.private_files import make_private_folder, write_private
 
 log = structlog.get_logger()
 
@@ -67,7 +67,7 @@ class MasterProcess:
         """Everything that can be wrong is found here, before anything is served."""
         data_dir = settings.data_dir
         try:
-            data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(data_dir)
         except OSError as exc:
             raise ConfigError(f"data_dir: {data_dir} cannot be made: {exc.strerror}") from exc
         listener = listen(settings.host, settings.port)
