@@ -11,12 +11,12 @@ def by_load(stage: Stage) -> None:
     stage.tell.chapter(
         "least_loaded and least_tasks", "The smallest share in use, or the fewest tasks: not always the same node."
     )
-    browser = {"javascript_rendering": 1}
-    with stage.scene("Virginia holds a few tasks in its 16 slots, Paris one in its two. The next one needs a browser."):
+    pdf_reading = {"pdf_reading": 1}
+    with stage.scene("Virginia holds a few tasks in its 16 slots, Paris one in its two. The next one reads PDF files."):
         stage.nodes_of([*stage.hold(2, **only("virginia")), *stage.hold(1, **only("paris"))])
-        stage.chosen("virginia", capabilities=browser, schedule_strategy="least_loaded")
+        stage.chosen("virginia", capabilities=pdf_reading, schedule_strategy="least_loaded")
         # Virginia holds one more now: Paris has the fewest all the more.
-        stage.chosen("paris", capabilities=browser, schedule_strategy="least_tasks")
+        stage.chosen("paris", capabilities=pdf_reading, schedule_strategy="least_tasks")
 
 
 def by_turn(stage: Stage) -> None:

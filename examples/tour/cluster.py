@@ -42,14 +42,12 @@ class Machine:
     capabilities: Mapping[str, object] = field(default_factory=dict)
 
     def options(self) -> list[str]:
-        # Said of all of them: whether there is a browser on this machine is not what the tour is about.
-        offered = {"javascript_rendering": 0, **self.capabilities}
         return [
             "--device-id", self.name, "--name", self.name, "--region", self.region, "--cluster", self.cluster,
             "--node-type", self.node_type, "--slots", str(self.slots), "--weight", f"{self.weight:g}",
             "--resource", f"cpu={self.cpu:g}", "--resource", f"memory_mb={self.memory_mb:g}",
             "--egress-address", self.egress,
-            *(part for name, value in offered.items() for part in ("--capability", f"{name}={json.dumps(value)}")),
+            *(f"--capability={name}={json.dumps(value)}" for name, value in self.capabilities.items()),
         ]  # fmt: skip
 
 
@@ -60,9 +58,9 @@ MACHINES = (
     Machine("berlin", "berlin", "203.0.113.10", cluster="europe", weight=3,
             capabilities={"country": "de", "price_per_hour": 0.10}),
     Machine("paris", "eu-west-3", "203.0.113.20", cluster="europe", slots=2,
-            capabilities={"country": "fr", "price_per_hour": 0.11, "javascript_rendering": 1}),
+            capabilities={"country": "fr", "price_per_hour": 0.11, "pdf_reading": 1}),
     Machine("virginia", "us-east-1", "203.0.113.30", slots=16, node_type="large", cpu=32, memory_mb=65_536,
-            capabilities={"country": "us", "price_per_hour": 0.90, "javascript_rendering": 1}),
+            capabilities={"country": "us", "price_per_hour": 0.90, "pdf_reading": 1}),
     Machine("tokyo", "tokyo", "203.0.113.40", cpu=8, memory_mb=16_384,
             capabilities={"country": "jp", "price_per_hour": 0.04, "proxy_rotation": 1}),
     # Keeps to itself: whoever names no category goes elsewhere.

@@ -18,8 +18,8 @@ def whys(stage: Stage) -> None:
         finally:
             stage.client.resume("slow")
     with stage.scene("No node will do."):
-        (task,) = stage.hold(1, capabilities={"javascript_rendering": 1}, min_resources={"cpu": 64})
-        _says(stage, task, "no_node", "0 of 6 nodes: 4 no javascript_rendering, 2 too small (cpu)")
+        (task,) = stage.hold(1, capabilities={"pdf_reading": 1}, min_resources={"cpu": 64})
+        _says(stage, task, "no_node", "0 of 6 nodes: 4 no pdf_reading, 2 too small (cpu)")
     with stage.scene("It depends on another."):
         (parent,) = stage.hold(1)
         (child,) = stage.hold(1, depends_on=[parent])

@@ -6,6 +6,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.queue import Queue
 from crawlfleet.model.status import Recall
 from crawlfleet.model.task import RetryPolicy
+from crawlfleet.ports.ready_tasks import HeldTask
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling import life
 from crawlfleet.testing.factories import Kit
@@ -118,7 +119,16 @@ async def an_execution_past_its_deadline_is_overdue(store: Store, kit: Kit) -> N
     kit.later(11_000 - 1)
     assert await kit.second.overdue(kit.now, 10) == []
     kit.later(1)
-    assert await kit.second.overdue(kit.now, 10) == [run.task]
+    assert await kit.second.overdue(kit.now, 10) == [HeldTask(node.id, run.task)]
+
+
+async def overdue_executions_are_paged_by_node_and_task(store: Store, kit: Kit) -> None:
+    runs = [await kit.run_one(await kit.node(), timeout_s=1) for _ in range(3)]
+    kit.later(3_600_000)
+    held = sorted(HeldTask(run.node.id, run.task) for run in runs)
+    assert await kit.second.overdue(kit.now, 2) == held[:2]
+    assert await kit.second.overdue(kit.now, 2, held[1]) == held[2:]
+    assert await kit.second.overdue(kit.now, 2, held[2]) == []
 
 
 async def an_overdue_execution_is_recalled_once(store: Store, kit: Kit) -> None:

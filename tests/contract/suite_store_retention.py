@@ -2,9 +2,10 @@
 
 import asyncio
 
+from crawlfleet.model.principal import Role
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.claims import Claim
-from crawlfleet.ports.identity import NewAuditEntry
+from crawlfleet.ports.identity import NewAuditEntry, NewToken
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.upkeep import Pruned
 from crawlfleet.testing.factories import EVERYTHING, Kit
@@ -121,6 +122,22 @@ async def the_audit_log_is_kept_for_a_year(store: Store, kit: Kit) -> None:
     for later, kept in ((365 * DAY_MS, 1), (1, 0)):
         await store.prune(term, kit.later(later), DAY_MS, DAY_MS, 100)
         assert len(await kit.second.audit_page(10)) == kept
+
+
+async def enrolments_that_are_over_go_and_other_tokens_stay(store: Store, kit: Kit) -> None:
+    for n in range(3):
+        await store.add_token(NewToken(Role.ENROL, "expired", f"expired {n}", "ann", kit.now + 1, 1), kit.now)
+    revoked = await store.add_token(NewToken(Role.ENROL, "revoked", "revoked", "ann"), kit.now)
+    await store.revoke_token(revoked.id, kit.now)
+    kept = [
+        await store.add_token(NewToken(Role.ENROL, "good", "good", "ann", kit.now + 9 * DAY_MS, 1), kit.now),
+        await store.add_token(NewToken(Role.VIEWER, "expired viewer", "viewer", "ann", kit.now + 1), kit.now),
+    ]
+    term = await kit.term()
+    kit.later(2 * DAY_MS)
+    assert (await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)).rows == 2
+    assert (await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100)).rows == 2
+    assert [token.id for token in await kit.second.tokens()] == [token.id for token in reversed(kept)]
 
 
 async def _note(store: Store, kit: Kit) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.control.loops.reaper import OVERDUE_BATCH
 from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId
@@ -184,3 +185,22 @@ async def test_an_outcome_with_a_nonsense_span_is_taken_without_it(fleet: Fleet,
         assert (await fleet.master.why.why(record.task)).sentence
     await fleet.settle()
     await fleet.judge()
+
+
+async def test_an_overdue_task_is_recalled_behind_many_that_only_a_jump_makes_look_overdue(fleet: Fleet) -> None:
+    node = await fleet.node(slots=OVERDUE_BATCH + 2, lease_ms=HOUR_MS)
+    await fleet.tasks(OVERDUE_BATCH + 1, timeout_s=300)
+    await fleet.dispatch()
+    await node.sync()
+    overdue, execution = await running_task(fleet, node, timeout_s=1)
+    others = [each for each in node.held if each != execution]
+    fleet.clock.jump(HOUR_MS)
+    for _ in range(4):
+        fleet.clock.advance(5.0)
+        await node.sync()
+        await fleet.master.reaper.run_term(await fleet.lead(), fleet.clock.now())
+    # Stopped by the node, as a recall asks for, and nothing else with it.
+    await node.sync()
+    assert execution not in node.held
+    assert set(others) <= set(node.held)
+    assert overdue not in {row.id for row in (await fleet.store.live([overdue])).values() if row.node == node.id}

@@ -1,4 +1,4 @@
-"""What a node finds out about itself, and that its owner has the last word."""
+"""What a node finds out about itself, and what its owner may add."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 
-from crawlfleet.execution.agent.probe import browser, count_gpus, has_sandbox, machine_id, probe, usable_cpus
+from crawlfleet.execution.agent.probe import Capability, count_gpus, machine_id, probe, usable_cpus
 
 
 def program(path: Path, text: str = "exit 0") -> Path:
@@ -23,13 +24,10 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which no program is to be found."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CRAWLFLEET_CHROMIUM", "PLAYWRIGHT_BROWSERS_PATH"):
-        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
 def test_a_bare_machine_claims_nothing(bare: Path) -> None:
-    assert browser() is None
     found = probe()
     assert "javascript_rendering" not in found.capabilities
     assert "sandbox" not in found.capabilities
@@ -39,21 +37,11 @@ def test_a_bare_machine_claims_nothing(bare: Path) -> None:
     assert "gpu" not in found.resources
 
 
-def test_a_browser_of_the_system_or_of_playwright_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = program(bare / ".cache" / "ms-playwright" / "chromium-1200" / "chrome-linux" / "chrome")
-    assert browser() == str(kept)
-    installed = program(bare / "bin" / "chromium")
-    assert browser() == str(installed)
-    assert probe().capabilities["javascript_rendering"] == 1
-    monkeypatch.setenv("CRAWLFLEET_CHROMIUM", str(bare / "gone"))
-    assert browser() is None, "named, and not there"
-
-
-def test_a_sandbox_counts_only_when_it_works(bare: Path) -> None:
-    program(bare / "bin" / "bwrap", "echo not permitted >&2; exit 1")
-    assert not has_sandbox()
+def test_programs_that_nothing_uses_are_no_capabilities(bare: Path) -> None:
+    program(bare / "bin" / "chromium")
     program(bare / "bin" / "bwrap")
-    assert has_sandbox()
+    program(bare / ".cache" / "ms-playwright" / "chromium-1200" / "chrome-linux" / "chrome")
+    assert set(probe().capabilities) == {"python", "os", "architecture"}
 
 
 def test_gpus_are_counted(bare: Path) -> None:
@@ -90,12 +78,13 @@ def test_agents_that_share_a_machine_say_the_same_of_it(tmp_path: Path) -> None:
     assert probe().machine == machine_id()
 
 
-def test_what_the_user_says_wins(bare: Path) -> None:
-    program(bare / "bin" / "chromium")
-    found = probe({"javascript_rendering": 0, "content_types": ["html"], "os": ["other"]})
-    assert found.capabilities["javascript_rendering"] == 0
-    assert found.capabilities["content_types"] == ["html"]
-    assert found.capabilities["os"] == ["other"]
+def test_the_user_adds_capabilities_but_not_those_that_are_probed(bare: Path) -> None:
+    given: dict[str, Capability] = {"javascript_rendering": 1, "sandbox": 1, "content_types": ["html"], "os": ["other"]}
+    with structlog.testing.capture_logs() as lines:
+        found = probe(given)
+    assert found.capabilities == probe().capabilities | {"content_types": ["html"]}
+    assert [line["capability"] for line in lines] == ["javascript_rendering", "os", "sandbox"]
+    assert {line["event"] for line in lines} == {"capability_ignored"}
 
 
 def test_an_agent_that_offers_a_part_of_its_machine_has_that_for_itself(bare: Path) -> None:

@@ -26,6 +26,7 @@ from crawlfleet.bootstrap.stores import open_store, when_there
 from crawlfleet.bootstrap.strategies import own_strategies
 from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
+from crawlfleet.control.tokens import IssuedToken
 from crawlfleet.control.waiting import WaitingLimit
 from crawlfleet.errors import ConfigError, NotAllowed
 from crawlfleet.execution.executors.registry import built_in_checks, built_in_schemas
@@ -34,7 +35,7 @@ from crawlfleet.model.principal import Role
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.settings.master import MasterSettings
-from crawlfleet.settings.private_files import write_private
+from crawlfleet.settings.private_files import make_private_folder, write_private
 
 log = structlog.get_logger()
 
@@ -66,7 +67,7 @@ class MasterProcess:
         """Everything that can be wrong is found here, before anything is served."""
         data_dir = settings.data_dir
         try:
-            data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(data_dir)
         except OSError as exc:
             raise ConfigError(f"data_dir: {data_dir} cannot be made: {exc.strerror}") from exc
         listener = listen(settings.host, settings.port)
@@ -149,13 +150,12 @@ class MasterProcess:
     def close(self) -> None:
         self._closing.set()
 
-    async def enrolment(self, seconds: float) -> str:
-        """A token for one node, good for a moment."""
+    async def enrolment(self, seconds: float) -> IssuedToken:
+        """A token for one node, which expires after this span."""
         expires_at = self._clock.now() + ms(seconds)
-        issued = await self.master.tokens.create(
+        return await self.master.tokens.create(
             Role.ENROL, name="standalone", uses=1, expires_at=expires_at, by="standalone"
         )
-        return issued.secret
 
     async def _stop_server(self, server: asyncio.Task[None]) -> None:
         # First those that wait for nothing in particular go home; then the server can close in order.

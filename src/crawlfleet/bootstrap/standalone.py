@@ -17,7 +17,11 @@ import uvloop
 
 from crawlfleet.bootstrap.agent_child import ChildOrder
 from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, opened_until_signal
-from crawlfleet.bootstrap.worker import WorkerOptions
+from crawlfleet.bootstrap.worker import EXIT_CONFIG, EXIT_REMOVED, WorkerOptions
+from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.execution.agent.identity import IdentityFile
+from crawlfleet.execution.executors.registry import scan
+from crawlfleet.execution.executors.spawn import search_path
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.settings.master import MasterSettings
 
@@ -27,19 +31,27 @@ DRAIN_S = 8.0
 """Work under way may end; then it is handed back."""
 LEAVE_S = 12.0
 """Then agents go, if need be by force."""
-ENROL_S = 60
+ENROL_S = 86_400
+"""The validity of an agent's enrol token, which is revoked when the agent ends: a store that is away while the agent
+joins must not outlast it."""
 _RESTART_S = (0.2, 10.0)
 _LONG_LIFE_S = 30.0
 
 
 class Agents:
-    """Child processes, each restarted when it ends without being asked to."""
+    """Child processes, each restarted when it ends without being asked to.
+
+    An agent whose first start ends with a configuration error is not restarted: `refused` is set, and `refusal` is the
+    error. Later such an error may pass (a full disk, say), and the agent is started again.
+    """
 
     def __init__(self, process: MasterProcess, orders: Sequence[ChildOrder]) -> None:
         self._process = process
         self._orders = orders
         self._children: dict[int, asyncio.subprocess.Process] = {}
         self._is_leaving = False
+        self.refused = asyncio.Event()
+        self.refusal: ConfigError | None = None
 
     @property
     def pids(self) -> list[int]:
@@ -62,19 +74,39 @@ class Agents:
 
     async def _keep(self, number: int, order: ChildOrder) -> None:
         loop, pause = asyncio.get_running_loop(), _RESTART_S[0]
+        code: int | None = None
         while not self._is_leaving:
-            began = loop.time()
-            code = await self._live(number, order)
+            began, is_first = loop.time(), code is None
+            code = await self._live(number, order, was_removed=code == EXIT_REMOVED)
             if self._must_leave():
+                return
+            if is_first and code == EXIT_CONFIG:
+                self._refuse(order)
                 return
             # One that keeps dying must not take the machine with it.
             pause = _RESTART_S[0] if loop.time() - began > _LONG_LIFE_S else min(pause * 2, _RESTART_S[1])
             log.warning("agent_ended", agent=number, exit_code=code, restart_in_s=pause)
             await asyncio.sleep(pause)
 
-    async def _live(self, number: int, order: ChildOrder) -> int:
+    def _refuse(self, order: ChildOrder) -> None:
+        options = order.options
+        self.refusal = ConfigError(
+            f"the agent {options.name} cannot start in {options.data_dir}: its line not_started, above, has the reason"
+        )
+        self.refused.set()
+
+    async def _live(self, number: int, order: ChildOrder, *, was_removed: bool) -> int:
+        if not was_removed and _has_joined(order.options.data_dir):
+            return await self._run_child(number, order)
         enrolment = await self._process.enrolment(ENROL_S)
-        order = msgspec.structs.replace(order, options=replace(order.options, enrol_token=enrolment))
+        options = replace(order.options, enrol_token=enrolment.secret)
+        code = await self._run_child(number, msgspec.structs.replace(order, options=options))
+        # While the store is away the token stays, and ends by its date.
+        with contextlib.suppress(Unavailable):
+            await self._process.master.tokens.revoke(enrolment.record.id)
+        return code
+
+    async def _run_child(self, number: int, order: ChildOrder) -> int:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "crawlfleet.bootstrap.agent_child", stdin=asyncio.subprocess.PIPE
         )
@@ -108,6 +140,9 @@ def run_standalone(
 async def _run_standalone(
     settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str], proxy_pools: Mapping[str, list[str]]
 ) -> int:
+    if executors:
+        # Before anything is served: a wrong module would end every agent.
+        await asyncio.to_thread(scan, executors, search_path(executors))
     async with opened_until_signal(settings) as process:
         if process is not None:
             token = str(settings.data_dir / ADMIN_TOKEN)
@@ -132,22 +167,38 @@ def agents_of(
 
 
 async def run_with_agents(process: MasterProcess, agents: Agents) -> None:
-    """Until the process is told to stop: first the agents leave, while there is a master to hear them."""
+    """Until the process is told to stop: first the agents leave, while there is a master to hear them.
+
+    Raises the ConfigError of an agent that could not start.
+    """
     serving = asyncio.create_task(process.serve(), name="serve")
     keeping = asyncio.create_task(agents.run(), name="agents")
     stopping = asyncio.create_task(process.stopped(), name="stopping")
+    refused = asyncio.create_task(agents.refused.wait(), name="refused")
     try:
-        await asyncio.wait({serving, keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({serving, keeping, stopping, refused}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await agents.leave()
-        for task in (keeping, stopping):
+        for task in (keeping, stopping, refused):
             task.cancel()
         process.close()
         ended = await asyncio.gather(serving, keeping, return_exceptions=True)
     for error in ended:
         if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
             raise error
+    if agents.refusal is not None:
+        raise agents.refusal
 
 
 def _node_folder(data_dir: Path, number: int) -> Path:
     return data_dir / "nodes" / f"local-{number}"
+
+
+def _has_joined(folder: Path) -> bool:
+    """Whether the agent of this folder has a secret of its own, and needs no enrol token."""
+    try:
+        identity = IdentityFile(folder).load()
+    except ConfigError:
+        # The agent ends with this very error before it asks a master anything.
+        return True
+    return identity.is_known and not identity.is_registering

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +11,7 @@ from typing import TypeVar
 import structlog
 
 from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.settings.private_files import open_private, tighten
 from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.postgres.address import POSTGRES_SCHEMES, normalise_address
 from crawlfleet.store.postgres.engine import PostgresEngine
@@ -86,8 +88,19 @@ async def _open_sqlite(path: Path) -> SqlStore:
     lock = FileLock(path)
     lock.take()
     try:
+        _make_private(path)
         await asyncio.to_thread(migrate_sqlite, path)
         return OpenedStore(SqliteEngine(path), lock.release)
     except BaseException:
         lock.release()
         raise
+
+
+def _make_private(path: Path) -> None:
+    """The database is its owner's alone before SQLite opens it; SQLite gives its log and index the same mode."""
+    try:
+        os.close(open_private(str(path), os.O_RDWR | os.O_CREAT))
+        for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
+            tighten(path.with_name(f"{path.name}{suffix}"))
+    except OSError as exc:
+        raise ConfigError(f"store: {path} cannot be written: {exc.strerror}") from exc

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from crawlfleet.model.ids import TaskId
+from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import Lane, LaneId
+
+
+class HeldTask(NamedTuple):
+    node: NodeId
+    task: TaskId
 
 
 class ReadyTasks(Protocol):
@@ -28,8 +33,9 @@ class ReadyTasks(Protocol):
         """Waiting or retrying tasks whose time has come and that wait for no parent."""
         ...
 
-    async def overdue(self, now: Instant, limit: int) -> list[TaskId]:
-        """Held tasks past their hard deadline that were not recalled yet."""
+    async def overdue(self, now: Instant, limit: int, after: HeldTask | None = None) -> list[HeldTask]:
+        """Held tasks past their hard deadline that were not recalled yet, by node and id; `after` is the last one
+        seen."""
         ...
 
     async def set_queue_paused(self, queue: str, is_paused: bool, now: Instant) -> bool:

@@ -15,6 +15,7 @@ _HINTS = {
     "masters": "name a master by --master http://HOST:PORT, CRAWLFLEET_MASTERS, or masters in a file",
     "enrol_token": "crawlfleet token create --role enrol makes one",
     "token": "crawlfleet token create --role operator makes one",
+    "nodes": "crawlfleet master starts a master without agents",
     "port": "a port is a number from 0 to 65535",
 }
 _CHOOSE_ONE = "the documentation lists the alternatives: choose one"

@@ -158,7 +158,7 @@ class StandaloneSettings(MasterSettings):
 
     section: ClassVar[str] = "standalone"
 
-    nodes: Count = setting(1, about="Agents to start.", ge=0, le=64)
+    nodes: Count = setting(1, about="Agents to start.", ge=1, le=64)
     slots: Count = setting(4, about="Tasks that each agent runs at a time.", ge=1, le=limits.SLOTS_MAX)
     executors: Modules = setting((), about="Python modules with your own executors.")
     proxies_file: Folder | None = setting(

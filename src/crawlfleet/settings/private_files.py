@@ -1,14 +1,43 @@
-"""Files of a data directory that only their owner reads, whole or not at all."""
+"""Files and folders of a data directory that only their owner may read, whatever the umask."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
+_OTHERS = 0o077
+
+
+def open_private(path: str, flags: int) -> int:
+    """An opener for `open` and `FileIO`: a file that it creates is its owner's alone."""
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create the folder, and those above it that are missing, for their owner alone. One that exists stays as it is."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_private_folder(folder.parent)
+    folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+
+
+def tighten(path: Path) -> None:
+    """Take from others what they may do with a file or folder of ours. A path that does not exist, or that is another
+    user's, is left alone."""
+    try:
+        found = path.stat()
+        if found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
+            path.chmod(found.st_mode & 0o777 & ~_OTHERS)
+    except FileNotFoundError:
+        return
+
 
 def write_private(path: Path, text: str) -> None:
+    """Write the file whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(f"{text}\n")
         file.flush()

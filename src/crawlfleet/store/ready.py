@@ -9,6 +9,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import LaneId
+from crawlfleet.ports.ready_tasks import HeldTask
 from crawlfleet.store import tables
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.tx import Engine, Row, Tx
@@ -33,7 +34,12 @@ QUEUES = "SELECT name, is_paused, is_lifo FROM queue ORDER BY name"
 READY_HEADS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id LIMIT $2"
 READY_ENDS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id DESC LIMIT $2"
 DUE = "SELECT id FROM live WHERE due_at IS NOT NULL AND waits = 0 AND due_at <= $1 ORDER BY due_at LIMIT $2"
-OVERDUE = "SELECT id FROM live WHERE node <> 0 AND deadline_at <= $1 AND recall = 0 LIMIT $2"
+# In the order of the index of what nodes hold, which is small however many tasks wait.
+OVERDUE = (
+    "SELECT node, id FROM live WHERE node <> 0 AND (node, id) > ($3, $4) AND deadline_at <= $1 AND recall = 0 "
+    "ORDER BY node, id LIMIT $2"
+)
+_FIRST_HELD = HeldTask(0, 0)
 
 
 class ReadyTables:
@@ -48,8 +54,9 @@ class ReadyTables:
     async def due(self, now: Instant, limit: int) -> list[TaskId]:
         return await self._ids(DUE, now, limit)
 
-    async def overdue(self, now: Instant, limit: int) -> list[TaskId]:
-        return await self._ids(OVERDUE, now, limit)
+    async def overdue(self, now: Instant, limit: int, after: HeldTask | None = None) -> list[HeldTask]:
+        rows = await self._engine.read(lambda tx: tx.fetch(OVERDUE, now, limit, *(after or _FIRST_HELD)))
+        return [HeldTask(node, task) for node, task in rows]
 
     async def ready_ends(self, lane: LaneId, limit: int) -> list[TaskId]:
         return await self._ids(READY_ENDS, lane, limit)

@@ -30,6 +30,11 @@ USE_ENROLMENT = (
     f"AND {_IN_FORCE} AND (uses_left IS NULL OR uses_left > 0) RETURNING id"
 )
 ENROLMENT_IN_FORCE = f"SELECT id FROM token WHERE secret_hash = $1 AND role = $3 AND {_IN_FORCE}"
+# A node has its own secret: of an enrol token that is over nothing is needed any more.
+OLD_ENROLMENTS = (
+    "DELETE FROM token WHERE id IN (SELECT id FROM token WHERE role = $1 AND (expires_at < $2 OR revoked_at < $2 "
+    "OR (uses_left = 0 AND last_used_at < $2)) ORDER BY id LIMIT $3)"
+)
 HAS_JOINED = "SELECT 1 FROM node WHERE join_key = $1"
 TOUCH = "UPDATE token SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)"
 
@@ -103,6 +108,11 @@ async def enrolled(tx: Tx, secret_hash: str, now: Instant, join_key: str) -> boo
     if not rows and await tx.fetch(HAS_JOINED, join_key):
         rows = await tx.fetch(ENROLMENT_IN_FORCE, secret_hash, now, int(Role.ENROL))
     return bool(rows)
+
+
+async def forget_enrolments(tx: Tx, before: Instant, limit: int) -> int:
+    """Delete enrol tokens that expired, were revoked or used up before then."""
+    return await tx.execute(OLD_ENROLMENTS, int(Role.ENROL), before, limit)
 
 
 async def _add(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:

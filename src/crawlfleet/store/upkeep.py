@@ -19,6 +19,7 @@ from crawlfleet.store.lanes import LaneBook
 from crawlfleet.store.products import forget_gone
 from crawlfleet.store.schedules import forget_schedules
 from crawlfleet.store.tasks import forget
+from crawlfleet.store.tokens import forget_enrolments
 from crawlfleet.store.tx import Engine, Tx
 
 # Deleting is what takes a delta, so that none is folded twice.
@@ -109,6 +110,7 @@ class UpkeepTables:
             gone += await tx.execute(OLD_AUDIT, now - keep_audit_ms, limit)
             gone += await tx.execute(OLD_EVIDENCE, now - KEEP_MS)
             gone += await forget_days(tx, now)
+            gone += await forget_enrolments(tx, before, limit)
             gone += await forget_schedules(tx, before, limit, now)
             if keep_gone_ms is not None:
                 gone += await forget_gone(tx, now - keep_gone_ms, limit)

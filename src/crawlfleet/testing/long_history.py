@@ -104,7 +104,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.lanes([kit.lane.id])
     kit.later()
     await known.change(await known.due(kit.now, 100), life.release(kit.now), kit.now, term)
-    await known.change(await known.overdue(kit.now, 100), life.overdue(kit.now), kit.now, term)
+    await known.change([each.task for each in await known.overdue(kit.now, 100)], life.overdue(kit.now), kit.now, term)
     await known.due_schedules(kit.now, 100)
     await known.next_due()
     waiter, stopped = await kit.submit(2)

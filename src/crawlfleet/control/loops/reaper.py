@@ -6,6 +6,7 @@ that one that jumps ends nobody's work.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -14,18 +15,20 @@ from crawlfleet.control.hints import tell
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.loops.loop import LeaderLoop, log
-from crawlfleet.model.ids import node_text
+from crawlfleet.model.ids import TaskId, node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import LeaseRow, NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.ready_tasks import HeldTask, ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling import life
 from crawlfleet.scheduling.lease import LeaseBook
 
 OVERDUE_BATCH = 500
+OVERDUE_BATCHES = 10
+"""How many batches of candidates one pass looks at; the next pass goes on behind them."""
 
 
 class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
@@ -53,6 +56,7 @@ class Reaper(LeaderLoop):
         self._rng = rng
         self._term: int | None = None
         self._book: LeaseBook[LeaseRow] = LeaseBook()
+        self._overdue_after: HeldTask | None = None
 
     async def run_term(self, term: int, now: Instant) -> ReapReport:
         if term != self._term:
@@ -79,15 +83,26 @@ class Reaper(LeaderLoop):
     async def _recall_overdue(self, term: int, now: Instant) -> int:
         if not self._ledger:
             return 0
-        candidates = await self._store.overdue(now, OVERDUE_BATCH)
-        if not candidates:
-            return 0
+        recalled = 0
+        for _ in range(OVERDUE_BATCHES):
+            candidates = await self._store.overdue(now, OVERDUE_BATCH, self._overdue_after)
+            # Candidates that are not due by the monotonic clock stay candidates, after a jump of the wall clock all
+            # that run: those behind them have their turn before the first ones are looked at again.
+            self._overdue_after = candidates[-1] if len(candidates) == OVERDUE_BATCH else None
+            recalled += await self._recall([held.task for held in candidates], term, now)
+            if self._overdue_after is None:
+                break
+        return recalled
+
+    async def _recall(self, candidates: Sequence[TaskId], term: int, now: Instant) -> int:
         at = self._clock.monotonic()
         tasks = [
             row.id
-            for row in (await self._store.live(candidates)).values()
+            for row in (await self._store.live(candidates) if candidates else {}).values()
             if self._ledger.held_for_s(row.node, row.execution, at) >= row.timeout_s + life.DEADLINE_GRACE_S
         ]
+        if not tasks:
+            return 0
         applied = await self._store.change(tasks, life.overdue(now), now, term)
         await tell(self._broker, applied)
         return len(applied.after)

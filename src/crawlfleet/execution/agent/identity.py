@@ -17,7 +17,7 @@ import msgspec
 
 from crawlfleet.errors import ConfigError, InvalidInput
 from crawlfleet.model.ids import NodeId, parse
-from crawlfleet.settings.private_files import write_private
+from crawlfleet.settings.private_files import make_private_folder, write_private
 
 FILE = "node.json"
 LOCK = "agent.lock"
@@ -78,7 +78,7 @@ class IdentityFile:
 def locked(directory: Path) -> Iterator[None]:
     """One agent for one directory: two under one id would end each other's sessions for ever."""
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(directory)
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as exc:
         raise ConfigError(f"data_dir: {directory} cannot be used: {exc.strerror}") from exc

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from crawlfleet.errors import InvariantBroken
+from crawlfleet.settings.private_files import make_private_folder, open_private, tighten
 from crawlfleet.wire.sync import OutcomeBody
 
 FILE_NAME = "outcomes-1.log"
@@ -58,7 +59,9 @@ class Outbox:
         self._pending: dict[int, Ended] = {}
         self._frame_bytes: dict[int, int] = {}
         self._is_damaged = False
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_folder(directory)
+        for kept in (directory, self._path):
+            tighten(kept)
         self._size = self._replay()
         self._file: FileIO | None = None
 
@@ -128,7 +131,7 @@ class Outbox:
     def _rewrite(self) -> None:
         fresh = self._path.with_suffix(".new")
         frames = {execution: _frame(_Added(one.outcome)) for execution, one in self._pending.items()}
-        with FileIO(fresh, "w") as file:
+        with FileIO(str(fresh), "w", opener=open_private) as file:
             _write_all(file, b"".join(frames.values()))
             if self._is_synced:
                 os.fsync(file.fileno())
@@ -161,7 +164,7 @@ class Outbox:
 
     def _opened(self) -> FileIO:
         if self._file is None:
-            self._file = FileIO(self._path, "a")
+            self._file = FileIO(str(self._path), "a", opener=open_private)
             self._sync_directory()
         return self._file
 

@@ -11,10 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from crawlfleet.execution.agent.measure import memory_limit_bytes
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")
-_PLAYWRIGHT = ("chromium-*/chrome-linux*/chrome", "chromium_headless_shell-*/chrome-linux*/*headless*shell")
+log = structlog.get_logger()
+
+PROBED = frozenset({"python", "os", "architecture", "javascript_rendering", "sandbox"})
+"""Capabilities that only a probe may declare. No executor renders pages or runs in a sandbox yet, so nothing declares
+these two: a program of that name on the machine would be an empty promise."""
 _CGROUP_CPU = Path("/sys/fs/cgroup/cpu.max")
 _CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -33,23 +38,22 @@ class Probed:
 
 
 def probe(given: Mapping[str, Capability] | None = None, offered: Mapping[str, float] | None = None) -> Probed:
-    """What the user says of a capability or a resource wins over what was found."""
+    """`given` capabilities are added, but for those in `PROBED`; `offered` resources win over what was found."""
     found: dict[str, Capability] = {
         "python": [f"{sys.version_info[0]}.{sys.version_info[1]}"],
         "os": [platform.system().lower()],
         "architecture": [platform.machine().lower()],
     }
-    if browser() is not None:
-        found["javascript_rendering"] = 1.0
-    if has_sandbox():
-        found["sandbox"] = 1.0
+    for name in sorted(PROBED.intersection(given or {})):
+        log.warning("capability_ignored", capability=name, reason="it is found out by the node, and not a setting")
+    own = {name: value for name, value in (given or {}).items() if name not in PROBED}
     resources = {"cpu": usable_cpus(), "memory_mb": float(memory_limit_bytes() >> 20)}
     gpus = count_gpus()
     if gpus:
         resources["gpu"] = float(gpus)
     # A part of the machine that was set aside for this agent is no other's.
     has_part = not MACHINE_WIDE.isdisjoint(offered or {})
-    return Probed(found | dict(given or {}), resources | dict(offered or {}), "" if has_part else machine_id())
+    return Probed(found | own, resources | dict(offered or {}), "" if has_part else machine_id())
 
 
 def machine_id(boot: Path = _BOOT_ID, quota: Path = _CGROUP_CPU, memory: Path = _CGROUP_MEMORY) -> str:
@@ -74,29 +78,6 @@ def _is_limit(file: Path) -> bool:
         return False
 
 
-def browser() -> str | None:
-    """A Chromium: the system's, or one that Playwright keeps."""
-    named = os.environ.get("CRAWLFLEET_CHROMIUM")
-    if named:
-        return named if Path(named).is_file() else None
-    for name in _BROWSERS:
-        if (path := shutil.which(name)) is not None:
-            return path
-    kept = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
-    for pattern in _PLAYWRIGHT:
-        for path_found in sorted(kept.glob(pattern)):
-            return str(path_found)
-    return None
-
-
-def has_sandbox() -> bool:
-    """Whether bubblewrap is there and may make namespaces: on many machines it is, and may not."""
-    program = shutil.which("bwrap")
-    return program is not None and _succeeds(
-        program, "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "--", "/bin/true"
-    )
-
-
 def count_gpus() -> int:
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -118,14 +99,3 @@ def usable_cpus(quota: Path = _CGROUP_CPU) -> float:
         return max(0.1, min(cores, int(most) / int(period)))
     except (OSError, ValueError, ZeroDivisionError):
         return cores
-
-
-def _succeeds(*command: str) -> bool:
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            timeout=PROBE_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0

@@ -25,6 +25,7 @@ from crawlfleet.execution.results.naming import chunk_name, execution_name, fold
 from crawlfleet.execution.results.trouble import Trouble
 from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.ports.artifacts import MARK, ChunkKind
+from crawlfleet.settings.private_files import make_private_folder, open_private, tighten
 
 _TRIES = 3
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -55,7 +56,7 @@ class FolderChunks:
 
     async def mark(self) -> str | None:
         try:
-            return (await asyncio.to_thread((self._path / MARK).read_text)).strip()
+            return await asyncio.to_thread(self._mark)
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as exc:
@@ -107,6 +108,12 @@ class FolderChunks:
             else:
                 return
 
+    def _mark(self) -> str:
+        mark = (self._path / MARK).read_text().strip()
+        # A folder with a mark is an installation's own. It closes all that earlier versions left open in it.
+        tighten(self._path)
+        return mark
+
     def _set_mark(self, text: str, is_replacing: bool) -> None:
         _make_folder(self._path, self._path)
         file = self._path / MARK
@@ -157,12 +164,12 @@ def _make_folder(folder: Path, root: Path) -> None:
             break
         folder = folder.parent
     for made in reversed(missing):
-        made.mkdir(parents=made == root, exist_ok=True)
+        make_private_folder(made)
         _sync_folder(made.parent)
 
 
 def _write(file: Path, body: bytes) -> None:
-    with file.open("xb") as out:
+    with open(file, "xb", opener=open_private) as out:
         out.write(body)
         out.flush()
         os.fsync(out.fileno())
