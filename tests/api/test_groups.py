@@ -262,6 +262,7 @@ async def test_a_group_is_removed_when_it_is_finished(site: Site) -> None:
     assert (answer.status, answer.json) == (200, {"id": group, "is_gone": True, "left": 0})
     assert (await site.get(f"{GROUPS}/{group}")).told[:2] == (404, "not_found")
     assert (await site.get(f"/api/v1/tasks/{task['id']}")).status == 404
+    await site.master.pruner.run_once(site.master.clock.now())
     assert await site.master.chunks.count(one.task, one.execution, "items") == 0
     assert (await site.get("/api/v1/tasks:stats")).json["total"] == 0
 

@@ -15,6 +15,7 @@ from crawlfleet.testing.factories import PROJECT, Kit, Run
 
 URL = "http://shop.test/"
 ROUNDS = 10
+DAY_MS = 86_400_000
 
 
 def _changes(run: Run, *headers: str, jar: str = "login", at: int = 0) -> CookieChanges:
@@ -86,3 +87,12 @@ async def changes_by_many_at_once_are_all_in_the_jar(store: Store, kit: Kit) -> 
         for n, run in enumerate(runs)
     ))  # fmt: skip
     assert sorted(await _headers(store, kit, runs[0]) or []) == sorted(f"c{n}=1" for n in range(ROUNDS))
+
+
+async def a_jar_goes_when_it_has_not_changed_for_as_long_as_tasks_are_kept(store: Store, kit: Kit) -> None:
+    run = await kit.run_one(await kit.node())
+    await store.merge_cookie_jar(_changes(run, "a=1", at=kit.now), kit.now)
+    term = await kit.term()
+    await store.merge_cookie_jar(_changes(run, "b=1", jar="young", at=kit.now), kit.later(2 * DAY_MS))
+    await store.prune(term, kit.now, DAY_MS, DAY_MS, 100)
+    assert [jar.name for jar in await store.cookie_jars(None, 10)] == ["young"]

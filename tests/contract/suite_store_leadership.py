@@ -196,6 +196,8 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "fold_counters": store.fold_counters,
         "settle_groups": lambda term: store.settle_groups(term, now),
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
+        "chunks_removed": lambda term: store.chunks_removed(term, [done]),
+        "set_clock_mark": lambda term: store.set_clock_mark(term, now),
         "fire": lambda term: store.fire(firings, term, now),
         "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),
         "drop_hosts": lambda term: store.drop_hosts(term, far, 10),

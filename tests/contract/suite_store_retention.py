@@ -2,13 +2,17 @@
 
 import asyncio
 
+from crawlfleet.model.group import GroupKind
 from crawlfleet.model.principal import Role
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.identity import NewAuditEntry, NewToken
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.upkeep import Pruned
+from crawlfleet.ports.upkeep import PruneCursor, Pruned
+from crawlfleet.store import tables
+from crawlfleet.store.tx import Tx
 from crawlfleet.testing.factories import EVERYTHING, Kit
+from crawlfleet.testing.flow_kit import FlowKit
 
 DAY_MS = 24 * 3_600_000
 ROUNDS = 30
@@ -45,12 +49,90 @@ async def an_old_task_that_ended_lately_stays(store: Store, kit: Kit) -> None:
     assert await kit.status(task) is TaskStatus.CANCELLED
 
 
+async def a_step_that_ended_long_ago_stays_while_its_flow_runs(store: Store, kit: Kit) -> None:
+    parameters = {"n": {"$from": "steps.a.result.n"}}
+    flow = await FlowKit.stored(kit, {"a": {}, "b": {}, "c": {"after": ["a", "b"], "parameters": parameters}})
+    await flow.complete("a", {"n": 7})
+    kit.later(40 * DAY_MS)
+    await _prune_all(store, kit)
+    await flow.complete("b")
+    assert await flow.words() == {"a": "completed", "b": "completed", "c": "pending"}
+    assert await flow.parameters("c") == {"n": 7}
+
+
+async def a_flow_goes_as_one_when_all_of_it_ended_long_ago(store: Store, kit: Kit) -> None:
+    flow = await FlowKit.stored(kit, {"a": {}, "b": {"after": ["a"]}})
+    await flow.complete("a")
+    kit.later(40 * DAY_MS)
+    await flow.complete("b")
+    await store.settle_groups(await kit.term(), kit.now)
+    kit.later(DAY_MS)
+    await _prune_all(store, kit)
+    assert await flow.words() == {"a": "completed", "b": "completed"}
+    kit.later(1)
+    await _prune_all(store, kit)
+    dump = await kit.dump()
+    assert [dump[name] for name in ("task", "done", "flow_step", "task_group")] == [[]] * 4
+
+
+async def a_member_stays_while_its_group_is_needed_as_one(store: Store, kit: Kit) -> None:
+    for fields in ({"kind": GroupKind.SHARDS}, {"is_closed": True}):
+        group = await kit.group()
+        ended = await kit.ended_completed(group=group)
+        open_member = await kit.submit_one(group=group)
+        await kit.second.engine.write(
+            lambda tx, group=group, fields=fields: tx.execute(  # type: ignore[misc]
+                "UPDATE task_group SET kind = $2, is_closed = $3 WHERE id = $1", group,
+                int(fields.get("kind", GroupKind.GROUP)), int(fields.get("is_closed", False)),
+            )
+        )  # fmt: skip
+        kit.later(40 * DAY_MS)
+        await _prune_all(store, kit)
+        assert await kit.status(ended) is TaskStatus.COMPLETED
+        await kit.cancel(open_member)
+        await store.settle_groups(await kit.term(), kit.now)
+        kit.later(2 * DAY_MS)
+        await _prune_all(store, kit)
+        assert await kit.second.tasks([ended, open_member]) == {}
+
+
+async def tasks_that_stay_do_not_stand_in_the_way_of_others(store: Store, kit: Kit) -> None:
+    flow = await FlowKit.stored(kit, {**{f"s{n}": {} for n in range(5)}, "last": {}})
+    for key in ("s0", "s1", "s2", "s3", "s4"):
+        await flow.complete(key)
+    old = await kit.submit(5)
+    await kit.cancel(*old)
+    kit.later(40 * DAY_MS)
+    await _prune_all(store, kit, limit=2)
+    assert await kit.second.tasks(old) == {}
+    assert (await flow.words())["s0"] == "completed"
+
+
+async def large_results_go_a_few_at_a_time(store: Store, kit: Kit) -> None:
+    tasks = await kit.submit(6)
+    await kit.cancel(*tasks)
+    big = b"x" * (12 << 20)
+    for task in tasks:
+        await kit.second.engine.write(
+            lambda tx, task=task: tx.update(tables.task, ("id", "parameters"), [(task, big)])  # type: ignore[misc]
+        )
+    kit.later(2 * DAY_MS)
+    term = await kit.term()
+    sizes, cursor = [], PruneCursor()
+    for _ in range(4):
+        pruned = await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100, after=cursor)
+        sizes.append(len(pruned.tasks))
+        cursor = pruned.cursor
+    assert sizes == [2, 2, 2, 0]
+
+
 async def no_more_tasks_go_at_once_than_asked(store: Store, kit: Kit) -> None:
     tasks = await kit.submit(5)
     await kit.cancel(*tasks)
     term = await kit.term()
     kit.later(2 * DAY_MS)
-    assert await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2) == Pruned(tasks[:2], 2)
+    pruned = await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)
+    assert pruned == Pruned(tasks[:2], 2, PruneCursor(task=tasks[1]), is_more=True)
     assert await kit.second.totals() == await kit.second.count_rows() == {TaskStatus.CANCELLED: 3}
     while (await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)).rows:
         pass
@@ -67,6 +149,32 @@ async def old_events_go_and_young_ones_stay(store: Store, kit: Kit) -> None:
     kept = await kit.second.events_after(0, EVERYTHING)
     assert [event.data["task"] for event in kept] == young
     assert kept == before[-2:]
+
+
+async def no_more_rows_of_any_table_go_at_once_than_asked(store: Store, kit: Kit) -> None:
+    """Each table loses at most so many with each call, and all that is due with enough of them."""
+    node, term = await kit.join(), await kit.term()
+    limit, count = 3, 8
+    for n in range(count):
+        await kit.submit_one()
+        await kit.events()
+        await store.note_heartbeats([(node, b"{}")], term, kit.later())
+        await kit.add([kit.new_task()], claim=Claim("shop", f"key {n}", b"body", kit.now))
+    await _write_rows(kit, term, count)
+    kit.later(400 * DAY_MS)
+    due = ("event_log", "heartbeat", "idempotency", "evidence", "day_use", "day_slice", "tick", "schedule")
+    before = await kit.dump()
+    assert all(len(before[name]) >= count for name in due), {name: len(before[name]) for name in due}
+    while True:
+        pruned = await store.prune(term, kit.now, DAY_MS, DAY_MS, limit)
+        after = await kit.dump()
+        lost = {name: len(before[name]) - len(after[name]) for name in due}
+        assert all(count <= limit for count in lost.values()), lost
+        before = after
+        if not pruned.is_more:
+            break
+    kept = {"event_log": 1, "heartbeat": 0, "idempotency": 0, "evidence": 0, "day_use": 0, "day_slice": 0, "tick": 0}
+    assert {name: len(before[name]) for name in kept} == kept
 
 
 async def numbers_go_on_after_all_events_went(store: Store, kit: Kit) -> None:
@@ -103,6 +211,27 @@ async def keys_past_their_time_go(store: Store, kit: Kit) -> None:
     await store.prune(await kit.term(), kit.later(1_000), DAY_MS, DAY_MS, 100)
     (kept,) = (await kit.dump())["idempotency"]
     assert "young" in kept[0]
+
+
+async def chunks_of_forgotten_tasks_are_listed_until_they_were_removed(store: Store, kit: Kit) -> None:
+    pruned, dropped = await kit.ended_failed(), await kit.ended_failed()
+    term = await kit.term()
+    assert await store.unremoved_chunks(10) == []
+    await store.drop([dropped], kit.now)
+    assert await kit.second.unremoved_chunks(10) == [dropped]
+    await store.prune(term, kit.later(2 * DAY_MS), DAY_MS, EVERYTHING * DAY_MS, 100)
+    assert await kit.second.unremoved_chunks(10) == sorted([pruned, dropped])
+    assert await kit.second.unremoved_chunks(1) == [min(pruned, dropped)]
+    await store.chunks_removed(term, [pruned])
+    assert await kit.second.unremoved_chunks(10) == [dropped]
+
+
+async def the_mark_of_the_clock_is_kept(store: Store, kit: Kit) -> None:
+    assert await store.clock_mark() is None
+    term = await kit.term()
+    for at in (kit.now, kit.later()):
+        await store.set_clock_mark(term, at)
+        assert await kit.second.clock_mark() == at
 
 
 async def old_audit_entries_go_a_few_at_a_time(store: Store, kit: Kit) -> None:
@@ -169,6 +298,46 @@ async def a_task_retried_at_the_moment_it_would_go_is_kept_whole_or_gone_whole(s
         await kit.cancel(task)
         await store.drop([task], kit.now)
     assert await kit.second.totals() == await kit.second.count_rows()
+
+
+async def _prune_all(store: Store, kit: Kit, limit: int = 100) -> None:
+    """As the leader does: until there is no more."""
+    term, cursor = await kit.term(), PruneCursor()
+    while True:
+        pruned = await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, limit, after=cursor)
+        cursor = pruned.cursor
+        if not pruned.is_more:
+            return
+
+
+async def _write_rows(kit: Kit, term: int, count: int) -> None:
+    """Old rows of tables whose own verbs would take long to fill them."""
+    old = kit.now
+
+    async def work(tx: Tx) -> None:
+        for n in range(count):
+            await tx.execute(
+                "INSERT INTO evidence (id, node, kind, subject, address, ok, failed, blocked, at) "
+                "VALUES ($1, $1, 'host', 'x', '', 1, 0, 0, $2)",
+                n + 1,
+                old,
+            )
+            await tx.execute("INSERT INTO day_use (project, day, pages, bytes) VALUES ($1, 1, 0, 0)", f"p{n}")
+            await tx.execute(
+                "INSERT INTO day_slice (execution, task, project, day, number, day_pages, day_bytes, pages, bytes) "
+                "VALUES ($1, $1, 'p', 1, 1, 0, 0, 0, 0)",
+                n + 1,
+            )
+            await tx.execute(
+                "INSERT INTO schedule (id, project, task_type, task, time_zone, jitter_s, anchor_at, catch_up, "
+                "overlap, is_paused, created_at, created_by, changed_at, fired_until, recent, revision) "
+                "VALUES ($1, 'p', 'echo', $2, 'UTC', 0, 0, 0, 0, 0, 0, '', 0, 0, $2, 1)",
+                n + 1,
+                b"[]",
+            )
+            await tx.execute("INSERT INTO tick (schedule, at, status, made_at) VALUES ($1, $1, 0, $2)", n + 1, old)
+
+    await kit.second.engine.write(work, term)  # fmt: skip
 
 
 def _nothing_goes(kit: Kit) -> "_NothingGoes":

@@ -115,6 +115,7 @@ async def old_tasks(fleet: Fleet) -> None:
     fleet.master.pruner = Pruner(
         store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(tasks_ms=1_000)
     )
+    await _believe_the_clock(fleet)
     fleet.clock.advance(3_600)
 
 
@@ -129,7 +130,15 @@ async def gone_products(fleet: Fleet) -> None:
     fleet.master.pruner = Pruner(
         store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(gone_products_ms=1_000)
     )
+    await _believe_the_clock(fleet)
     fleet.clock.advance(3_600)
+
+
+async def _believe_the_clock(fleet: Fleet) -> None:
+    term = fleet.master.lead.term
+    assert term is not None
+    await fleet.store.set_clock_mark(term, fleet.clock.now())
+    await fleet.master.pruner.run_term(term, fleet.clock.now())
 
 
 async def due_schedules(fleet: Fleet) -> None:

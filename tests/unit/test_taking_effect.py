@@ -431,9 +431,17 @@ async def test_what_a_task_does_not_say_holds_to_its_end(kit: Kit) -> None:
 # -- retention
 
 
+async def believe_the_clock(one: Installation) -> None:
+    term = one.master.lead.term
+    assert term is not None
+    await one.store.set_clock_mark(term, one.clock.now())
+    await one.master.pruner.run_term(term, one.clock.now())
+
+
 async def test_chunks_go_with_their_tasks(kit: Kit, tmp_path: Path) -> None:
     chunks = FolderChunks(tmp_path / "results")
     one = await begin(kit, terms=Terms(retention=Retention(tasks_ms=1_000)), chunks=chunks)
+    await believe_the_clock(one)
     old, young = await one.submit(), await one.submit()
     for task in (*old, *young):
         await chunks.put(task, 7, "items", 0, b"{}\n")
@@ -457,6 +465,7 @@ async def test_chunks_that_could_not_be_dropped_go_with_the_next_pass(kit: Kit, 
 
     chunks = Stubborn(tmp_path / "results")
     one = await begin(kit, terms=Terms(retention=Retention(tasks_ms=1_000)), chunks=chunks)
+    await believe_the_clock(one)
     tasks = await one.submit()
     await chunks.put(tasks[0], 7, "log", 0, b"{}\n")
     await one.master.cancel.cancel(tasks)

@@ -191,7 +191,11 @@ class Master:
         self.scaler = Scaler(
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure
         )
-        self.pruner = Pruner(store=store, clock=clock, lead=lead, retention=terms.retention, chunks=chunks)
+        self.pruner = Pruner(
+            store=store, clock=clock, lead=lead, retention=terms.retention, chunks=chunks,
+            # A clock that a test or a simulation moves has nothing to do with the database's.
+            database_clock=store.database_clock if isinstance(clock, SystemClock) else None,
+        )  # fmt: skip
 
     @property
     def loops(self) -> list[Loop]:

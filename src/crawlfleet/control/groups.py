@@ -18,7 +18,6 @@ from crawlfleet.model.group import Group, GroupCounts, GroupKind, is_finished
 from crawlfleet.model.ids import GroupId, IdFactory, TaskId, group_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.crawl_store import CrawlStore, NewCrawl
 from crawlfleet.ports.group_store import GroupStore, MemberFailure, NewGroup
@@ -185,7 +184,7 @@ class Groups:
         applied = await self._retry.retry(tasks) if tasks else Applied()
         return Some(applied, tasks[-1] if len(tasks) == PAGE else None)
 
-    async def remove_some(self, group: GroupId, chunks: ChunkStore) -> bool:
+    async def remove_some(self, group: GroupId) -> bool:
         """Forget some members with what they left, and after the last of them the group; whether it is gone.
 
         Raises GroupOpen while a member has not ended.
@@ -195,8 +194,7 @@ class Groups:
             raise GroupOpen(f"{group_text(group)} has members that have not ended")
         if found:
             tasks = [task for task, _ in found]
-            dropped = await self._store.drop(tasks, self._clock.now())
-            await chunks.drop(list(dropped.after))
+            await self._store.drop(tasks, self._clock.now())
             return False
         return await self._store.remove_group(group)
 

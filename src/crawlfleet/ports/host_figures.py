@@ -21,8 +21,8 @@ class HostFigureStore(Protocol):
         """
         ...
 
-    async def drop_figures(self, term: int, now: Instant) -> int:
-        """Forget minutes, hours and hosts whose time is over."""
+    async def drop_figures(self, term: int, now: Instant, limit: int = 1_000) -> int:
+        """Forget minutes, hours and hosts whose time is over, at most so many of each; how many went."""
         ...
 
     async def host_total(self, host: str) -> Counted | None:

@@ -83,6 +83,9 @@ RECORD_PARTS = PARTS.replace("_item", "_record")
 SHED_SOME = (
     "DELETE FROM crawl_seen WHERE crawl = $1 AND hash IN (SELECT hash FROM crawl_seen WHERE crawl = $1 LIMIT $2)"
 )
+SHED_CHUNKS = (
+    "DELETE FROM crawl_chunk WHERE crawl = $1 AND number IN (SELECT number FROM crawl_chunk WHERE crawl = $1 LIMIT $2)"
+)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[CrawlUrl]).decode
 
@@ -118,12 +121,19 @@ async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None
 
 
 async def shed_urls(tx: Tx, groups: Sequence[GroupId], most: int = SHED) -> set[GroupId]:
-    """Forgets some of the URLs that crawls among these groups knew; the crawls that know more.
+    """Forgets URLs that crawls among these groups knew, so many in all; the crawls that know more.
 
     A large one is not forgotten in one transaction: all others would have to wait for it.
     """
-    crawls = await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(groups)) if groups else ()
-    return {crawl for (crawl,) in crawls if await tx.execute(SHED_SOME, crawl, most) == most}
+    crawls = await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1) ORDER BY id", list(groups)) if groups else ()
+    unfinished = {crawl for (crawl,) in crawls}
+    for (crawl,) in crawls:
+        for sql in (SHED_SOME, SHED_CHUNKS):
+            most -= await tx.execute(sql, crawl, most)
+            if most <= 0:
+                return unfinished
+        unfinished.remove(crawl)
+    return unfinished
 
 
 async def forget_crawls(tx: Tx, ids: Sequence[GroupId]) -> None:

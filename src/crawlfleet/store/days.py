@@ -19,11 +19,12 @@ HOLDINGS = (
     "WHERE execution AMONG($1)"
 )
 FORGET_HOLDINGS = "DELETE FROM day_slice WHERE execution AMONG($1)"
-OLD_DAYS = "DELETE FROM day_use WHERE day < $1"
+OLD_DAYS = "DELETE FROM day_use WHERE (project, day) IN (SELECT project, day FROM day_use WHERE day < $1 LIMIT $2)"
 # One that runs for days still has to be told all it was granted.
 OLD_HOLDINGS = (
-    "DELETE FROM day_slice WHERE day < $1 AND NOT EXISTS "
-    "(SELECT 1 FROM live WHERE live.id = day_slice.task AND live.execution = day_slice.execution)"
+    "DELETE FROM day_slice WHERE execution IN (SELECT execution FROM day_slice WHERE day < $1 AND NOT EXISTS "
+    "(SELECT 1 FROM live WHERE live.id = day_slice.task AND live.execution = day_slice.execution) "
+    "ORDER BY day LIMIT $2)"
 )
 
 
@@ -54,6 +55,6 @@ async def uses_of(tx: Tx, projects: Sequence[str], day: Day) -> dict[str, Amount
     return {name: found.get(name, Amounts()) for name in projects}
 
 
-async def forget_days(tx: Tx, now: Instant) -> int:
+async def forget_days(tx: Tx, now: Instant, limit: int) -> int:
     today = day_of(now)
-    return await tx.execute(OLD_DAYS, today - KEEP_DAYS) + await tx.execute(OLD_HOLDINGS, today - 1)
+    return await tx.execute(OLD_DAYS, today - KEEP_DAYS, limit) + await tx.execute(OLD_HOLDINGS, today - 1, limit)

@@ -33,7 +33,9 @@ _COLUMNS = ("id", "node", "kind", "subject", "address", "ok", "failed", "blocked
 _LIST = ", ".join(_COLUMNS)
 ROWS_AMONG = f"SELECT {_LIST} FROM evidence WHERE id AMONG($1) ORDER BY id LOCK_ROWS(evidence)"
 ROWS_ABOUT = f"SELECT {_LIST} FROM evidence WHERE subject AMONG($1)"
-OLD_EVIDENCE = "DELETE FROM evidence WHERE at < $1"
+OLD_EVIDENCE = (
+    "DELETE FROM evidence WHERE at < $1 AND id IN (SELECT id FROM evidence WHERE at < $1 ORDER BY at LIMIT $2)"
+)
 FAILED_STATUSES = (ExecutionStatus.FAILED, ExecutionStatus.TIMEOUT)
 LAST_RUNS = (
     "SELECT e.task, e.node, e.status FROM execution e WHERE e.task AMONG($1) "

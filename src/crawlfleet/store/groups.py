@@ -57,10 +57,16 @@ FORGET_FOLDED = "DELETE FROM group_counter WHERE group_id AMONG($1)"
 FINISH = "UPDATE task_group SET finished_at = $2, finishes = finishes + 1 WHERE id AMONG($1)"
 CLOSE = "UPDATE task_group SET is_closed = 1 WHERE id = $1"
 HAS_MEMBERS = "SELECT id FROM task WHERE group_id = $1 LIMIT 1"
-# The last of their members went with retention, or nobody ever joined.
+# The last of their members went with retention, or nobody ever joined. A window first, as above.
 OLD_GROUPS = (
-    "SELECT id FROM task_group g WHERE id < $1 AND created_at < $2 AND COALESCE(finished_at, 0) < $2 "
-    "AND NOT EXISTS (SELECT 1 FROM task t WHERE t.group_id = g.id) ORDER BY id LIMIT $3 LOCK_ROWS(g)"
+    "SELECT w.id, CASE WHEN w.created_at < $3 AND COALESCE(w.finished_at, 0) < $3 "
+    "AND NOT EXISTS (SELECT 1 FROM task t WHERE t.group_id = w.id) THEN 1 ELSE 0 END "
+    "FROM (SELECT id, created_at, finished_at FROM task_group WHERE id > $1 AND id < $2 ORDER BY id LIMIT $4) AS w "
+    "ORDER BY w.id"
+)
+HOLD_OLD_GROUPS = (
+    "SELECT id FROM task_group WHERE id AMONG($1) AND created_at < $2 AND COALESCE(finished_at, 0) < $2 "
+    "ORDER BY id LOCK_ROWS(task_group)"
 )
 STILL_JOINED = "SELECT DISTINCT group_id FROM task WHERE group_id AMONG($1)"
 _DELTA_COLUMNS = ("group_id", "status", "n")
@@ -188,16 +194,25 @@ async def forget_groups(tx: Tx, groups: Sequence[GroupId]) -> None:
     await tx.execute("DELETE FROM task_group WHERE id AMONG($1)", ids)
 
 
-async def forget_old_groups(tx: Tx, oldest: GroupId, before: Instant, limit: int) -> int:
-    found = [row[0] for row in await tx.fetch(OLD_GROUPS, oldest, before, limit)]
+async def old_groups(
+    tx: Tx, after: GroupId, oldest: GroupId, before: Instant, limit: int
+) -> tuple[list[GroupId], GroupId]:
+    """Those that are due among the next ones, and the last that was looked at; 0 when there are no further ones."""
+    window = await tx.fetch(OLD_GROUPS, after, oldest, before, limit)
+    return [row[0] for row in window if row[1]], window[-1][0] if len(window) == limit else 0
+
+
+async def forget_old_groups(tx: Tx, due: Sequence[GroupId], before: Instant) -> tuple[int, bool]:
+    """How many went, and whether some are left because their crawls are large."""
+    found = [row[0] for row in await tx.fetch(HOLD_OLD_GROUPS, list(due), before)]
     if not found:
-        return 0
+        return 0, False
     # Somebody may have joined between the look and the lock.
     joined = {row[0] for row in await tx.fetch(STILL_JOINED, found)}
     left = await shed_urls(tx, [group for group in found if group not in joined])
     gone = [group for group in found if group not in joined and group not in left]
     await forget_groups(tx, gone)
-    return len(gone)
+    return len(gone), bool(left)
 
 
 async def _counts(tx: Tx, ids: Iterable[GroupId]) -> dict[GroupId, GroupCounts]:

@@ -42,8 +42,14 @@ LEAST_RECENT = (
     "DELETE FROM host_figure WHERE span_s = 0 AND at = 0 AND host IN (SELECT host FROM host_figure "
     "WHERE span_s = 0 AND at = 0 AND host <> '*' ORDER BY changed_at, host LIMIT $1)"
 )
-OLD = "DELETE FROM host_figure WHERE span_s = $1 AND at < $2"
-OLD_TOTALS = "DELETE FROM host_figure WHERE span_s = 0 AND at = 0 AND changed_at < $1"
+OLD = (
+    "DELETE FROM host_figure WHERE span_s = $1 AND (host, at) IN "
+    "(SELECT host, at FROM host_figure WHERE span_s = $1 AND at < $2 ORDER BY at LIMIT $3)"
+)
+OLD_TOTALS = (
+    "DELETE FROM host_figure WHERE span_s = 0 AND at = 0 AND host IN "
+    "(SELECT host FROM host_figure WHERE span_s = 0 AND at = 0 AND changed_at < $1 LIMIT $2)"
+)
 OF_HOST = "SELECT at, since_at, figures FROM host_figure WHERE host = $1 AND span_s = $2 AND at = 0"
 HISTORY = (
     "SELECT at, span_s, figures FROM host_figure WHERE host = $1 AND span_s = $2 AND at >= $3 AND at < $4 "
@@ -71,14 +77,12 @@ class HostFigureTables:
 
         return await self._engine.write(work, term)
 
-    async def drop_figures(self, term: int, now: Instant) -> int:
-        async def work(tx: Tx) -> int:
-            gone = await tx.execute(OLD_TOTALS, now - KEEP_TOTALS_MS)
-            for span_s, keep_ms in KEEP_MS.items():
-                gone += await tx.execute(OLD, span_s, now - keep_ms)
-            return gone
-
-        return await self._engine.write(work, term)
+    async def drop_figures(self, term: int, now: Instant, limit: int = 1_000) -> int:
+        gone = await self._engine.write(lambda tx: tx.execute(OLD_TOTALS, now - KEEP_TOTALS_MS, limit), term)
+        for span_s, keep_ms in KEEP_MS.items():
+            args = (span_s, now - keep_ms, limit)
+            gone += await self._engine.write(lambda tx, args=args: tx.execute(OLD, *args), term)  # type: ignore[misc]
+        return gone
 
     async def host_total(self, host: str) -> Counted | None:
         rows = await self._engine.glance(lambda tx: tx.fetch(OF_HOST, host, TOTAL))

@@ -45,9 +45,12 @@ FORGET_CHANGES = (
 )
 # Locked in the order in which those who see products lock them. One that came back meanwhile is passed over.
 GONE_LONG = (
-    "SELECT key FROM product WHERE key IN (SELECT key FROM product WHERE gone_at < $1 ORDER BY gone_at LIMIT $2) "
+    "SELECT key, changes FROM product "
+    "WHERE key IN (SELECT key FROM product WHERE gone_at < $1 ORDER BY gone_at LIMIT $2) "
     "AND gone_at < $1 ORDER BY key LOCK_ROWS(product)"
 )
+CHANGES_PER_PRODUCT = 10
+"""On average, of those that one transaction deletes."""
 
 
 class Seen(NamedTuple):
@@ -169,13 +172,20 @@ async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
     await _note_changes(tx, [*new, *old])
 
 
-async def forget_gone(tx: Tx, before: Instant, limit: int) -> int:
-    """Products that are gone since before then, with their changes; how many of them went."""
-    keys = [row[0] for row in await tx.fetch(GONE_LONG, before, limit)]
+async def forget_gone(tx: Tx, before: Instant, limit: int) -> tuple[int, bool]:
+    """Products that are gone since before then, with their changes; how many went, and whether there may be more."""
+    found = await tx.fetch(GONE_LONG, before, limit)
+    keys: list[ProductKey] = []
+    changes = 0
+    for key, count in found:
+        changes += min(count, CHANGES_KEPT)
+        if keys and changes > CHANGES_PER_PRODUCT * limit:
+            break
+        keys.append(key)
     if keys:
         await tx.execute("DELETE FROM product_change WHERE product AMONG($1)", keys)
         await tx.execute("DELETE FROM product WHERE key AMONG($1)", keys)
-    return len(keys)
+    return len(keys), len(keys) < len(found) or len(found) >= limit
 
 
 async def _note_changes(tx: Tx, all_judged: Sequence[Judged]) -> None:

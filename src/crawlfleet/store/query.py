@@ -9,11 +9,16 @@ from sqlalchemy import Select
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from crawlfleet.model.instants import Instant
 from crawlfleet.store.tx import Engine, Row
 
 
 class QueryEngine(Engine, Protocol):
     async def query(self, query: Select[Any]) -> Sequence[Row]: ...
+
+    async def wall_clock(self) -> Instant | None:
+        """The clock of the database's machine; None where that is always this one."""
+        ...
 
 
 def compiled(query: Select[Any], dialect: Dialect) -> tuple[str, list[Any]]:

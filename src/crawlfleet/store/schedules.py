@@ -40,14 +40,17 @@ RELEASED_SCHEDULES = (
 NEXT_DUE = "SELECT MIN(due_at) FROM schedule WHERE due_at IS NOT NULL"
 TICKS = "SELECT schedule, at, status, task, made_at, reason FROM tick WHERE schedule = $1 ORDER BY at DESC LIMIT $2"
 # How far a schedule is never goes back, so that a tick does not need its row for ever to be fired once only.
-# So many, and those made at the same instant as the last of them.
+# The last one of a schedule stays: it is how people see that the schedule works.
 OLD_TICKS = (
-    "DELETE FROM tick WHERE made_at < $1 AND made_at <= COALESCE("
-    "(SELECT made_at FROM tick WHERE made_at < $1 ORDER BY made_at LIMIT 1 OFFSET $2 - 1), $1)"
+    "SELECT schedule, at FROM tick t WHERE made_at < $1 AND ("
+    "EXISTS (SELECT 1 FROM tick n WHERE n.schedule = t.schedule AND n.at > t.at) "
+    "OR NOT EXISTS (SELECT 1 FROM schedule s WHERE s.id = t.schedule)) ORDER BY made_at LIMIT $2"
 )
+FORGET_TICKS = f"DELETE FROM tick WHERE (schedule, at) IN ({OLD_TICKS})"
 ENDED_SCHEDULES = (
-    "DELETE FROM schedule WHERE next_at IS NULL AND held_at IS NULL AND is_paused = 0 AND fired_until < $1 "
-    "AND changed_at < $1 RETURNING id"
+    "DELETE FROM schedule WHERE id IN (SELECT id FROM schedule WHERE next_at IS NULL AND held_at IS NULL "
+    "AND is_paused = 0 AND fired_until < $1 AND changed_at < $1 ORDER BY fired_until LIMIT $2) "
+    "AND next_at IS NULL AND held_at IS NULL AND is_paused = 0 AND fired_until < $1 AND changed_at < $1 RETURNING id"
 )
 _DELETE = "DELETE FROM schedule WHERE id = $1"
 
@@ -140,14 +143,21 @@ async def locked(tx: Tx, schedule: ScheduleId) -> Schedule:
     return record_of(rows[0])
 
 
-async def forget_schedules(tx: Tx, before: Instant, limit: int, now: Instant) -> int:
-    """Old ticks, and schedules that have had none left for as long."""
-    gone = await tx.execute(OLD_TICKS, before, limit)
-    ended = [row[0] for row in await tx.fetch(ENDED_SCHEDULES, before)]
+async def has_old_ticks(tx: Tx, before: Instant) -> bool:
+    return bool(await tx.fetch(OLD_TICKS, before, 1))
+
+
+async def forget_ticks(tx: Tx, before: Instant, limit: int) -> int:
+    return await tx.execute(FORGET_TICKS, before, limit)
+
+
+async def forget_ended(tx: Tx, before: Instant, limit: int, now: Instant) -> int:
+    """Schedules that have had no tick left for as long."""
+    ended = [row[0] for row in await tx.fetch(ENDED_SCHEDULES, before, limit)]
     if ended:
         shared = {"reason": "it had no run left"}
         await write_events(tx, [EventBatch(Kind.SCHEDULE_REMOVED, {"schedule": ended}, shared)], now)
-    return gone + len(ended)
+    return len(ended)
 
 
 async def _tell(tx: Tx, kind: Kind, schedule: ScheduleId, now: Instant, **more: Any) -> None:

@@ -25,6 +25,7 @@ from crawlfleet.store.projects import ProjectTables
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.reads import ReadTables
 from crawlfleet.store.ready import ReadyTables
+from crawlfleet.store.retention import RetentionTables
 from crawlfleet.store.schedules import ScheduleTables
 from crawlfleet.store.slices import DailyTables
 from crawlfleet.store.slots import SlotTables
@@ -38,7 +39,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables, CookieTables, NodeProxyTables,
+    HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

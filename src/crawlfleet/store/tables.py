@@ -272,6 +272,9 @@ crawl_chunk = Table(
           postgresql_where=text("state < 2")),
 )  # fmt: skip
 
+# Tasks whose rows are gone and whose chunks (files, or objects) are still to be removed.
+chunk_removal = Table("chunk_removal", metadata, _id("task"))
+
 # Found by a key made of project, shop and the shop's own id.
 product = Table(
     "product", metadata,

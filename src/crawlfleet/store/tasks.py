@@ -215,8 +215,9 @@ async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) 
 
 
 async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
-    """Delete every trace of final tasks."""
+    """Delete every trace of final tasks; what their executions left is listed, and removed after the commit."""
     ids = list(finals)
+    await tx.insert_new(tables.chunk_removal, ("task",), [(task,) for task in ids])
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.execute("DELETE FROM execution WHERE task AMONG($1)", ids)

@@ -108,7 +108,6 @@ async def drop(
     applied = await services.dead_letters.drop([task])
     if task in applied.refused:
         return refused(applied.refused[task])
-    await services.chunks.drop([task])
     await audited(request, principal, "dead_letter.drop", task_text(task))
     return nothing()
 

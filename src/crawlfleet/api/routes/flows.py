@@ -148,7 +148,6 @@ async def drop(
 ) -> Response:
     """Forget a flow that has ended, with its tasks and all of their history."""
     gone = await services.flows.drop(flow)
-    await services.chunks.drop(gone)
     await audited(request, principal, "flow.drop", group_text(flow), {"tasks": len(gone)})
     return nothing()
 

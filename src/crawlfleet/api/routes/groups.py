@@ -233,7 +233,7 @@ async def remove(
 
 async def _removed(services: Services, group: GroupId) -> bool:
     for _ in range(MOST // PAGE):
-        if await services.groups.remove_some(group, services.chunks):
+        if await services.groups.remove_some(group):
             return True
     return False
 

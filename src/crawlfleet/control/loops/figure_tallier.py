@@ -1,4 +1,4 @@
-"""Folds what nodes counted of target hosts into minutes, hours and totals, and forgets what is old."""
+"""Folds what nodes counted of target hosts into minutes, hours and totals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_figures import HostFigureStore
 
 BATCHES = 100
-DROP_EVERY_S = 600.0
 
 
 class FigureTallier(LeaderLoop):
@@ -19,13 +18,8 @@ class FigureTallier(LeaderLoop):
     def __init__(self, *, store: HostFigureStore, clock: Clock, lead: Lead) -> None:
         super().__init__(clock, lead)
         self._store = store
-        self._dropped_at = clock.monotonic()
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Whether there may be more."""
         folded = await self._store.fold_figures(term, now, BATCHES)
-        at = self._clock.monotonic()
-        if at - self._dropped_at >= DROP_EVERY_S:
-            self._dropped_at = at
-            await self._store.drop_figures(term, now)
         return folded >= BATCHES

@@ -33,9 +33,6 @@ LOOK_S = 1.0
 GAP_S = 0.05
 """Between two passes, however many nodes call: what comes meanwhile is in the next one."""
 COUNT_S = 2.0
-DROP_EVERY_S = 3_600.0
-KEEP_MS = 30 * 86_400_000
-DROPPED_AT_ONCE = 1_000
 
 
 class _Store(HostStore, NodeStore, Protocol):
@@ -57,7 +54,7 @@ class Granter(LeaderLoop):
         self._knowing = knowing
         self._book = GrantBook(rng)
         self._term: int | None = None
-        self._counted_at = self._dropped_at = clock.monotonic()
+        self._counted_at = clock.monotonic()
 
     async def wait(self, pause_s: float) -> None:
         if self.lead.term is None:
@@ -84,7 +81,6 @@ class Granter(LeaderLoop):
                 self._knowing.folded(learned, term)
             await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
         self._term = term
-        await self._drop_old(term, now, at)
         return None
 
     async def _decided(self, now: Instant, at: float) -> GrantChange:
@@ -122,8 +118,3 @@ class Granter(LeaderLoop):
             if node is not None and node in addresses
             for subject in recorded({}, host)
         ]
-
-    async def _drop_old(self, term: int, now: Instant, at: float) -> None:
-        if at - self._dropped_at >= DROP_EVERY_S:
-            self._dropped_at = at
-            await self._store.drop_hosts(term, now - KEEP_MS, DROPPED_AT_ONCE)

@@ -1,20 +1,30 @@
-"""Drops what retention no longer keeps, a little at a time: rows, and then the chunks that the tasks had left."""
+"""Drops what retention no longer keeps, a little at a time: rows, and then the chunks that the tasks had left.
+
+Only a clock that is believed makes anything old (see `scheduling.clock_trust`). On a database with a clock of its own
+the earlier of the two clocks counts: whichever of them is ahead deletes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop
-from crawlfleet.model.ids import TaskId
-from crawlfleet.model.instants import Instant
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, Upkeep
+from crawlfleet.ports.host_figures import HostFigureStore
+from crawlfleet.ports.host_store import HostStore
+from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Upkeep
+from crawlfleet.scheduling.clock_trust import ClockTrust
 
 BATCH = 1_000
+HOSTS_EVERY_S = 600.0
+"""Hosts have no index by age: they are looked through more rarely."""
 _DAY_MS = 86_400_000
+KEEP_HOSTS_MS = 30 * _DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +36,81 @@ class Retention:
     """From when they were found to be gone; None: for ever."""
 
 
+class _Store(Upkeep, HostFigureStore, HostStore, Protocol):
+    pass
+
+
 class Pruner(LeaderLoop):
     name = "pruner"
     pause_s = 60.0
 
     def __init__(
-        self, *, store: Upkeep, clock: Clock, lead: Lead, retention: Retention | None = None,
-        chunks: ChunkStore | None = None,
+        self, *, store: _Store, clock: Clock, lead: Lead, retention: Retention | None = None,
+        chunks: ChunkStore | None = None, database_clock: Callable[[], Awaitable[Instant | None]] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
         self._retention = retention or Retention()
         self._chunks = chunks
-        self._undropped: Sequence[TaskId] = ()
+        self._database_clock = database_clock
+        self._trust = ClockTrust()
+        self._is_doubted = False
+        self._cursor = PruneCursor()
+        self._hosts_at: float | None = None
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Whether there may be more."""
-        # First what could not be dropped the last time, so that it does not grow.
-        await self._drop()
+        # First what could not be removed the last time, so that the list does not grow.
+        await self._remove_chunks(term)
+        believed = await self._believed_instant(term)
+        if believed is None:
+            return False
         kept = self._retention
         pruned = await self._store.prune(
-            term, now, kept.tasks_ms, kept.events_ms, BATCH, keep_audit_ms=kept.audit_ms,
-            keep_gone_ms=kept.gone_products_ms,
+            term, believed, kept.tasks_ms, kept.events_ms, BATCH, keep_audit_ms=kept.audit_ms,
+            keep_gone_ms=kept.gone_products_ms, after=self._cursor,
         )  # fmt: skip
-        self._undropped = pruned.tasks
-        await self._drop()
-        return pruned.rows >= BATCH
+        self._cursor = pruned.cursor
+        is_more = await self._drop_hosts(term, believed)
+        await self._remove_chunks(term)
+        return is_more or pruned.is_more
 
-    async def _drop(self) -> None:
-        if self._chunks is not None and self._undropped:
-            await self._chunks.drop(self._undropped)
-        self._undropped = ()
+    async def _believed_instant(self, term: int) -> Instant | None:
+        """The time, if it can be told what is old by it."""
+        mark = await self._store.clock_mark()
+        other = await self._database_clock() if self._database_clock is not None else None
+        # Both at one moment: the calls above may take long.
+        own, at = self._clock.now(), self._clock.monotonic()
+        wall = own if other is None else min(own, other)
+        if self._trust.observe(wall, at, mark):
+            if self._is_doubted and mark is not None:
+                log.info("clock_believed_again", wall=to_text(wall))
+            self._is_doubted = False
+            await self._store.set_clock_mark(term, wall)
+            return wall
+        if not self._is_doubted and mark is not None:
+            log.warning(
+                "clock_not_believed", wall=to_text(wall), last_believed=to_text(mark),
+                effect="nothing is deleted by age until it has run steadily for an hour",
+            )  # fmt: skip
+        self._is_doubted = True
+        return None
+
+    async def _drop_hosts(self, term: int, now: Instant) -> bool:
+        at = self._clock.monotonic()
+        if self._hosts_at is not None and at - self._hosts_at < HOSTS_EVERY_S:
+            return False
+        figures = await self._store.drop_figures(term, now, BATCH)
+        hosts = await self._store.drop_hosts(term, now - KEEP_HOSTS_MS, BATCH)
+        is_more = max(figures, hosts) >= BATCH
+        self._hosts_at = None if is_more else at
+        return is_more
+
+    async def _remove_chunks(self, term: int) -> None:
+        """What the list names: it was written with the delete of the rows, so that no crash leaves files behind."""
+        while tasks := await self._store.unremoved_chunks(BATCH):
+            if self._chunks is not None:
+                await self._chunks.drop(tasks)
+            await self._store.chunks_removed(term, tasks)
+            if len(tasks) < BATCH:
+                return

@@ -18,6 +18,7 @@ from sqlalchemy import Select
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 
 from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, StoreUnavailable
+from crawlfleet.model.instants import Instant
 from crawlfleet.store.postgres.tx import PostgresTx, render
 from crawlfleet.store.query import compiled
 from crawlfleet.store.tx import LEADER_CHECK, Row, Tx
@@ -139,6 +140,10 @@ class PostgresEngine:
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
         return await self.read(lambda tx: tx.fetch(sql, *args), patience_s=LONG_READ_PATIENCE_S)
+
+    async def wall_clock(self) -> Instant | None:
+        rows = await self.read(lambda tx: tx.fetch("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"))
+        return int(rows[0][0])
 
     async def close(self) -> None:
         try:

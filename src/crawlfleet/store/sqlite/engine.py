@@ -21,6 +21,7 @@ from sqlalchemy import Select
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
 from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotLeader, StoreUnavailable
+from crawlfleet.model.instants import Instant
 from crawlfleet.store.query import compiled
 from crawlfleet.store.sqlite.tx import SqliteTx
 from crawlfleet.store.tx import LEADER_CHECK, Row, Tx
@@ -70,6 +71,9 @@ class SqliteEngine:
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
         return await self.read(lambda tx: tx.fetch(sql, *args))
+
+    async def wall_clock(self) -> Instant | None:
+        return None
 
     async def close(self) -> None:
         if self._is_closed:
@@ -126,6 +130,9 @@ class InlineEngine:
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
         return await self.read(lambda tx: tx.fetch(sql, *args))
+
+    async def wall_clock(self) -> Instant | None:
+        return None
 
     async def close(self) -> None:
         self._connection.close()
