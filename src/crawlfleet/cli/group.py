@@ -130,7 +130,7 @@ def list_groups(
         ("GROUP", "KIND", "ENDED", "TOTAL", "FAILED", "PROJECT", "CREATED", "NAME"),
         lambda one: (one.id, one.kind, one.progress.total - one.progress.open, one.progress.total,
                      one.progress.failed + one.progress.timeout, one.project_id, one.created_at, one.name),
-        empty="no groups",
+        empty="no groups", prose=("NAME",), drop=("PROJECT", "CREATED", "KIND"),
     )  # fmt: skip
 
 
@@ -152,8 +152,9 @@ def show(call: Call, group_id: GroupId) -> None:
     if group.failures:
         call.out.text("")
         call.out.table(
-            ("TASK", "STATUS", "MESSAGE"), [(one.task_id, one.status, one.message) for one in group.failures]
-        )
+            ("TASK", "STATUS", "MESSAGE"), [(one.task_id, one.status, one.message) for one in group.failures],
+            prose=("MESSAGE",),
+        )  # fmt: skip
 
 
 @api_command(

@@ -188,7 +188,7 @@ def list_tasks(
         ("TASK", "STATUS", "TYPE", "PROJECT", "PRIORITY", "NODE", "CREATED", "NAME"),
         lambda one: (one.id, one.status, one.task_type, one.project_id, one.priority, one.assigned_node,
                      one.created_at, one.name),
-        empty="no tasks",
+        empty="no tasks", prose=("NAME",), drop=("PRIORITY", "NODE", "PROJECT", "NAME", "CREATED"),
     )  # fmt: skip
 
 
