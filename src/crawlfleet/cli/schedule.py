@@ -203,7 +203,8 @@ def preview(
         usage_error(f"{option}: {exc.detail}")
     zone = zone_of(timing.time_zone)
     runs = list(islice(schedules.ticks(timing, now, now), count))
-    local = [f"{moment.isoformat()} {moment:%a}" for at in runs if (moment := datetime.fromtimestamp(at / 1000, zone))]
+    moments = [datetime.fromtimestamp(at / 1000, zone) for at in runs]
+    local = [f"{moment.isoformat()} {moment:%a}" for moment in moments]
     Output(is_json=json).listing(
         "runs", [{"at": to_text(at), "local": text} for at, text in zip(runs, local, strict=True)],
         ("UTC", timing.time_zone), lambda one: (seconds(one["at"]), one["local"]),
