@@ -118,10 +118,13 @@ class Output:
     def bar(self) -> Progress:
         """On standard error; where that is no terminal the bar is silent and only its end is printed."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
+        # The bar has the room that the words leave.
         return Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(), console=self.stderr, disable=not self.stderr.is_terminal,
+            TextColumn("{task.description}"), BarColumn(None, table_column=Column(ratio=1, min_width=4)),
+            MofNCompleteColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn(),
+            console=self.stderr, disable=not self.stderr.is_terminal, expand=True,
         )  # fmt: skip
 
 
