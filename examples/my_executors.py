@@ -1,7 +1,7 @@
 """Three executors of your own: an async function, a plain function, and a class.
 
 crawlfleet standalone --executors my_executors --allow-host 127.0.0.1      (in this folder)
-crawlfleet task submit word_count --params '{"text": "to be or not to be"}' --wait
+crawlfleet task submit word_count --params '{"text": "to be or not to be"}' --result
 """
 
 from __future__ import annotations

@@ -282,10 +282,12 @@ def test_task_types_come_with_their_schemas(client: Client) -> None:
 # The command line on top of it
 
 
-def test_cli_submit_waits_and_prints_the_result(data_dir: Path) -> None:
-    done = run(data_dir, "task", "submit", "echo", "--params", '{"a": 1}', "--wait", "--timeout", "30")
+def test_cli_submit_waits_and_prints_a_summary_or_the_result(data_dir: Path) -> None:
+    done = run(data_dir, "task", "submit", "echo", "--params", '{"a": 1}', "--result", "--timeout", "30")
     assert (done.returncode, json.loads(done.stdout)) == (0, {"a": 1})
     assert done.stderr.startswith("task-")
+    done = run(data_dir, "task", "submit", "echo", "--params", '{"a": 1}', "--wait", "--timeout", "30")
+    assert done.stdout.startswith(f"{done.stderr.split()[0]}  completed in ")
 
 
 def test_cli_exit_codes(data_dir: Path) -> None:

@@ -265,7 +265,8 @@ def test_a_cron_is_previewed_without_a_master() -> None:
     zoned = ["schedule", "next", "--cron", "30 2 29 3 *", "--time-zone", "Europe/Berlin", "--count", "3"]
     runs = json.loads(runner.invoke(app, [*zoned, "--json"]).stdout)["runs"]
     assert len(runs) == 3
-    assert {run["local"][8:25] for run in runs} <= {"-03-29 02:30:00 C", "-03-29 03:00:00 C"}
+    assert {run["local"][4:19] for run in runs} <= {"-03-29T02:30:00", "-03-29T03:00:00"}
+    assert {run["local"][19:25] for run in runs} <= {"+01:00", "+02:00"}
     assert len(runner.invoke(app, ["schedule", "next", "--every", "90s"]).stdout.splitlines()) == 6
 
 

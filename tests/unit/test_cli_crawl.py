@@ -92,6 +92,12 @@ async def test_what_its_members_noted_is_told_beside_it() -> None:
     assert json.loads(told.stdout)["id"] == GROUP
 
 
+async def test_the_end_says_why_pages_failed() -> None:
+    told = await said(ended(failed=3, errors={"http": 2, "timeout": 1}), *WAITED)
+    assert "100 pages, 90 items, 3 failed" in told.stdout
+    assert "note: pages that failed: http 2, timeout 1" in told.stderr
+
+
 async def test_a_recrawl_tells_what_has_changed() -> None:
     changes = {"new": 4, "changed": 2, "unchanged": 90, "gone": 1}
     assert "; 4 new, 2 changed, 1 gone" in (await said(ended(changes=changes), *WAITED)).stdout

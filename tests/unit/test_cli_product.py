@@ -38,8 +38,8 @@ async def test_a_list_is_a_table() -> None:
     told = rows((await said(known, "product", "list")).stdout)
     assert told == [
         ["ID", "SHOP", "THEIR", "ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"],
-        [ID, "shop.example", "A-7", "Teapot", "12.50", "EUR", "in_stock", "2026-01-01", "00:00:00Z"],
-        [ID, "shop.example", "B", "Old", "2026-01-01", "00:00:00Z", "2026-01-02", "00:00:00Z"],
+        [ID, "shop.example", "A-7", "Teapot", "12.50", "EUR", "in_stock", "2026-01-01T00:00:00Z"],
+        [ID, "shop.example", "B", "Old", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"],
     ]
     nothing = await said(page(), "product", "list")
     assert (nothing.stdout, nothing.stderr) == ("", "no products.\n")
@@ -56,8 +56,8 @@ async def test_a_product_is_shown_with_what_it_is_made_of_and_what_has_changed()
         assert line in rows(told)
     assert "attributes" not in told
     assert rows(told)[-2:] == [
-        ["2026-01-02", "00:00:00Z", "changed", "price:", "9.90", "->", "12.50"],
-        ["2026-01-01", "00:00:00Z", "new"],
+        ["2026-01-02T00:00:00Z", "changed", "price:", "9.90", "->", "12.50"],
+        ["2026-01-01T00:00:00Z", "new"],
     ]
 
 

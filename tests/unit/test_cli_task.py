@@ -45,13 +45,13 @@ async def test_notes_on_pages_are_no_items_unless_they_are_asked_for() -> None:
 
 async def test_show_tells_the_notes_of_a_result() -> None:
     shown = Script(lambda: web.json_response(crawled()), lambda: web.json_response({"executions": []}))
-    assert f"note     {NOTE}" in (await said(shown, "task", "show", TASK)).stdout
+    assert f" {NOTE}" in (await said(shown, "task", "show", TASK)).stdout
 
 
 async def test_a_wait_gives_the_result_to_programs_and_its_notes_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
     view = msgspec.convert(crawled(), TaskView)
     monkeypatch.setattr(task_command, "watch_tasks", lambda *_: [view])
-    told = await said(Script(accepted), "task", "submit", "web_crawl", "--wait")
+    told = await said(Script(accepted), "task", "submit", "web_crawl", "--result")
     assert told.stdout == '{"pages": []}\n'
     assert f"note: {NOTE}" in told.stderr
     told = await said(Script(accepted), "task", "submit", "web_crawl", "--wait", "--json")

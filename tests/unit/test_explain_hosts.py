@@ -33,16 +33,39 @@ def test_a_back_off_is_what_it_waits_for() -> None:
 
 def test_a_budget_that_is_too_small_is_named_with_those_who_share_it() -> None:
     assert said(HostUse(SHARE, Backoff(), BUDGET, 4)) == [
-        "waits for host a.example: its budget of 1/s, 2 at once is shared by 4 nodes"
+        "waits for host a.example: its budget of 1/s, 2 at once is shared by 4 nodes "
+        "(crawlfleet host set a.example --rate 2 --concurrency 4 raises it)"
     ]
     assert said(HostUse(SHARE, Backoff(), BUDGET, 1)) == [
-        "waits for host a.example: its budget of 1/s, 2 at once is this node's alone"
+        "waits for host a.example: its budget of 1/s, 2 at once is this node's alone "
+        "(crawlfleet host set a.example --rate 2 --concurrency 4 raises it)"
     ]
     turn = replace(SHARE, current=Units(0, 0))
     assert said(HostUse(turn, Backoff(), Budget(1.0, 1, 10.0), 2)) == [
         "waits for host a.example: its budget of one request in 10 s is shared by 2 nodes, "
-        "and it is the turn of another"
+        "and it is the turn of another (crawlfleet host set a.example --delay 5 shortens it)"
     ]
+
+
+def test_a_rate_that_is_used_up_is_what_it_waits_for_however_few_requests_are_under_way() -> None:
+    share = replace(SHARE, wanted=8, current=Units(10, 8))
+    use = HostUse(share, Backoff(), Budget(10.0, 8, 0.0), 1)
+    assert said(use._replace(asked_per_s=4.0)) == []
+    (sentence,) = said(use._replace(asked_per_s=9.4))
+    assert "its budget of 10/s, 8 at once is this node's alone" in sentence
+    assert "crawlfleet host set a.example --rate 20 --concurrency 16 raises it" in sentence
+
+
+@pytest.mark.parametrize(
+    ("budget", "remedy"),
+    [
+        (Budget(1.0, 1, 8.0, delay_from="robots"), "as its robots.txt asks; crawlfleet host set a.example --delay 4"),
+        (Budget(1.0, 8, 0.0, rate_from="back-off"), "less after refusals; crawlfleet host forgive a.example ends"),
+    ],
+)
+def test_the_remedy_is_for_what_limits(budget: Budget, remedy: str) -> None:
+    (sentence,) = said(HostUse(SHARE, Backoff(), budget, 1))
+    assert remedy in sentence
 
 
 @pytest.mark.parametrize(

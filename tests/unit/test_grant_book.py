@@ -241,4 +241,4 @@ def test_what_is_counted_is_counted_once() -> None:
     leader.look()
     leader.book.count(leader.now, leader.at + 2.0)
     (host,) = leader.look(2.0).hosts
-    assert (host.requests, host.refused, host.recent_milli) == (8, 1, 1_500)
+    assert (host.requests, host.refused, host.recent_milli) == (8, 1, 1_333)

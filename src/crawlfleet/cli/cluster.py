@@ -78,7 +78,7 @@ def usage(call: Call, name: ClusterName = "default") -> None:
         for one in found.projects
     ]
     rows.append(("cluster", found.cluster, found.slots.used, found.slots.total, _amounts(plain(found.reserved))))
-    call.out.table(("OF", "NAME", "RUNNING", "SLOTS", "RESERVED"), rows)
+    call.out.table(("OF", "NAME", "RUNNING", "SLOTS", "RESERVED"), rows, prose=("RESERVED",))
 
 
 def _amounts(reserved: dict[str, float]) -> str:

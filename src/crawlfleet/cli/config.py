@@ -49,8 +49,9 @@ def show(
         out.json(_as_json(chosen, loaded))
         return
     out.table(
-        ("SETTING", "VALUE", "FROM"), [(name, shown(value), str(source)) for name, value, source in loaded.rows()]
-    )
+        ("SETTING", "VALUE", "FROM"), [(name, shown(value), str(source)) for name, value, source in loaded.rows()],
+        prose=("VALUE", "FROM"),
+    )  # fmt: skip
     for left in loaded.ignored:
         out.text(f"ignored: {left.key} = {shown(left.value)} (from {left.source}): {left.reason}")
 
@@ -76,7 +77,7 @@ def get(call: Call, cluster: ClusterOption = "default") -> None:
         call.out.json(found)
         return
     rows = [(name, value, "set" if name in found.values else "default") for name, value in found.effective.items()]
-    call.out.table(("NAME", "VALUE", "FROM"), rows)
+    call.out.table(("NAME", "VALUE", "FROM"), rows, prose=("VALUE",))
     by = f", changed by {found.changed_by} at {shown(found.changed_at)}" if found.changed_by else ""
     call.out.note(f"version {found.version}{by}")
 

@@ -30,7 +30,7 @@ def list_letters(
         "dead_letters", letters,
         ("TASK", "TYPE", "PROJECT", "SINCE", "CAUSE"),
         lambda one: (one.task_id, one.task_type, one.project_id, one.buried_at, one.cause),
-        empty="no dead letters",
+        empty="no dead letters", prose=("CAUSE",), drop=("PROJECT", "SINCE", "TYPE"),
     )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def groups(call: Call, project: ProjectOption = None) -> None:
         "groups", call.client.dead_letter_groups(project_id=project),
         ("COUNT", "NEWEST", "EXAMPLE", "CAUSE"),
         lambda one: (one.count, one.newest_at, one.example, one.cause),
-        empty="no dead letters",
+        empty="no dead letters", prose=("CAUSE",), drop=("NEWEST", "EXAMPLE"),
     )  # fmt: skip
 
 
@@ -58,7 +58,8 @@ def show(call: Call, task_id: TaskId) -> None:
     call.out.table(
         ("EXECUTION", "STATUS", "NODE", "ENDED", "ERROR"),
         [(one.id, one.status, one.node_id, one.end_time, one.error and one.error.message) for one in found.executions],
-    )
+        prose=("ERROR",), drop=("ENDED", "NODE"),
+    )  # fmt: skip
 
 
 @api_command(

@@ -121,7 +121,7 @@ async def _report(
         out.json({"group": group, "items": len(items), "products": len(expected.products)})
     else:
         rows = [(item["title"], _price(item), item["stock"], item["_url"]) for item in items[:_SHOWN]]
-        out.table(("TITLE", "PRICE", "STOCK", "PAGE"), rows)
+        out.table(("TITLE", "PRICE", "STOCK", "PAGE"), rows, prose=("TITLE",), drop=("STOCK",))
         out.text(f"... {len(items):,} products on {group.crawl.pages:,} pages, {_pace(group.crawl)}; each page once.")
     await _export(out, running, group.id, output)
     pages = {item["_url"] for item in items}

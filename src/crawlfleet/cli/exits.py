@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
 
+from crawlfleet.cli.table_layout import wrap_words
 from crawlfleet.errors import ConfigError, CrawlfleetError
 
 
@@ -70,8 +72,16 @@ def exit_code_of(exc: CrawlfleetError) -> ExitCode:
 
 
 def talk(text: str) -> None:
-    """To the person, not to the program that reads standard output."""
-    sys.stderr.write(f"{text}\n")
+    """To the person, not to the program that reads standard output. A terminal gets lines broken between words."""
+    width = terminal_width(sys.stderr)
+    lines = [line for part in text.split("\n") for line in wrap_words(part, width)]
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """The columns of the terminal that a stream writes to; None where it is a file or a pipe, whose lines are never
+    cut."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def usage_error(detail: str, hint: str | None = None) -> NoReturn:

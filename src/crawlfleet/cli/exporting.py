@@ -96,7 +96,7 @@ def print_quality(call: Call, found: QualityView) -> None:
         ("FIELD", "FILLED", "TYPES"),
         [(one.name, f"{one.fill_rate:.1%}", ", ".join(f"{kind} {count}" for kind, count in one.types.items()))
          for one in found.fields],
-        empty="no fields",
+        empty="no fields", prose=("TYPES",),
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def list_flows(
             one.id, one.status, one.progress.total, one.progress.open, one.progress.failed + one.progress.timeout,
             one.project_id, one.created_at, one.name,
         ),
-        empty="no flows",
+        empty="no flows", prose=("NAME",), drop=("PROJECT", "OPEN", "CREATED"),
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from crawlfleet.cli.exporting import (
 )
 from crawlfleet.cli.group_ends import print_end, print_new
 from crawlfleet.cli.group_watching import watch_group
-from crawlfleet.cli.output import plain
+from crawlfleet.cli.output import plain, seconds
 from crawlfleet.cli.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def list_groups(
         ("GROUP", "KIND", "ENDED", "TOTAL", "FAILED", "PROJECT", "CREATED", "NAME"),
         lambda one: (one.id, one.kind, one.progress.total - one.progress.open, one.progress.total,
                      one.progress.failed + one.progress.timeout, one.project_id, one.created_at, one.name),
-        empty="no groups",
+        empty="no groups", prose=("NAME",), drop=("PROJECT", "CREATED", "KIND"),
     )  # fmt: skip
 
 
@@ -152,8 +152,9 @@ def show(call: Call, group_id: GroupId) -> None:
     if group.failures:
         call.out.text("")
         call.out.table(
-            ("TASK", "STATUS", "MESSAGE"), [(one.task_id, one.status, one.message) for one in group.failures]
-        )
+            ("TASK", "STATUS", "MESSAGE"), [(one.task_id, one.status, one.message) for one in group.failures],
+            prose=("MESSAGE",),
+        )  # fmt: skip
 
 
 @api_command(
@@ -246,7 +247,7 @@ def quality(call: Call, group_id: GroupId, partial: PartialOption = False, pages
 def why(call: Call, group_id: GroupId) -> None:
     """Say what holds up the members of a group that have not ended, for instance a host in back-off."""
     said = call.client.group_why(group_id)
-    call.out.answer({"sentence": said.sentence, **said.data}, said.sentence)
+    call.out.answer({"sentence": said.sentence, **said.data}, seconds(said.sentence))
 
 
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")

@@ -48,6 +48,10 @@ def _print_crawl(call: Call, group: GroupView) -> None:
     """What its members found worth telling; and one that read no page did not do what was asked, as a single crawl."""
     result = call.client.crawl_result(group.id, partial=True)
     if not call.out.is_json:
+        kinds = result.metrics.failures or result.metrics.errors
+        if result.success and kinds:
+            failed = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
+            call.out.note(f"note: pages that failed: {failed}")
         print_notes(call, result.notes)
     if not result.success:
         errors = ", ".join(f"{kind} {count}" for kind, count in result.metrics.errors.items())

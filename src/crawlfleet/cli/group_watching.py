@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from crawlfleet.cli.exits import Complaint, ExitCode
+from crawlfleet.cli.output import seconds
 from crawlfleet.cli.watching import group_done, group_note, left_alone
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines:
                 lines.tell_why(why)
 
         try:
-            return call.client.wait_group(group_id, timeout, looked, stands_still)
+            return call.client.wait_group(group_id, timeout, looked, stands_still, lines.tell_limit)
         except WaitTimeout as exc:
             raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, f"crawlfleet group why {group_id}") from exc
 
@@ -55,6 +56,7 @@ class _Lines:
         self._next_at = 0.0
         self._told: object = None
         self._why: object = None
+        self._limits: object = None
 
     def tell(self, group: GroupView) -> None:
         now, told = time.monotonic(), group.crawl or group.progress
@@ -67,6 +69,13 @@ class _Lines:
             done, total = group_done(group)
             self._call.out.note(f"{done} of {total}: {group_note(group)}".rstrip(": "))
 
+    def tell_limit(self, why: Why) -> None:
+        """Once: a crawl that is slow out of politeness looks as if it were broken."""
+        waits = [wait["host"] for wait in why.data.get("waits_for", ()) if wait["cause"] == "host_budget"]
+        if waits and waits != self._limits and why.data["cause"] == "host_budget":
+            self._limits = waits
+            self._call.out.note(f"note: {seconds(why.sentence)}")
+
     def tell_why(self, why: Why) -> None:
         """Once for each reason, however long it lasts: in every second another time is left."""
         reason = (why.data["cause"], why.data.get("waits_for"))
@@ -76,4 +85,4 @@ class _Lines:
 
 
 def _still(why: Why) -> str:
-    return f"stands still: {why.sentence}"
+    return f"stands still: {seconds(why.sentence)}"

@@ -35,7 +35,7 @@ def list_hosts(
         ("HOST", "RATE", "CONCURRENCY", "DELAY", "RATE NOW", "REQUESTS", "REFUSED", "BLOCKED", "BACK-OFF UNTIL"),
         lambda host: (host.name, host.budget.rate, host.budget.concurrency, host.budget.delay_s, host.rate_now,
                       host.requests, host.refused, host.blocked, host.backoff_until),
-        empty="no host was asked for anything yet",
+        empty="no host was asked for anything yet", drop=("BLOCKED", "REFUSED", "DELAY", "RATE NOW", "REQUESTS"),
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def history(
         return
     call.out.table(
         ("AT", *_COLUMNS), [(point.at, *_columns(point.counted)) for point in found.points],
-        empty=f"nothing was counted of {found.name} in that time",
+        empty=f"nothing was counted of {found.name} in that time", drop=_DROPPED,
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _tell_figures(call: Call, found: HostDetail) -> None:
     rows = [(name, *_columns(one)) for name, one in spans if one is not None]
     if rows:
         call.out.text("")
-        call.out.table(("COUNTED", *_COLUMNS), rows)
+        call.out.table(("COUNTED", *_COLUMNS), rows, drop=_DROPPED)
         errors = found.figures.total.errors if found.figures.total is not None else {}
         if errors:
             call.out.text("errors: " + ", ".join(f"{kind} {count:,}" for kind, count in errors.items()))
@@ -137,6 +137,8 @@ _COLUMNS = (
     "REQUESTS", "PER S", "PAGES", "KB", "2XX", "3XX", "4XX", "5XX", "429", "503", "BLOCKED", "ERRORS", "P50 MS",
     "P95 MS",
 )  # fmt: skip
+
+_DROPPED = ("KB", "3XX", "P50 MS", "503", "429", "BLOCKED", "PAGES", "2XX")
 
 
 def _columns(one: FiguresView) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
-from crawlfleet.cli.output import plain
+from crawlfleet.cli.output import plain, seconds
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import NodeView
@@ -34,7 +34,8 @@ def list_nodes(
         "nodes", nodes,
         ("NODE", "NAME", "DEVICE", "STATUS", "HEALTH", "RUNNING", "SLOTS", "REGION", "CLUSTER", "LAST SEEN"),
         lambda node: (node.id, node.name, node.device_id, node.status, node.health, node.running, node.slots,
-                      node.region, node.cluster, node.last_seen_at),
+                      node.region, node.cluster, seconds(node.last_seen_at or "")),
+        drop=("CLUSTER", "DEVICE", "REGION", "LAST SEEN"),
         empty="no nodes have joined yet: crawlfleet token create --role enrol, then crawlfleet worker",
     )  # fmt: skip
 

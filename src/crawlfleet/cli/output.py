@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crawlfleet.cli.exits import talk
+from crawlfleet.cli.exits import talk, terminal_width
+from crawlfleet.cli.table_layout import GAP, PROSE_LEAST, lay_out, row_lines, wrap_words
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.text import Text
 
 T = TypeVar("T")
 
-_PIPE_WIDTH = 240
-"""Nothing is cut for a reader that is not a terminal."""
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 
 COLOURS = {
     "completed": "green", "failed": "red", "timeout": "red", "cancelled": "yellow", "processing": "cyan",
@@ -56,40 +58,56 @@ class Output:
 
     def listing(
         self, name: str, things: Sequence[T], columns: Sequence[str], row: Callable[[T], Sequence[object]],
-        *, empty: str = "nothing",
+        *, empty: str = "nothing", prose: Collection[str] = (), drop: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """All of them under a name for a program, a table of them for a person."""
         if self.is_json:
             self.json({name: things})
         else:
-            self.table(columns, map(row, things), empty=empty)
+            self.table(columns, map(row, things), empty=empty, prose=prose, drop=drop)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing") -> None:
-        from rich.table import Table
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[object]],
+        *, empty: str = "nothing", prose: Collection[str] = (), drop: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """A line for each row. A narrow terminal gets fewer columns: those in `drop` are left out in that order, those
+        in `prose` may be shortened. What is not a terminal gets all of them."""
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell := shown(value), style=COLOURS.get(cell, "")) for value in row))
-        if table.row_count:
-            self.stdout.print(table)
-        else:
+        # An item of results may be a value among objects: it stands in the first column.
+        cells = [[*map(_cell, row), *[""] * (len(columns) - len(row))] for row in rows]
+        if not cells:
             self.note(f"{empty}.")
+            return
+        layout = lay_out(columns, cells, terminal_width(sys.stdout), prose=prose, drop=drop)
+        wraps_last = columns[layout.columns[-1]] in prose
+        self._line(Text(_joined(row_lines([columns[at] for at in layout.columns], layout.widths, wraps_last=False)[0]),
+                        style="bold"))  # fmt: skip
+        for row in cells:
+            chosen = [row[at] for at in layout.columns]
+            for line in row_lines(chosen, layout.widths, wraps_last=wraps_last):
+                self._line(Text.assemble(*((part, COLOURS.get(part.strip(), "")) for part in line)))
+        if layout.dropped:
+            self.note(f"(no room for {', '.join(layout.dropped)}; a wider terminal or --json shows all)")
+
+    def _line(self, line: Text) -> None:
+        line.rstrip()
+        self.stdout.print(line, soft_wrap=True)
 
     def record(self, fields: Mapping[str, object]) -> None:
         """One thing: a line per field that has a value."""
-        width = max((len(name) for name in fields), default=0)
-        for name, value in fields.items():
-            if value not in (None, "", [], {}):
-                self.text(f"{name:<{width}}  {shown(value)}")
+        shown_fields = {name: shown(value) for name, value in fields.items() if value not in (None, "", [], {})}
+        width = max(map(len, shown_fields), default=0)
+        columns = terminal_width(sys.stdout)
+        for name, value in shown_fields.items():
+            lines = wrap_words(seconds(value), None if columns is None else max(PROSE_LEAST, columns - width - GAP))
+            self.text(f"{name:<{width}}  " + f"\n{'':<{width + GAP}}".join(lines))
 
     @cached_property
     def stdout(self) -> Console:
         from rich.console import Console
 
-        return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+        return Console(highlight=False)
 
     @cached_property
     def stderr(self) -> Console:
@@ -100,10 +118,13 @@ class Output:
     def bar(self) -> Progress:
         """On standard error; where that is no terminal the bar is silent and only its end is printed."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
+        # The bar has the room that the words leave.
         return Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(), console=self.stderr, disable=not self.stderr.is_terminal,
+            TextColumn("{task.description}"), BarColumn(None, table_column=Column(ratio=1, min_width=4)),
+            MofNCompleteColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn(),
+            console=self.stderr, disable=not self.stderr.is_terminal, expand=True,
         )  # fmt: skip
 
 
@@ -120,9 +141,22 @@ def shown(value: object) -> str:
         case Mapping() | list() | tuple():
             return json.dumps(plain(value), ensure_ascii=False) if value else ""
         case datetime():
-            return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+            return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         case _:
             return str(value)
+
+
+def _cell(value: object) -> str:
+    return " ".join(shown(value).splitlines())
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "".join(parts)
+
+
+def seconds(text: str) -> str:
+    """Instants in a text to the second, as `shown` has them."""
+    return _INSTANT.sub(r"\1Z", text)
 
 
 def plain(value: object) -> Any:

@@ -72,7 +72,7 @@ def list_products(
         ("ID", "SHOP", "THEIR ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"),
         lambda one: (one.id, one.shop, one.product_id, one.title, _price(one.price, one.currency), one.availability,
                      one.changed_at, one.gone_at),
-        empty="no products",
+        empty="no products", prose=("TITLE",), drop=("THEIR ID", "CHANGED", "GONE", "AVAILABILITY", "SHOP"),
     )  # fmt: skip
 
 
@@ -95,6 +95,7 @@ def show(
         ("CHANGED", "HOW", "WHAT"),
         [(one.at, one.kind, ", ".join(f"{name}: {said[0]} -> {said[1]}" for name, said in one.fields.items()))
          for one in found.changes],
+        prose=("WHAT",),
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ def list_projects(call: Call) -> None:
             project.name, project.weight, *(_used(project, quota) for quota in QUOTAS), project.on_full,
         ),
         empty="no project is described or has open tasks",
+        drop=("MEMORY MB", "CPU", "ON FULL", "BYTES TODAY", "WEIGHT"),
     )  # fmt: skip
 
 

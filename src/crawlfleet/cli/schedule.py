@@ -12,7 +12,7 @@ from crawlfleet.cli import task as tasks
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, JsonOption, api_command, command
 from crawlfleet.cli.exits import usage_error
-from crawlfleet.cli.output import Output, plain, shown
+from crawlfleet.cli.output import Output, plain, seconds, shown
 
 if TYPE_CHECKING:
     from crawlfleet.client.models import ScheduleView
@@ -103,7 +103,7 @@ def list_schedules(
         "schedules", found,
         ("SCHEDULE", "NAME", "TYPE", "WHEN", "STATE", "NEXT RUN", "LAST ERROR"),
         lambda one: (one.id, one.name, one.task["task_type"], when(one), one.status, one.next_run_at, one.last_error),
-        empty="no schedules",
+        empty="no schedules", prose=("NAME", "LAST ERROR"), drop=("NAME", "STATE", "LAST ERROR"),
     )  # fmt: skip
 
 
@@ -125,6 +125,8 @@ def show(call: Call, schedule_id: ScheduleId) -> None:
         ("RUN", "STATUS", "TASK", "TASK STATUS", "REASON"),
         [(one.run_at, one.status, one.task_id, one.task_status, one.reason) for one in found.last_runs or []],
         empty="no runs yet",
+        prose=("REASON",),
+        drop=("TASK STATUS",),
     )
 
 
@@ -201,10 +203,11 @@ def preview(
         usage_error(f"{option}: {exc.detail}")
     zone = zone_of(timing.time_zone)
     runs = list(islice(schedules.ticks(timing, now, now), count))
-    local = [datetime.fromtimestamp(at / 1000, zone).strftime("%a %Y-%m-%d %H:%M:%S %Z") for at in runs]
+    moments = [datetime.fromtimestamp(at / 1000, zone) for at in runs]
+    local = [f"{moment.isoformat()} {moment:%a}" for moment in moments]
     Output(is_json=json).listing(
         "runs", [{"at": to_text(at), "local": text} for at, text in zip(runs, local, strict=True)],
-        ("UTC", timing.time_zone), lambda one: (one["at"], one["local"]),
+        ("UTC", timing.time_zone), lambda one: (seconds(one["at"]), one["local"]),
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import typer
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
-from crawlfleet.cli.output import plain
+from crawlfleet.cli.output import plain, seconds
+from crawlfleet.cli.task_summary import end_line, summary_fields
 from crawlfleet.cli.watching import failed_message, print_notes, watch_tasks
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ SearchOption = Annotated[
 @api_command(
     app,
     "submit",
-    "crawlfleet task submit echo -p hello=world --wait",
+    "crawlfleet task submit echo -p hello=world --result",
     """crawlfleet task submit web_crawl --params '{"url": "https://example.com", "depth": 1}' --priority high""",
     "crawlfleet task submit my_type --params @params.json --project shop --field timeout_s=60 --field queue=slow",
 )
@@ -64,26 +65,31 @@ def submit(
     ] = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
+    result: Annotated[bool, typer.Option("--result", help="Wait, and print the data of its result as JSON.")] = False,
 ) -> None:
-    """Submit a task. Prints its id; with --wait also how it ended, and its result."""
+    """Submit a task. Prints its id; with --wait how it ended and what was counted, with --result its result."""
     fields: dict[str, Any] = {"priority": values.priority(priority), "project_id": project, "name": name}
     fields = {name: value for name, value in fields.items() if value is not None}
     fields |= values.assigned(field or [], "--field")
     parameters = values.parameters(params, param)
     task = call.client.submit(task_type, parameters, idempotency_key=key, **fields)
-    if not wait:
+    if not wait and not result:
         call.out.answer(task, task.id)
         return
     call.out.note(task.id)
     (ended,) = watch_tasks(call, [task.id], timeout)
-    _print_end(call, ended)
+    _print_end(call, ended, with_result=result)
 
 
-def _print_end(call: Call, task: TaskView) -> None:
+def _print_end(call: Call, task: TaskView, *, with_result: bool) -> None:
     if call.out.is_json:
         call.out.json(task)
-    elif task.result is not None:
-        call.out.json(task.result.data)
+    elif with_result:
+        if task.result is not None:
+            call.out.json(task.result.data)
+    elif task.status == "completed":
+        call.out.text(end_line(task))
+    if task.result is not None and not call.out.is_json:
         print_notes(call, task.result.notes)
     if task.status != "completed":
         hint = f"crawlfleet task log {task.id}; crawlfleet task retry {task.id}"
@@ -153,7 +159,8 @@ def watch(call: Call, task_ids: TaskIds, timeout: TimeoutOption = None) -> None:
         call.out.json({"tasks": ended})
     else:
         for task in ended:
-            call.out.text(f"{task.id}  {task.status}" + (f"  {task.reason}" if task.reason else ""))
+            call.out.text(end_line(task))
+            print_notes(call, task.result.notes if task.result is not None else None)
     if bad := [task for task in ended if task.status != "completed"]:
         raise Complaint(failed_message(bad[0]), ExitCode.TASK_NOT_COMPLETED, f"crawlfleet task log {bad[0].id}")
 
@@ -188,26 +195,35 @@ def list_tasks(
         ("TASK", "STATUS", "TYPE", "PROJECT", "PRIORITY", "NODE", "CREATED", "NAME"),
         lambda one: (one.id, one.status, one.task_type, one.project_id, one.priority, one.assigned_node,
                      one.created_at, one.name),
-        empty="no tasks",
+        empty="no tasks", prose=("NAME",), drop=("PRIORITY", "NODE", "PROJECT", "NAME", "CREATED"),
     )  # fmt: skip
 
 
-@api_command(app, "show", "crawlfleet task show task-0123456789abcdef", "crawlfleet task show task-... --json")
-def show(call: Call, task_id: TaskId) -> None:
-    """Show everything about a task: what was asked, where it is, its result or error, and its executions."""
+@api_command(
+    app,
+    "show",
+    "crawlfleet task show task-0123456789abcdef",
+    "crawlfleet task show task-0123456789abcdef --result > result.json",
+    "crawlfleet task show task-0123456789abcdef --json",
+)
+def show(
+    call: Call,
+    task_id: TaskId,
+    result: Annotated[
+        bool, typer.Option("--result", help="Print the data of its result as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Show a task: what was asked, where it is, what was counted or went wrong, and its executions."""
     task = call.client.get(task_id)
+    if result:
+        _print_result(call, task)
+        return
     executions = call.client.executions(task_id)
     if call.out.is_json:
         call.out.json({**plain(task), "executions": plain(executions)})
         return
-    record = plain(task)
-    call.out.record({name: value for name, value in record.items() if name not in ("result", "error")})
-    if task.error is not None:
-        call.out.record({"error": f"{task.error.class_}: {task.error.message}"})
-    if task.result is not None:
-        call.out.record({"result": task.result.data, "metrics": task.result.metrics})
-        for note in task.result.notes or ():
-            call.out.text(f"note     {note}")
+    notes = task.result.notes or () if task.result is not None else ()
+    call.out.record(summary_fields(task) | {f"note {at}": note for at, note in enumerate(notes, 1)})
     if executions:
         call.out.text("")
         call.out.table(
@@ -216,8 +232,15 @@ def show(call: Call, task_id: TaskId) -> None:
         )
 
 
+def _print_result(call: Call, task: TaskView) -> None:
+    if task.result is None:
+        hint = f"crawlfleet task why {task.id}"
+        raise Complaint(f"{task.id} is {task.status} and has no result", ExitCode.TASK_NOT_COMPLETED, hint)
+    call.out.json(task.result.data)
+
+
 @api_command(app, "why", "crawlfleet task why task-0123456789abcdef")
 def why(call: Call, task_id: TaskId) -> None:
     """Say why a task is where it is: what it waits for, which filter removed how many nodes, which host is away."""
     said = call.client.why(task_id)
-    call.out.answer({"sentence": said.sentence, **said.data}, said.sentence)
+    call.out.answer({"sentence": said.sentence, **said.data}, seconds(said.sentence))

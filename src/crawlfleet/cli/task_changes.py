@@ -130,7 +130,7 @@ def log(
             call.out.json_line(line)
         else:
             at = datetime.fromtimestamp(line.at / 1_000, UTC)
-            call.out.text(f"{at:%Y-%m-%d %H:%M:%S}.{line.at % 1_000:03d}Z {line.level:<8} {line.message}")
+            call.out.text(f"{at:%Y-%m-%dT%H:%M:%S}.{line.at % 1_000:03d}Z {line.level:<8} {line.message}")
 
 
 @api_command(
@@ -157,7 +157,7 @@ def results(
         return
     columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
     rows = [[shown(item.get(name)) for name in columns] if isinstance(item, dict) else [shown(item)] for item in items]
-    call.out.table(columns or ["ITEM"], rows, empty="no items; crawlfleet task show has the result")
+    call.out.table(columns or ["ITEM"], rows, prose=columns, empty="no items; crawlfleet task show has the result")
 
 
 def _is_note(item: Any) -> bool:

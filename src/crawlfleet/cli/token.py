@@ -47,6 +47,7 @@ def list_tokens(call: Call) -> None:
         ("ID", "ROLE", "NAME", "USABLE", "USES LEFT", "EXPIRES", "LAST USED", "CREATED BY"),
         lambda one: (one.id, one.role, one.name, one.is_usable, one.uses_left, one.expires_at, one.last_used_at,
                      one.created_by),
+        prose=("NAME",), drop=("CREATED BY", "LAST USED", "USES LEFT", "EXPIRES"),
     )  # fmt: skip
 
 

@@ -408,11 +408,17 @@ class Client(Background):
         return self._each(self._client.groups(project_id=project_id, kind=kind, limit=limit))
 
     def wait_group(
-        self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None, on_still: OnWhy | None = None
+        self,
+        group_id: str,
+        timeout: float | None = None,
+        on_look: OnGroup | None = None,
+        on_still: OnWhy | None = None,
+        on_why: OnWhy | None = None,
     ) -> GroupView:
-        """The group once every member has ended. `on_look` is called with it about every second, and while it stands
-        still `on_still` with why. Raises WaitTimeout; the group itself goes on."""
-        return self._done(self._client.wait_group(group_id, timeout, on_look, on_still))
+        """The group once every member has ended. `on_look` is called with it about every second, while it stands still
+        `on_still` with why, and `on_why` every few seconds with what holds its members up. Raises WaitTimeout; the
+        group itself goes on."""
+        return self._done(self._client.wait_group(group_id, timeout, on_look, on_still, on_why))
 
     def close_group(self, group_id: str) -> GroupView:
         """Let no other tasks join."""

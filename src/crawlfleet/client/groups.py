@@ -102,13 +102,15 @@ class GroupCalls(Calls):
 
     async def wait_group(
         self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None,
-        on_still: OnWhy | None = None,
+        on_still: OnWhy | None = None, on_why: OnWhy | None = None,
     ) -> GroupView:  # fmt: skip
-        """The group once every member has ended. `on_look` is called with it about every second, and while it stands
-        still `on_still` with why. Raises WaitTimeout; the group itself goes on."""
+        """The group once every member has ended. `on_look` is called with it about every second, while it stands still
+        `on_still` with why, and `on_why` every few seconds with what holds its members up. Raises WaitTimeout; the
+        group itself goes on."""
         loop = asyncio.get_running_loop()
         ends_at = None if timeout is None else loop.time() + timeout
         pause, (seen, since) = _LOOK_S[0], (None, loop.time())
+        why_at = loop.time() + _STILL_S
         while True:
             group = await self.group(group_id)
             if on_look is not None:
@@ -119,6 +121,9 @@ class GroupCalls(Calls):
                 seen, since = now_seen, loop.time()
             elif on_still is not None and loop.time() - since >= _STILL_S:
                 on_still(await self.group_why(group_id))
+            if on_why is not None and loop.time() >= why_at:
+                on_why(await self.group_why(group_id))
+                why_at = loop.time() + _STILL_S
             left = pause if ends_at is None else min(pause, ends_at - loop.time())
             if left <= 0:
                 open_tasks = group.progress.open

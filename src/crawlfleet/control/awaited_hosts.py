@@ -47,7 +47,7 @@ class AwaitedHosts:
             host = known.get(name, Host(name))
             budget = budget_of(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
             sharing = {share.node for share in await self._store.host_shares(name) if share.wanted}
-            uses.append(HostUse(wanted[name], host.backoff, budget, len(sharing)))
+            uses.append(HostUse(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
         return host_waits(uses, now)[:NAMED_MOST]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
@@ -21,6 +22,10 @@ Key = tuple[NodeId, int]
 """A session of a node."""
 
 
+RECENT_COUNTS = 3
+"""A node tells its sums with its syncs: between two counts there may be none, or those of two."""
+
+
 class HostState:
     def __init__(self, host: Host, at: float) -> None:
         self.host = host
@@ -31,6 +36,7 @@ class HostState:
         """As they are in the store."""
         self._counted: dict[Key, tuple[int, int, int]] = {}
         self._counted_at = at
+        self._spans: deque[tuple[float, int]] = deque(maxlen=RECENT_COUNTS)
 
     def load(self, row: HostShare, at: float) -> None:
         key = (row.node, row.session)
@@ -100,7 +106,8 @@ class HostState:
             self._counted[key] = told
         host, span_s = self.host, max(0.001, at - self._counted_at)
         self._counted_at = at
-        recent = round(1000 * sums[0] / span_s)
+        self._spans.append((span_s, sums[0]))
+        recent = round(1000 * sum(count for _, count in self._spans) / sum(span for span, _ in self._spans))
         if any(sums) or host.recent_milli:
             self.host = replace(
                 host, requests=host.requests + sums[0], refused=host.refused + sums[1],

@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import Any, Protocol
 
 from crawlfleet.execution.crawl.answers import Reads, is_json, is_page, is_text
 from crawlfleet.execution.crawl.blocks import Blocks
+from crawlfleet.execution.crawl.crawl_log import CrawlLog, Report
 from crawlfleet.execution.crawl.failed_pages import FailedPages
 from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.crawl.fetch import PAGE_BYTES, Fetcher, Hop
@@ -41,14 +41,6 @@ REFUSED_TRIES = 4
 RETRY_S = 0.5
 AT_ONCE = 1_000
 """Links of a lost host that are counted in one go."""
-
-
-class Report(Protocol):
-    """Who hears of it: the execution's context."""
-
-    def log(self, message: str, level: str = "info") -> None: ...
-
-    def progress(self, **figures: Any) -> None: ...
 
 
 class Crawl:
@@ -112,6 +104,9 @@ class Crawl:
         self.failures = self._failed.kinds
         """and by what happened more closely."""
         self.stopped_by: str | None = None
+        self._log = CrawlLog(
+            plan, report, self._gate, self, items=lambda: gathered.items, queued=lambda: len(self._frontier)
+        )
 
     async def run(self) -> None:
         """Returns when nothing is left to visit or a limit is reached; what was found is in `gathered` and here."""
@@ -121,6 +116,7 @@ class Crawl:
         limit = asyncio.timeout(self._plan.max_seconds)
         self._gate.enter(self)
         self._outages.enter(self.wake)
+        self._log.begin()
         try:
             async with limit:
                 await self._drive()
@@ -133,6 +129,7 @@ class Crawl:
         finally:
             self._outages.leave(self.wake)
             self._gate.leave(self)
+        self._log.end()
 
     def queued(self) -> dict[str, int]:
         """For the gate: what could leave besides what is under way. A part of a budget beyond that would be idle."""
@@ -284,9 +281,7 @@ class Crawl:
             self._in_flight -= 1
         if how is not None:
             self._frontier.ended(link, how, size)
-        self._report.progress(
-            pages=self.pages, items=self._gathered.items, queued=len(self._frontier), failed=self.errors.total()
-        )
+        self._log.visited(target_of(link.url))
 
     async def _crawl_page(self, link: Link) -> int:
         if link.tries:

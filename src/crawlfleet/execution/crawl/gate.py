@@ -113,6 +113,10 @@ class Gate(Protocol):
         """What is counted of the host, to be added to between `begin` and `end`."""
         ...
 
+    def awaited_share(self, host: str) -> ProcessShare | None:
+        """What this process may ask of the host, if requests wait in line for it now."""
+        ...
+
     def asks_for(self, host: str, delay_s: float) -> None:
         """The crawl delay of its robots.txt."""
         ...
@@ -151,6 +155,9 @@ class OpenGate:
 
     def figures(self, host: str) -> list[int]:
         return host_figures.nothing()
+
+    def awaited_share(self, host: str) -> ProcessShare | None:
+        return None
 
     def asks_for(self, host: str, delay_s: float) -> None:
         pass

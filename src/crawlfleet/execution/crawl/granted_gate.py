@@ -233,6 +233,10 @@ class GrantedGate:
     def figures(self, host: str) -> list[int]:
         return self._target(host).figures
 
+    def awaited_share(self, host: str) -> ProcessShare | None:
+        target = self._targets.get(host)
+        return target.share if target is not None and target.queue and target.share.rate else None
+
     def asks_for(self, host: str, delay_s: float) -> None:
         target = self._target(host)
         if delay_s != target.delay_s or (target.share.spacing_ms and not delay_s):
