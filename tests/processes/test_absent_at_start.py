@@ -11,9 +11,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.testing.servers import PostgresServer, RedisServer
 from crawlfleet.testing.servers.server import free_port
-from tests.processes.fleet import PATIENCE_S, Fleet, Process, promised
+from tests.processes.fleet import Fleet, Process
 from tests.processes.masters import MasterAt, readiness
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow]

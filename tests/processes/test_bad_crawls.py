@@ -12,10 +12,11 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.shop import start_shop
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.servers import S3Server
 from crawlfleet.testing.servers.server import free_port
 from tests.processes.crawl_proof import proving
-from tests.processes.fleet import PATIENCE_S, Fleet, fleet
+from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

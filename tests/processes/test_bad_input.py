@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.processes.fleet import Fleet, echo, fleet, promised, sleep
+from crawlfleet.testing.patience import promised
+from tests.processes.fleet import Fleet, echo, fleet, sleep
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

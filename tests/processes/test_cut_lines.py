@@ -13,7 +13,8 @@ import pytest
 
 from crawlfleet.testing.chaos import proxies
 from crawlfleet.testing.chaos.network import Direction
-from tests.processes.fleet import Fleet, echo, fleet, promised, sleep
+from crawlfleet.testing.patience import promised
+from tests.processes.fleet import Fleet, echo, fleet, sleep
 from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes.fleet import PATIENCE_S, Fleet, echo, fleet, promised, sleep
+from crawlfleet.testing.patience import PATIENCE_S, promised
+from tests.processes.fleet import Fleet, echo, fleet, sleep
 from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

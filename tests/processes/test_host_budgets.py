@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.processes.fleet import Fleet, Process, promised
+from crawlfleet.testing.patience import promised
+from tests.processes.fleet import Fleet, Process
 from tests.processes.logging_site import PAGES, LoggingSite, most_in_a_second
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.processes.fleet import fleet, promised, sleep
+from crawlfleet.testing.patience import promised
+from tests.processes.fleet import fleet, sleep
 from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -12,10 +12,11 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.testing.servers import PostgresServer, RedisServer
 from crawlfleet.testing.site import SiteProcess, site_process
 from tests.processes.calls import Answer
-from tests.processes.fleet import PATIENCE_S, Process, echo, promised, sleep
+from tests.processes.fleet import Process, echo, sleep
 from tests.processes.held_pages import ALLOW, held_tasks, lift_budgets
 from tests.processes.masters import ManyMasters, MasterAt, has_readiness, many_masters, readiness
 

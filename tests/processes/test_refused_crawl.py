@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.fleet import PATIENCE_S, fleet, promised
+from crawlfleet.testing.patience import PATIENCE_S, promised
+from tests.processes.fleet import fleet
 from tests.processes.logging_site import PAGES, logging_site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

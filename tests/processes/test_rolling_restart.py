@@ -8,8 +8,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.servers import RedisServer
-from tests.processes.fleet import PATIENCE_S, sleep
+from tests.processes.fleet import sleep
 from tests.processes.masters import ManyMasters, many_masters
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.fleet import Fleet, echo, fleet, promised
+from crawlfleet.testing.patience import promised
+from tests.processes.fleet import Fleet, echo, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.fleet import PATIENCE_S, Fleet, fleet
+from crawlfleet.testing.patience import PATIENCE_S
+from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from crawlfleet.client.models import TaskView
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.site import SiteProcess, site_process
-from tests.processes.fleet import PATIENCE_S, Fleet, fleet
+from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
