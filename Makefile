@@ -18,6 +18,8 @@ TASKS ?= 2000
 EVERY ?= 20
 TREES ?=
 PRODUCTS ?= 5000
+TIMES ?= 3
+TESTS ?= tests/processes
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -41,6 +43,10 @@ system: ## Check, and where allowed install, what only the operating system can 
 test: system setup lint types ## Everything that must hold before a change is taken
 	@$(MAKE) --no-print-directory simulate SEEDS=200 START=0
 	scripts/test.sh $(BIN)/python
+
+.PHONY: test-steady
+test-steady: system setup ## Run tests many times: as it is, with busy cores, with pages at once and in 50 ms (TIMES=3 TESTS=tests/processes)
+	$(BIN)/python scripts/steady_runs.py --times $(TIMES) $(TESTS)
 
 .PHONY: lint
 lint: setup ## Style, formatting, and who may import whom

@@ -42,8 +42,10 @@ async def metered(context: TaskContext) -> int:
 
 @executor("spell")
 async def spell(context: TaskContext) -> int:
-    """An item for each value, one after the other."""
+    """An item for each value, one after the other; for those named it waits until there is a file."""
     for value in context.parameters["values"]:
+        while value in context.parameters.get("held", ()) and not Path(context.parameters["file"]).exists():
+            await asyncio.sleep(0.02)
         await context.item({"value": value})
         await asyncio.sleep(context.parameters.get("pause_s", 0))
     return len(context.parameters["values"])

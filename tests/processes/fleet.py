@@ -20,13 +20,10 @@ from crawlfleet.model.ids import parse
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.testing.judge import judge
+from crawlfleet.testing.patience import PATIENCE_S
 from tests.processes.calls import Answer, call
 
-PATIENCE_S = 120.0
-"""Only ends what hangs: a busy machine may take many times as long as an idle one."""
 _POLL_S = 0.05
-_BUSY = 2.0
-"""By how much what waits for a core is slowed down more than its share of the cores."""
 _FINAL = ("completed", "failed", "timeout", "cancelled")
 
 
@@ -241,11 +238,6 @@ async def fleet(folder: Path) -> AsyncIterator[Fleet]:
         if hasattr(running, "client"):
             await running.client.close()
         await running.kill_all()
-
-
-def promised(seconds: float) -> float:
-    """A bound that is promised, on a machine as busy as this one: with more to do than cores, everything is slower."""
-    return seconds * max(1.0, _BUSY * os.getloadavg()[0] / len(os.sched_getaffinity(0)))
 
 
 def echo(number: int) -> dict[str, Any]:

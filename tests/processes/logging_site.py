@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 from aiohttp import web
@@ -43,16 +44,16 @@ class LoggingSite:
         """Refuse everything from now on, for so long; the instant."""
         return float(await self._call(f"/control/refuse?seconds={retry_after_s}&status={status}"))
 
-    async def hold(self, *, after: int = 0) -> None:
-        """Keep pages back, beyond the next `after` of them, until `release`. They are noted when they are asked for."""
-        await self._call(f"/control/hold?after={after}")
+    async def hold(self, pattern: str = "", *, after: int = 0) -> None:
+        """Keep pages back that match, beyond the next `after` of them. They are noted when they are asked for."""
+        await self._call(f"/control/hold?{urlencode({'pattern': pattern, 'after': after})}")
 
     async def wait_held(self, count: int = 1) -> None:
         """Until so many requests are held at the same time."""
         await self._call(f"/control/wait-held?count={count}")
 
-    async def release(self) -> None:
-        await self._call("/control/release")
+    async def release(self, pattern: str = "") -> None:
+        await self._call(f"/control/release?{urlencode({'pattern': pattern})}")
 
     async def worst_lag_s(self) -> float:
         """How late the site itself was, at worst, to notice what came: on a busy machine it has to wait for a core."""
@@ -132,15 +133,15 @@ def _app() -> web.Application:
         return web.json_response(time.monotonic())
 
     async def hold(request: web.Request) -> web.Response:
-        gate.hold(after=int(request.query["after"]))
+        gate.hold(request.query["pattern"], after=int(request.query["after"]))
         return web.json_response(None)
 
     async def wait_held(request: web.Request) -> web.Response:
         await gate.wait_held(int(request.query["count"]))
         return web.json_response(None)
 
-    async def release(_: web.Request) -> web.Response:
-        return web.json_response(gate.release())
+    async def release(request: web.Request) -> web.Response:
+        return web.json_response(gate.release(request.query["pattern"]))
 
     async def worst_lag(_: web.Request) -> web.Response:
         return web.json_response(lag.worst_s)

@@ -21,8 +21,6 @@ from crawlfleet.testing.servers.server import free_port
 from tests.processes.calls import Answer, call
 from tests.processes.fleet import Fleet, Process
 
-READY_S = 30.0
-
 
 class MasterAt:
     """One place for a master: its port and data dir stay, whoever runs there."""
@@ -50,8 +48,8 @@ class ManyMasters(Fleet):
         self.results = str(folder / "results")
         self.masters: list[MasterAt] = []
 
-    async def start_all(self, *, masters: int = 2, workers: int = 2, slots: int = 8) -> None:
-        """Each worker begins at another master and knows all of them."""
+    async def start_all(self, *options: str, masters: int = 2, workers: int = 2, slots: int = 8) -> None:
+        """Each worker begins at another master and knows all of them; the options are the workers'."""
         for number in range(masters):
             self.masters.append(MasterAt(f"m{number}", self.folder, free_port()))
         # The first makes the installation and its token; the others may come together.
@@ -59,7 +57,7 @@ class ManyMasters(Fleet):
         await asyncio.gather(*(self.start_at(place) for place in self.masters[1:]))
         self.client = self.masters[0].client
         for number in range(workers):
-            await self.start_worker_at(self.masters[number % masters], f"w{number}", slots=slots)
+            await self.start_worker_at(self.masters[number % masters], f"w{number}", *options, slots=slots)
         await self.until_online(workers)
 
     async def start_at(self, place: MasterAt, *options: str, is_awaited: bool = True) -> None:
@@ -71,7 +69,7 @@ class ManyMasters(Fleet):
             await self.until_ready(place)
 
     async def until_ready(self, place: MasterAt) -> None:
-        await self.until(lambda: is_ready(place), f"{place.name} is not ready", READY_S)
+        await self.until(lambda: is_ready(place), f"{place.name} is not ready")
         if not hasattr(place, "client"):
             place.client = AsyncClient(place.url, self.admin)
 

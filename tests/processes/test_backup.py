@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.servers import PostgresServer
 from tests.processes.fleet import Fleet, echo, fleet
 
@@ -124,5 +125,5 @@ def _sqlite(file: Path, statement: str) -> tuple[str | Path, ...]:
 
 
 def run(*command: str | Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, f"{command}: {done.stderr}"

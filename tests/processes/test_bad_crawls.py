@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.shop import start_shop
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.servers import S3Server
 from crawlfleet.testing.servers.server import free_port
 from tests.processes.crawl_proof import proving
@@ -104,7 +105,7 @@ async def test_a_depth_without_a_limit_of_pages_has_one_and_says_so(running: Fle
     assert "no max_pages was given: the default of 100 applied" in result["notes"]
     assert (result["metrics"]["max_pages"], result["metrics"]["stopped_by"]) == (100, "max_pages")
     assert result["metrics"]["pages_crawled"] == 100
-    ended = await running.client.wait_group(group.id, 60)
+    ended = await running.client.wait_group(group.id, PATIENCE_S)
     assert ended.crawl is not None
     assert (ended.crawl.pages, ended.crawl.stopped_by) == (100, "max_pages")
     running.note([one.id async for one in running.client.list(group=group.id)])
@@ -145,12 +146,20 @@ async def test_a_bucket_that_refuses_for_a_while_costs_no_page(
         monkeypatch.setenv(name, value)
     async with proving(tmp_path, "--results", s3_server.create_bucket("refuses"), workers=2, products=60) as proof:
         running = proof.running
+        # No page before the bucket refuses, so that there is something to write.
+        await proof.site.hold()
         group = await proof.begin(members=2)
         s3_server.believe_keys(False)
-        try:
-            await running.until(lambda: "chunk_waits" in running.logs(), "nobody hears of it")
+        await proof.site.release()
+
+        async def is_degraded() -> bool:
             ready = await running.call("GET", "/readyz")
-            assert (ready.status, ready.json["status"]) == (200, "degraded")
+            assert ready.status == 200, ready.body
+            return bool(ready.json["status"] == "degraded")
+
+        try:
+            await running.until(lambda: running.has_said("chunk_waits"), "nobody hears of it")
+            await running.until(is_degraded, "/readyz does not tell it")
         finally:
             s3_server.believe_keys(True)
         whole = await proof.finish("a bucket that refused", group)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from crawlfleet.testing.patience import promised
 from tests.processes.fleet import Fleet, echo, fleet, sleep
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -122,8 +123,8 @@ async def test_an_enrolment_token_that_is_over_is_told_to_the_worker(running: Fl
 async def test_an_idle_installation_does_a_task_at_once(running: Fleet) -> None:
     await running.until_status(await running.submit([echo(1)]), "completed")
     began_at = time.monotonic()
-    await running.until_status(await running.submit([echo(2)]), "completed", within_s=10)
-    assert time.monotonic() - began_at < 2
+    await running.until_status(await running.submit([echo(2)]), "completed")
+    assert time.monotonic() - began_at < promised(2)
 
 
 WRONG_SETTINGS = {

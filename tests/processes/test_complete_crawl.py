@@ -30,7 +30,12 @@ async def test_every_page_once_on_one_node_on_four_and_when_one_is_killed_and_on
         alone = await proof.finish("one node", await proof.begin(members=1))
         await proof.assert_whole(alone)
         await proof.assert_items(alone)
-        four = await proof.finish("four nodes", await proof.begin(members=4))
+        group = await proof.begin_part(0.05, members=4)
+        members = [task.id async for task in proof.running.client.list(group=group.id)]
+        # One on each, before the crawl goes on: it could be over before the last of them is placed.
+        await proof.running.until_status(members, "processing")
+        await proof.site.release()
+        four = await proof.finish("four nodes", group)
         await proof.assert_whole(four)
         assert four.lines == alone.lines
         workers = {task.assigned_node async for task in proof.running.client.list(group=four.group.id)}

@@ -13,7 +13,9 @@ import pytest
 
 from crawlfleet.testing.chaos import proxies
 from crawlfleet.testing.chaos.network import Direction
+from crawlfleet.testing.patience import promised
 from tests.processes.fleet import Fleet, echo, fleet, sleep
+from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -37,7 +39,7 @@ async def far_worker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     async with fleet(folder) as running:
         await running.start_master()
         port = int(running.client.url.rpartition(":")[2])
-        await running.start_worker("far", slots=8, masters=await lines.join("far", [port]))
+        await running.start_worker("far", *ALLOW, slots=8, masters=await lines.join("far", [port]))
         await running.until_online(1)
         try:
             yield running, lines
@@ -48,42 +50,50 @@ async def far_worker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
 
 async def test_a_slow_and_a_cut_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with far_worker(tmp_path, monkeypatch) as (running, lines):
+    async with held_site() as site, far_worker(tmp_path, monkeypatch) as (running, lines):
+        await lift_budgets(running)
         ids = await running.submit([echo(number) for number in range(40)])
-        through = await running.submit([sleep(9)] * 2)
-        await running.until_status(ids, "completed", within_s=10)
-        await running.until_status(through, "processing")
+        through = await running.submit(held_tasks(site, (1, 2)))
+        await running.until_status(ids, "completed")
+        await site.wait_held(2)
         for direction in (Direction.BOTH, Direction.DOWN):
             await lines.cut("far", direction)
             await asyncio.sleep(SHORT_S)
             await lines.heal("far")
             # Calls get through before the next cut.
-            await asyncio.sleep(1.5)
-        await running.until_status(through, "completed", within_s=10)
+            await running.until_status(await running.submit([echo(0)]), "completed")
+        await site.release()
+        await running.until_status(through, "completed")
         for task in through:
             assert len(await running.client.executions(task)) == 1, "shorter than a lease: nothing is taken away"
 
+        await site.hold()
         (far,) = await running.client.nodes()
-        ended, lost = await running.submit([sleep(3)] * 2), await running.submit([sleep(30)] * 2)
-        await running.start_worker("near", slots=8)
+        ended, lost = await running.submit(held_tasks(site, (3, 4))), await running.submit([sleep(600)] * 2)
         await running.until_status([*ended, *lost], "processing")
+        await site.wait_held(2)
+        await running.start_worker("near", *ALLOW, slots=8)
+        await running.until_online(2)
         await lines.cut("far", Direction.BOTH)
         cut_at = time.monotonic()
+        # They end there, which cannot be said.
+        await site.release()
         log = running.workers[0].log
-        await running.until_online(2)
-        await running.until(lambda: "lease_lapsed" in log.read_text(), "it does not stop its own work", LEASE_S)
+        await running.until(
+            lambda: "lease_lapsed" in log.read_text(), "it does not stop its own work", promised(LEASE_S)
+        )
 
         async def are_elsewhere() -> bool:
             views = [await running.client.get(task) for task in [*ended, *lost]]
             return all(view.assigned_node not in (None, far.id) for view in views)
 
-        await running.until(are_elsewhere, "not all run elsewhere", ELSEWHERE_S - (time.monotonic() - cut_at))
+        left_s = promised(ELSEWHERE_S) - (time.monotonic() - cut_at)
+        await running.until(are_elsewhere, "not all run elsewhere", left_s)
         await running.client.cancel_many(ids=lost)
         await lines.heal("far")
         await running.until_status(lost, "cancelled")
         await running.until_status(ended, "completed")
         for task in ended:
-            # It had ended there before the lease did, and could not say so in time.
             told = [(one.status, one.node_id == far.id) for one in await running.client.executions(task)]
             assert told == [("lost", True), ("completed", False)]
         await running.until_online(2)

@@ -7,19 +7,24 @@ from pathlib import Path
 import pytest
 
 from tests.processes.disks import BlockedFolder, Disk, LimitedFile, small_disk
-from tests.processes.fleet import Fleet, echo, fleet, sleep
+from tests.processes.fleet import Fleet, echo, fleet
+from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 async def test_a_store_without_space_refuses_says_why_and_goes_on_with_space(tmp_path: Path) -> None:
     with small_disk(tmp_path / "master", "8m") as small:
-        async with fleet(tmp_path) as running:
-            await running.start(workers=1)
+        async with held_site() as site, fleet(tmp_path) as running:
+            await running.start(*ALLOW, workers=1)
+            await lift_budgets(running)
             disk: Disk = small or LimitedFile(running.master, running.data_dir / "crawlfleet.db-wal")
-            await running.until_status(await running.submit([sleep(3)] * 4), "processing")
+            await running.submit(held_tasks(site, range(1, 5)))
+            await site.wait_held(4)
             disk.fill()
             taken = await _submit_until_refused(running)
+            # These end while it cannot be written down.
+            await site.release()
             await running.until(lambda: _is_unready(running, is_known=small is not None), "it says that it is ready")
             assert (await running.call("GET", "/healthz")).status == 200
             assert (await running.client.stats()).total == taken + 4, "reading goes on"
@@ -81,7 +86,7 @@ async def test_results_without_space_wait_and_are_whole_with_space(tmp_path: Pat
             ])  # fmt: skip
             await running.until(lambda: "cannot write a chunk" in _log_of(running, "worker-0"), "the node says nothing")
             # Work that leaves nothing behind is not held up by work that does.
-            await running.until_status(await running.submit([echo(1)]), "completed", within_s=10)
+            await running.until_status(await running.submit([echo(1)]), "completed")
             assert (await running.client.get(streaming)).status == "processing"
             (node,) = await running.client.nodes()
             assert node.status == "online"

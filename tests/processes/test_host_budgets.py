@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import Any
 
 import pytest
 
+from crawlfleet.testing.patience import promised
 from tests.processes.fleet import Fleet, Process
 from tests.processes.logging_site import PAGES, LoggingSite, most_in_a_second
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 RATE = 20
-AWAY_S = 5.0
-FROZEN_S = 10.5
-"""Longer than a lease: what the node held is somebody else's when it wakes up."""
+AWAY_S = 12.0
+REACH_S = 2.0
+"""What was under way, and how long it takes until all nodes know."""
 
 
 def crawls(site: LoggingSite, count: int) -> list[dict[str, Any]]:
@@ -35,34 +35,37 @@ def freeze(worker: Process, number: signal.Signals) -> None:
 async def test_the_site_is_never_asked_more_often_than_its_budget(running: Fleet, site: LoggingSite) -> None:
     await running.start("--allow-host", site.host, workers=4, slots=4)
     await running.client.put_config({"host_rate": RATE, "host_concurrency": 8})
+    await site.hold(after=60)
     tasks = await running.submit(crawls(site, 8))
-
-    async def asked(count: int) -> bool:
-        return len(await site.arrivals()) >= count
-
-    await running.until(lambda: asked(60), "the crawl does not get going")
+    await site.wait_held()
     killed, frozen, *_ = running.workers
     await killed.kill()
     freeze(frozen, signal.SIGSTOP)
-    await asyncio.sleep(FROZEN_S)
+    await site.release()
+
+    async def are_given_up() -> bool:
+        return sum(node.status == "online" for node in await running.client.nodes()) == 2
+
+    # What the frozen node held is somebody else's when it wakes up.
+    await running.until(are_given_up, "the lost nodes are still believed in")
     freeze(frozen, signal.SIGCONT)
     await running.until_status(tasks, "completed")
     arrivals = await site.arrivals()
     assert len(arrivals) >= len(tasks) * PAGES
-    assert RATE * 0.7 < most_in_a_second(arrivals) <= RATE + 1
+    # Requests that came while the site waited for a core were noted together.
+    most = RATE * (1 + await site.worst_lag_s()) + 1
+    assert RATE * 0.25 < most_in_a_second(arrivals) <= most
 
 
 async def test_a_refusal_keeps_all_nodes_away_for_as_long_as_the_site_asks(running: Fleet, site: LoggingSite) -> None:
     await running.start("--allow-host", site.host, workers=2, slots=2)
     await running.client.put_host(site.host, rate=40, concurrency=8)
+    await site.hold(after=30)
     tasks = await running.submit(crawls(site, 4))
-
-    async def asked() -> bool:
-        return len(await site.arrivals()) >= 30
-
-    await running.until(asked, "the crawl does not get going")
-    await site.refuse(AWAY_S)
-    refused_at = (await site.arrivals())[-1]
+    await site.wait_held()
+    # Those that are held are refused when they are released.
+    refused_at = await site.refuse(AWAY_S)
+    await site.release()
 
     async def is_known() -> bool:
         return (await running.client.host(site.host)).host.is_backing_off
@@ -70,6 +73,6 @@ async def test_a_refusal_keeps_all_nodes_away_for_as_long_as_the_site_asks(runni
     await running.until(is_known, "the refusal is not known")
     await running.until_status(tasks, "completed")
     arrivals = await site.arrivals()
-    quiet = [at for at in arrivals if refused_at + 2.0 < at < refused_at + AWAY_S - 0.5]
+    quiet = [at for at in arrivals if refused_at + promised(REACH_S) < at < refused_at + AWAY_S - 0.5]
     assert quiet == []
     assert (await running.client.host(site.host)).host.refused >= 1

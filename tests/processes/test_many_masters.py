@@ -16,6 +16,7 @@ import pytest_asyncio
 from crawlfleet.client import AsyncClient
 from crawlfleet.client.errors import ApiError
 from crawlfleet.client.lines import EventParser, lines_of
+from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.testing.servers import PostgresServer, RedisServer
 from tests.processes.fleet import echo, sleep
 from tests.processes.masters import ManyMasters, MasterAt, many_masters
@@ -49,7 +50,7 @@ async def test_any_master_takes_tasks_and_serves_any_node(running: ManyMasters) 
         accepted = await place.client.submit_batch([echo(number) for number in range(200)])
         ids += [task.id for task in accepted]
     running.note(ids)
-    one, other = [await place.client.wait(ids, timeout=20) for place in running.masters]
+    one, other = [await place.client.wait(ids, timeout=PATIENCE_S) for place in running.masters]
     assert {task.status for task in one} == {"completed"}
     assert [task.id for task in one] == [task.id for task in other] == ids
     nodes = {node.id: node.name for node in await running.client.nodes()}
@@ -63,16 +64,16 @@ async def test_a_task_for_the_follower_is_placed_at_once_by_the_leader(running: 
         began = time.monotonic()
         ids = [(await follower.client.submit("echo", {"n": number})).id]
         running.note(ids)
-        (task,) = await follower.client.wait(ids, timeout=10)
+        (task,) = await follower.client.wait(ids, timeout=PATIENCE_S)
         took.append(time.monotonic() - began)
         assert task.status == "completed"
-    assert max(took) < AT_ONCE_S, took
-    assert statistics.median(took) < USUALLY_S, took
+    assert max(took) < promised(AT_ONCE_S), took
+    assert statistics.median(took) < promised(USUALLY_S), took
 
 
 async def test_a_cancel_at_another_master_reaches_the_node_at_once(running: ManyMasters) -> None:
     by_node = await _talks_to(running)
-    ids = await running.submit([sleep(60)] * 8)
+    ids = await running.submit([sleep(600)] * 8)
     await running.until_status(ids, "processing")
     took = []
     for task in ids:
@@ -80,11 +81,11 @@ async def test_a_cancel_at_another_master_reaches_the_node_at_once(running: Many
         (elsewhere,) = [place for place in running.masters if place is not by_node[node or ""]]
         began = time.monotonic()
         await elsewhere.client.cancel(task)
-        (ended,) = await elsewhere.client.wait([task], timeout=10)
+        (ended,) = await elsewhere.client.wait([task], timeout=PATIENCE_S)
         took.append(time.monotonic() - began)
         assert ended.status == "cancelled"
     assert {(await running.client.get(task)).assigned_node for task in ids} == by_node.keys(), "both nodes had some"
-    assert max(took) < AT_ONCE_S, took
+    assert max(took) < promised(AT_ONCE_S), took
 
 
 async def test_who_waits_for_a_task_is_woken_whichever_master_hears_of_its_end(running: ManyMasters) -> None:
@@ -92,14 +93,15 @@ async def test_who_waits_for_a_task_is_woken_whichever_master_hears_of_its_end(r
     ended: dict[tuple[str, str], float] = {}
 
     async def wait(place: MasterAt, task: str) -> None:
-        answer = await running.at(place, "GET", f"/api/v1/tasks/{task}?wait_s=20")
-        assert answer.json["status"] == "completed"
+        status = ""
+        while status != "completed":
+            status = (await running.at(place, "GET", f"/api/v1/tasks/{task}?wait_s=30")).json["status"]
         ended[place.name, task] = time.monotonic()
 
     await asyncio.gather(*(wait(place, task) for place in running.masters for task in ids))
     apart = [abs(ended["m0", task] - ended["m1", task]) for task in ids]
-    assert max(apart) < AT_ONCE_S, apart
-    assert statistics.median(apart) < USUALLY_S, apart
+    assert max(apart) < promised(AT_ONCE_S), apart
+    assert statistics.median(apart) < promised(USUALLY_S), apart
 
 
 async def test_the_stream_of_events_goes_on_at_another_master_without_gap_or_double(running: ManyMasters) -> None:
@@ -124,30 +126,29 @@ async def test_what_was_told_to_one_master_is_known_to_the_other(running: ManyMa
     with pytest.raises(ApiError, match="name"):
         await other.client.submit("greet", {})
     running.note(ids)
-    (task,) = await other.client.wait(ids, timeout=20)
+    (task,) = await other.client.wait(ids, timeout=PATIENCE_S)
     assert task.status == "completed"
     # Configuration, within the second for which it is remembered.
     await one.client.put_config({"task_timeout_s": 77})
     assert (await other.client.config()).values["task_timeout_s"] == 77
-    await running.until(lambda: _has_timeout(running, other, 77), "the other master has not heard of it", within_s=1.5)
+    await running.until(
+        lambda: _has_timeout(running, other, 77), "the other master has not heard of it", within_s=promised(1.5)
+    )
     await one.client.put_config({})
     # A token, and that it is none any more.
     made = await one.client.create_token("viewer", name="for a moment")
     async with AsyncClient(other.url, made.token) as viewer:
         assert len(await viewer.nodes()) == 3
         await one.client.revoke_token(made.id)
-        await asyncio.sleep(2.1)
-        with pytest.raises(ApiError) as refused:
-            await viewer.nodes()
-    assert refused.value.status == 401
+        await running.until(lambda: _is_refused(viewer), "the other master still takes it", within_s=promised(2.5))
 
 
 async def test_how_far_running_work_is_shows_at_every_master(running: ManyMasters) -> None:
     ids = await running.submit([{"task_type": "stumbles", "parameters": {"then": "wait"}}])
     for place in running.masters:
-        await running.until(lambda place=place: _shows(place, ids[0]), f"not at {place.name}", within_s=10)  # type: ignore[misc]
+        await running.until(lambda place=place: _shows(place, ids[0]), f"not at {place.name}")  # type: ignore[misc]
     await running.masters[1].client.cancel(ids[0])
-    await running.masters[1].client.wait(ids, timeout=10)
+    await running.masters[1].client.wait(ids, timeout=PATIENCE_S)
     assert [(await place.client.get(ids[0])).progress for place in running.masters] == [None, None]
 
 
@@ -156,7 +157,15 @@ async def test_the_measurements_of_every_node_show_at_every_master(running: Many
         seen = [await place.client.nodes() for place in running.masters]
         return all(node.measurement is not None for nodes in seen for node in nodes if node.status == "online")
 
-    await running.until(are_shown, "not all are shown", within_s=5)
+    await running.until(are_shown, "not all are shown")
+
+
+async def _is_refused(viewer: AsyncClient) -> bool:
+    try:
+        await viewer.nodes()
+    except ApiError as refused:
+        return refused.status == 401
+    return False
 
 
 async def _talks_to(running: ManyMasters) -> dict[str, MasterAt]:
@@ -175,7 +184,7 @@ async def _heard(running: ManyMasters, place: MasterAt, after: int, count: int) 
     parser = EventParser()
     heard: list[int] = []
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
         aiohttp.ClientSession() as session,
         session.get(f"{place.url}/api/v1/events", headers=headers) as stream,
     ):

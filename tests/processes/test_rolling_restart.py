@@ -8,6 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.servers import RedisServer
 from tests.processes.fleet import sleep
 from tests.processes.masters import ManyMasters, many_masters
@@ -20,7 +21,9 @@ async def test_a_rolling_restart_under_load_fails_no_task(tmp_path: Path, postgr
         async with many_masters(tmp_path, postgres_dsn, redis.url) as running:
             await running.start_all(slots=6)
             stop = asyncio.Event()
-            submitting = asyncio.create_task(_submit_on(running, stop))
+            ids: list[str] = []
+            submitting = asyncio.create_task(_submit_on(running, ids, stop))
+            await running.until(lambda: len(ids) > 10, "nothing is taken")
             for place in running.masters:
                 await running.restart(place)
             for worker in list(running.workers):
@@ -28,10 +31,10 @@ async def test_a_rolling_restart_under_load_fails_no_task(tmp_path: Path, postgr
                 # Without a token: it comes back as the node it was.
                 await running.start_worker_of(running.masters[0], worker.name, slots=6)
                 await running.until_online(2)
+            await running.until(lambda: len(ids) > 100, "too little is taken")
             stop.set()
-            ids = await submitting
-            assert len(ids) > 100
-            tasks = await running.client.wait(ids, timeout=30)
+            await submitting
+            tasks = await running.client.wait(ids, timeout=PATIENCE_S)
             assert {task.status for task in tasks} == {"completed"}
             assert {(task.retry_count, task.losses) for task in tasks} == {(0, 0)}
             assert len(await running.client.nodes()) == 2
@@ -39,9 +42,8 @@ async def test_a_rolling_restart_under_load_fails_no_task(tmp_path: Path, postgr
             assert "Traceback" not in running.logs()
 
 
-async def _submit_on(running: ManyMasters, stop: asyncio.Event) -> list[str]:
+async def _submit_on(running: ManyMasters, ids: list[str], stop: asyncio.Event) -> None:
     """To whichever master takes it; the same key makes two tries of one task one."""
-    ids: list[str] = []
     number = 0
     while not stop.is_set():
         number += 1
@@ -60,4 +62,3 @@ async def _submit_on(running: ManyMasters, stop: asyncio.Event) -> list[str]:
         ids.append(answer.json["id"])
         await asyncio.sleep(0.03)
     running.note(ids)
-    return ids

@@ -7,26 +7,32 @@ from pathlib import Path
 
 import pytest
 
+from crawlfleet.testing.patience import PATIENCE_S
 from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 VALUES = [f"value {number}" for number in range(48)]
-PARAMETERS = {"values": VALUES, "pause_s": 0.02}
+SHARD = 4
+HELD = VALUES[-SHARD * 4 :: SHARD]
+"""The first of each of the last four shards: as many as there are slots."""
 
 
 async def test_a_list_sharded_over_two_workers_one_of_them_killed_is_merged_as_if_it_were_one(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
         await running.start("--executors", "tests.integration.user_executors", workers=2, slots=2)
-        alone = await running.client.shard("spell", PARAMETERS, over="values", count=1)
-        await running.client.wait_group(alone.id, 60)
+        alone = await running.client.shard("spell", {"values": VALUES}, over="values", count=1)
+        await running.client.wait_group(alone.id, PATIENCE_S)
         expected = await exported(running, alone.id)
         assert [json.loads(line)["value"] for line in expected.splitlines()] == VALUES
 
-        group = await running.client.shard("spell", PARAMETERS, over="values", size=4)
+        go_on = tmp_path / "go-on"
+        parameters = {"values": VALUES, "held": HELD, "file": str(go_on)}
+        group = await running.client.shard("spell", parameters, over="values", size=SHARD)
         await running.until(lambda: _is_under_way(running, group.id), "no shard ended")
         await running.workers[0].kill()
-        ended = await running.client.wait_group(group.id, 60)
+        go_on.touch()
+        ended = await running.client.wait_group(group.id, PATIENCE_S)
         assert (ended.is_complete, ended.progress.completed) == (True, 12)
         assert await exported(running, group.id) == expected
         items = [item["value"] async for item in running.client.group_items(group.id)]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.client.models import TaskView
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet, fleet
 
@@ -25,7 +26,7 @@ Shown = dict[str, tuple[Any, ...]]
 
 
 async def test_two_syncs_with_a_worker_killed_in_the_second(tmp_path: Path) -> None:
-    async with site_process("--products", str(PRODUCTS), "--delay", "0.05") as site, fleet(tmp_path) as running:
+    async with site_process("--products", str(PRODUCTS)) as site, fleet(tmp_path) as running:
         await running.start("--allow-host", "127.0.0.1", workers=2, slots=2)
         await running.client.put_config({"host_rate": 1_000, "host_concurrency": 64})
         first = await shown(site)
@@ -55,11 +56,13 @@ async def test_two_syncs_with_a_worker_killed_in_the_second(tmp_path: Path) -> N
 
 async def sync(running: Fleet, site: SiteProcess, *, is_killed: bool = False) -> Any:
     await site.clear()
+    if is_killed:
+        await site.hold(r"^/products/\d+$", after=int(PRODUCTS * 0.75))
     task = await running.client.submit(
         "full_sync", {"url": f"{site.url}/", **SYNC, "concurrency": 8 if is_killed else 32}
     )
     crawl = await kill_half_way(running, site) if is_killed else None
-    (ended,) = await running.client.wait([task.id], timeout=90)
+    (ended,) = await running.client.wait([task.id], timeout=PATIENCE_S)
     assert ended.status == "completed", (ended, running.logs())
     if crawl is not None:
         assert len(await running.client.executions(crawl)) == 2
@@ -77,15 +80,12 @@ def result_of(task: TaskView) -> Any:
 
 async def kill_half_way(running: Fleet, site: SiteProcess) -> str:
     """The worker that crawls, when it has written some products and not all; the crawl's task."""
-
-    async def is_half_way() -> bool:
-        return len((await site.log(under="/products/"))["asked"]) > PRODUCTS * 0.75
-
-    await running.until(is_half_way, "the crawl does not get going")
+    await site.wait_held()
     (crawl,) = [task async for task in running.client.list(type="shop_crawl", status="processing")]
     names = {node.id: node.name for node in await running.client.nodes()}
     (worker,) = [one for one in running.workers if one.name == names[crawl.assigned_node or ""]]
     await worker.kill()
+    await site.release()
     return crawl.id
 
 
@@ -106,7 +106,7 @@ async def by_batch(running: Fleet, site: SiteProcess, there: list[str], gone: li
     urls = [f"{site.url}{path}" for path in (*there[:6], *gone[:2])]
     parameters = {"urls": urls, "batch_size": 3, "selectors": SELECTORS}
     task = await running.client.submit("batch_products", parameters, priority=1)
-    (ended,) = await running.client.wait([task.id], timeout=60)
+    (ended,) = await running.client.wait([task.id], timeout=PATIENCE_S)
     result = result_of(ended)
     assert (result["total"], result["success"], result["failed"]) == (8, 6, 2)
     assert [detail["url"] for detail in result["details"]] == urls

@@ -159,7 +159,8 @@ async def test_the_page_of_the_example_gives_its_data_to_the_letter(running: Fle
 
 
 async def test_a_running_task_is_shown_as_documented(running: Fleet) -> None:
-    shop = await start_shop(products=40, delay_s=0.3)
+    shop = await start_shop(products=40)
+    shop.gate.hold()
     body = read(specified.SUBMIT).body
     del body["min_resources"], body["capabilities"]
     body["parameters"] |= {"url": f"{shop.url}/products", "depth": 9}

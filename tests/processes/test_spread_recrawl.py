@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.site import site_process
 from tests.processes.fleet import Fleet, fleet
 from tests.processes.test_recrawl import is_alias
@@ -36,7 +37,7 @@ async def test_a_later_crawl_over_nodes_says_what_has_changed(tmp_path: Path) ->
         first = await running.client.crawl(
             [f"{site.url}/"], {**asked, "keep_pages": True, "archive": "warc"}, members=3
         )
-        ended = await running.client.wait_group(first.id, 90)
+        ended = await running.client.wait_group(first.id, PATIENCE_S)
         assert ended.crawl is not None and ended.crawl.changes is None
         assert len((await told(running, first.id, site.url))[""]) == ended.crawl.pages
         archive = b"".join([part async for part in running.client.export_group(first.id, format="warc")])

@@ -20,10 +20,10 @@ from examples.tour.narrator import Differs, Narrator, submit_command
 from examples.tour.stage import Stage, only
 from tests.docs.test_pages import complaint
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")
