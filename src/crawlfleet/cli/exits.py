@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.observe.terminal_text import escape_controls
 
 
 class ExitCode(IntEnum):
@@ -71,7 +72,7 @@ def exit_code_of(exc: CrawlfleetError) -> ExitCode:
 
 def talk(text: str) -> None:
     """To the person, not to the program that reads standard output."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{escape_controls(text)}\n")
 
 
 def usage_error(detail: str, hint: str | None = None) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from crawlfleet.cli.exits import talk
+from crawlfleet.observe.terminal_text import escape_controls, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,15 +34,15 @@ class Output:
     def json(self, value: object) -> None:
         """On one line for programs, over several for people."""
         indent = 2 if sys.stdout.isatty() else None
-        sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, indent=indent) + "\n")
+        sys.stdout.write(json_text(plain(value), indent=indent) + "\n")
 
     def json_line(self, value: object) -> None:
         """One of many: written at once, for whoever reads along."""
-        sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(plain(value)) + "\n")
         sys.stdout.flush()
 
     def text(self, text: str) -> None:
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{escape_controls(text)}\n")
 
     def note(self, text: str) -> None:
         talk(text)
@@ -83,7 +83,9 @@ class Output:
         width = max((len(name) for name in fields), default=0)
         for name, value in fields.items():
             if value not in (None, "", [], {}):
-                self.text(f"{name:<{width}}  {shown(value)}")
+                # Indented: a line inside a value must not look like a field.
+                text = shown(value).replace("\n", "\n" + " " * (width + 2))
+                self.text(f"{name:<{width}}  {text}")
 
     @cached_property
     def stdout(self) -> Console:
@@ -108,21 +110,22 @@ class Output:
 
 
 def shown(value: object) -> str:
+    """A value for people, harmless for a terminal."""
     match value:
         case None:
             return ""
         case bool():
             return "yes" if value else "no"
         case str():
-            return value
+            return escape_controls(value)
         case float():
             return f"{value:g}" if abs(value) < 1e6 else f"{value:,.0f}"
         case Mapping() | list() | tuple():
-            return json.dumps(plain(value), ensure_ascii=False) if value else ""
+            return json_text(plain(value)) if value else ""
         case datetime():
             return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         case _:
-            return str(value)
+            return escape_controls(str(value))
 
 
 def plain(value: object) -> Any:

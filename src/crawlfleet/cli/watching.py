@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from crawlfleet.cli.exits import Complaint, ExitCode
+from crawlfleet.observe.terminal_text import escape_line
 
 if TYPE_CHECKING:
     from crawlfleet.cli.command import Call
@@ -64,7 +65,7 @@ def figures(progress: object) -> str:
     if not isinstance(progress, dict):
         return ""
     told = ", ".join(f"{name} {value}" for name, value in progress.items() if isinstance(value, int | float | str))
-    return escape(told[:FIGURES_CHARS])
+    return escape(escape_line(told[:FIGURES_CHARS]))
 
 
 def group_done(group: GroupView) -> tuple[int, int]:
