@@ -10,6 +10,7 @@ from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.host_budget import Host
 from crawlfleet.model.host_figures import Batch, nothing
+from crawlfleet.model.ids import BOOTS, IdSlot
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.evidence import EndedRuns
 from crawlfleet.ports.host_store import GrantChange
@@ -95,6 +96,27 @@ async def resigning_an_older_term_changes_nothing(store: Store, kit: Kit) -> Non
 async def every_start_of_a_master_has_a_number_of_its_own(store: Store, kit: Kit) -> None:
     boots = await asyncio.gather(*((store, kit.second)[n % 2].register_master("m", kit.now) for n in range(10)))
     assert len(set(boots)) == 10
+
+
+async def starts_of_masters_that_run_share_no_slot_of_ids(store: Store, kit: Kit) -> None:
+    held = await asyncio.gather(*((store, kit.second)[n % 2].take_id_slot(7 + n * BOOTS, kit.now) for n in range(10)))
+    assert len({each.slot for each in held}) == 10
+    assert {each.until for each in held} == {0}
+    again = await kit.second.take_id_slot(7, kit.now)
+    assert again == IdSlot(held[0].slot, kit.now), "the same start, after a lost answer"
+
+
+async def the_slot_of_ids_that_was_silent_the_longest_is_used_again_behind_its_last_id(store: Store, kit: Kit) -> None:
+    held = [await store.take_id_slot(boot, kit.now + boot) for boot in range(1, BOOTS + 1)]
+    assert len({each.slot for each in held}) == BOOTS
+    # The first one runs, the second one is silent.
+    assert await store.keep_id_slot(held[0].slot, 1, kit.now + 2 * BOOTS)
+    assert await kit.second.take_id_slot(BOOTS + 1, kit.now - 5_000) == IdSlot(held[1].slot, kit.now + 2)
+    assert not await store.keep_id_slot(held[1].slot, 2, kit.now + 9_000), "it is another's now"
+    assert (await kit.second.take_id_slot(2, kit.now)).slot == held[2].slot
+    # A clock that was set back does not take back what was said before.
+    assert await store.keep_id_slot(held[0].slot, 1, kit.now)
+    assert await kit.second.take_id_slot(1, kit.now) == IdSlot(held[0].slot, kit.now + 2 * BOOTS)
 
 
 async def the_leaders_writes_are_taken(store: Store, kit: Kit) -> None:

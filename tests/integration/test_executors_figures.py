@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.lease_guard import Lease
 from crawlfleet.model.execution import End
 from crawlfleet.model.host_figures import BYTES, ERRORS, KINDS, PAGES, REQUESTS, status_place, summed
-from crawlfleet.ports.clock import SystemClock
+from crawlfleet.ports.clock import SystemClock, boot_time
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody
 from tests.integration.executors_kit import ChunkServer, assignment, executing, result_of, until
 from tests.unit.crawl_kit import site
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.integration
 @pytest.mark.parametrize("is_alone", [False, True])
 async def test_what_was_counted_arrives(tmp_path: Path, is_alone: bool) -> None:
     grants, lease = HostGrants(SystemClock()), Lease(SystemClock())
-    lease.begin(600.0, time.monotonic())
+    lease.begin(600.0, boot_time())
     grants.attach(lease, lambda _within_s: None)
     pages = {"/": '<a href="/a">a</a><a href="/none">none</a>', "/a": "x" * 100}
     async with (

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from crawlfleet.control.loops.id_keeper import IdKeeper
 from crawlfleet.control.loops.reaper import OVERDUE_BATCH
 from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
-from crawlfleet.model.ids import TaskId
+from crawlfleet.model.ids import IdFactory, TaskId
 from crawlfleet.model.status import NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask
 from crawlfleet.wire.sync import OutcomeBody, StartBody, SyncVerdict
@@ -204,3 +205,16 @@ async def test_an_overdue_task_is_recalled_behind_many_that_only_a_jump_makes_lo
     assert execution not in node.held
     assert set(others) <= set(node.held)
     assert overdue not in {row.id for row in (await fleet.store.live([overdue])).values() if row.node == node.id}
+
+
+async def test_a_master_whose_slot_of_ids_was_given_away_takes_another(fleet: Fleet) -> None:
+    ids = IdFactory(await fleet.store.take_id_slot(1_001, fleet.clock.now()), fleet.clock.now)
+    keeper = IdKeeper(store=fleet.store, clock=fleet.clock, ids=ids, boot=1_001)
+    await keeper.run_once(fleet.clock.now())
+    assert ids.slot == 1_001
+    sql = "UPDATE id_slot SET boot = 2025 WHERE slot = 1001"
+    await fleet.store.engine.write(lambda tx: tx.execute(sql))
+    await keeper.run_once(fleet.clock.now())
+    assert ids.slot == 1_002
+    await keeper.run_once(fleet.clock.now())
+    assert ids.slot == 1_002

@@ -81,11 +81,18 @@ def monotonic() -> float:
 
 
 class LoopClock:
+    def __init__(self) -> None:
+        self._suspended_s = 0.0
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps: its clock goes on, and the timers of the loop do not."""
+        self._suspended_s += seconds
+
     def now(self) -> Instant:
         return round(monotonic() * 1000)
 
     def monotonic(self) -> float:
-        return monotonic()
+        return monotonic() + self._suspended_s
 
 
 def assignment(execution: int, timeout_s: int = 3_600) -> AssignmentBody:
@@ -279,7 +286,7 @@ class Node:
 @asynccontextmanager
 async def node(
     directory: Path, *masters: Master, slots: int = 4, work: Work | None = None, executor: Any = None,
-    allow_hosts: AllowHosts = hosts_unheard, **settings: Any,
+    allow_hosts: AllowHosts = hosts_unheard, clock: LoopClock | None = None, **settings: Any,
 ) -> AsyncIterator[Node]:  # fmt: skip
     """An agent that runs, killed at the end if it still does. It has a session, and its first sync is parked."""
     events: list[tuple[float, str, dict[str, object]]] = []
@@ -288,7 +295,7 @@ async def node(
         AgentSettings(7, "secret", directory, slots, ["web_crawl"], is_outbox_synced=False, **settings),
         masters,
         executor or work,
-        clock=LoopClock(),
+        clock=clock or LoopClock(),
         rng=random.Random(1),
         measure=MeasurementBody,
         on_event=lambda name, data: events.append((monotonic(), str(name), data)),

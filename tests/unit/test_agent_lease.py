@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from crawlfleet.execution.agent.alarm import LOOK_S
 from crawlfleet.execution.agent.lease_guard import Lease
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncVerdict
@@ -80,6 +81,36 @@ async def test_a_session_without_any_answered_sync_counts_from_its_opening(tmp_p
         one.agent._runner.accept(assignment(1))
         await asyncio.sleep(20)
         assert one.work.cancelled_at[1] == pytest.approx(opened_at + SPAN_S, abs=0.001)
+
+
+@virtual
+async def test_a_machine_that_slept_past_its_lease_stops_its_work_when_it_wakes(tmp_path: Path) -> None:
+    clock = LoopClock()
+    async with node(tmp_path, Master(), clock=clock) as one:
+        one.master.give(1)
+        await asyncio.sleep(1)
+        one.master.is_hung = True
+        woken_at = monotonic()
+        clock.suspend(3_600)
+        await asyncio.sleep(LOOK_S + 0.01)
+        assert one.work.alive == set(), "the timer of the lease would have had seconds left"
+        assert one.work.cancelled_at[1] <= woken_at + LOOK_S
+
+
+@virtual
+async def test_leaving_after_the_machine_slept_takes_as_long_as_was_asked_for(tmp_path: Path) -> None:
+    clock = LoopClock()
+    clock.suspend(3_600)
+    async with node(tmp_path, Master(), clock=clock, work=Work(dying_s=1_000)) as one:
+        one.master.give(1)
+        await asyncio.sleep(1)
+        one.master.is_hung = True
+        one.agent.request_leave(5.0)
+        began_at = monotonic()
+        await asyncio.sleep(5.0 + 8.0 - 0.01)
+        assert not one.said("left")
+        await one.kill()
+        assert monotonic() - began_at < 20
 
 
 @virtual

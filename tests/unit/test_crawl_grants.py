@@ -15,6 +15,7 @@ from crawlfleet.execution.crawl.granted_gate import GrantedGate
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.sdk import TaskContext, TryLater
 from crawlfleet.model.hosts import HostNews
+from crawlfleet.ports.clock import boot_time
 from tests.unit.crawl_kit import LOOPBACK, Heard, Site, site
 
 PAGE = '<a href="/1">1</a> <a href="/2">2</a> <a href="/3">3</a>'
@@ -41,7 +42,7 @@ class Agent:
 
     def give(self, away_s: float = 0.0) -> None:
         self.version += 1
-        now = time.monotonic()
+        now = boot_time()
         rate = 0 if away_s else self.rate
         self.gate.take(
             self.version, now + 60, [ProcessShare(host, rate, rate, 0, now + away_s) for host in self.wanted]

@@ -12,6 +12,7 @@ from crawlfleet.model.ids import (
     EPOCH_MS,
     SEQUENCE_BITS,
     IdFactory,
+    IdSlot,
     execution_text,
     group_text,
     made_at,
@@ -123,3 +124,27 @@ def test_a_clock_before_our_time_still_makes_ids() -> None:
     ids = IdFactory(1, Wall(EPOCH_MS - 10**9)).take(3)
     assert ids[0] > 0
     assert ids == sorted(set(ids))
+
+
+def test_a_slot_that_was_used_before_goes_on_behind_its_last_id() -> None:
+    wall = Wall()
+    first = IdFactory(5, wall)
+    made = set(first.take(3 * PER_MS))
+    until = first.newest_at + 10
+    wall.at -= 3_600_000
+    second = IdFactory(IdSlot(5, until), wall)
+    assert second.slot == first.slot
+    assert made.isdisjoint(ids := second.take(2 * PER_MS))
+    assert made_at(ids[0]) == until + 1
+    wall.at = until + 1_000
+    assert made_at(second.one()) == until + 1_000
+
+
+def test_a_factory_that_changes_its_slot_goes_on_ascending() -> None:
+    wall = Wall()
+    factory = IdFactory(900, wall)
+    before = factory.one()
+    factory.use(IdSlot(3, 0))
+    wall.at += 1
+    assert factory.slot == 3
+    assert factory.one() > before

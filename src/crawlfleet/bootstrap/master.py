@@ -31,6 +31,7 @@ from crawlfleet.control.loops.dispatcher import Dispatcher
 from crawlfleet.control.loops.figure_tallier import FigureTallier
 from crawlfleet.control.loops.firer import Firer
 from crawlfleet.control.loops.granter import Granter
+from crawlfleet.control.loops.id_keeper import AHEAD_MS, IdKeeper
 from crawlfleet.control.loops.leader import Leader
 from crawlfleet.control.loops.learner import Learner
 from crawlfleet.control.loops.loop import Loop
@@ -61,7 +62,7 @@ from crawlfleet.control.unregister import Unregister
 from crawlfleet.control.waiting import Waiting, WaitingLimit
 from crawlfleet.control.why import Why
 from crawlfleet.errors import Unavailable
-from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.ids import IdFactory, IdSlot
 from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
@@ -97,7 +98,7 @@ class Master:
         self, *, name: str, boot: int, store: Store, broker: Broker, clock: Clock, rng: Random,
         schemas: Mapping[str, Mapping[str, Any]], window: int = 2_000,
         make_secret: Callable[[], str] = lambda: secrets.token_hex(32), terms: Terms | None = None,
-        chunks: ChunkStore | None = None,
+        chunks: ChunkStore | None = None, id_slot: IdSlot | None = None,
     ) -> None:  # fmt: skip
         self.name = f"{name}#{boot}"
         """Of this start: a successor under the same name is somebody else."""
@@ -106,7 +107,7 @@ class Master:
         self.clock = clock
         self.lead = lead = Lead()
         self.ledger = ledger = Ledger()
-        ids = IdFactory(boot, clock.now)
+        ids = IdFactory(boot if id_slot is None else id_slot, clock.now)
         self.task_types = TaskTypes(schemas, terms.checks if terms else None)
         self.known_types = KnownTypes(self.task_types, store=store, clock=clock)
 
@@ -196,13 +197,14 @@ class Master:
             # A clock that a test or a simulation moves has nothing to do with the database's.
             database_clock=store.database_clock if isinstance(clock, SystemClock) else None,
         )  # fmt: skip
+        self.id_keeper = None if id_slot is None else IdKeeper(store=store, clock=clock, ids=ids, boot=boot)
 
     @property
     def loops(self) -> list[Loop]:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
             self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer, self.granter,
-            self.figure_tallier,
+            self.figure_tallier, *([] if self.id_keeper is None else [self.id_keeper]),
         ]  # fmt: skip
 
     async def run(self) -> None:
@@ -230,9 +232,10 @@ class Master:
     ) -> Master:  # fmt: skip
         clock = clock or SystemClock()
         boot = await store.register_master(name, clock.now())
+        id_slot = await store.take_id_slot(boot, clock.now() + AHEAD_MS)
         master = cls(
             name=name, boot=boot, store=store, broker=broker, clock=clock, rng=rng or Random(), schemas=schemas,
-            terms=terms, chunks=chunks,
+            terms=terms, chunks=chunks, id_slot=id_slot,
         )  # fmt: skip
         await master.known_types.seed(schemas)
         return master

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from crawlfleet.cli.table_layout import wrap_words
 from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.observe.terminal_text import escape_controls
 
 
 class ExitCode(IntEnum):
@@ -74,7 +75,7 @@ def exit_code_of(exc: CrawlfleetError) -> ExitCode:
 def talk(text: str) -> None:
     """To the person, not to the program that reads standard output. A terminal gets lines broken between words."""
     width = terminal_width(sys.stderr)
-    lines = [line for part in text.split("\n") for line in wrap_words(part, width)]
+    lines = [line for part in escape_controls(text).split("\n") for line in wrap_words(part, width)]
     sys.stderr.write("\n".join(lines) + "\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from crawlfleet.cli import task
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, usage_error
 from crawlfleet.cli.task import TaskId
+from crawlfleet.observe.terminal_text import escape_controls
 
 if TYPE_CHECKING:
     from crawlfleet.client.answers import OnBytes, SavedExport
@@ -127,8 +129,16 @@ def write_out(call: Call, format: str, stream: Callable[[], Iterator[bytes]]) ->
     if format in _BINARY and sys.stdout.isatty():
         usage_error(f"{format} is not for a terminal: name a file with --output")
     out = typer.get_binary_stream("stdout")
-    for data in stream():
+    for data in _harmless(stream()) if sys.stdout.isatty() else stream():
         out.write(data)
+
+
+def _harmless(stream: Iterator[bytes]) -> Iterator[bytes]:
+    """Text from sites, for a terminal that it must not steer."""
+    decode = getincrementaldecoder("utf-8")("replace").decode
+    for data in stream:
+        yield escape_controls(decode(data)).encode()
+    yield decode(b"", final=True).encode()
 
 
 def save(call: Call, output: Path, write: Callable[[OnBytes], SavedExport]) -> SavedExport:

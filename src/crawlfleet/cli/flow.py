@@ -11,6 +11,7 @@ from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, ExitCode, usage_error
 from crawlfleet.cli.output import COLOURS
 from crawlfleet.cli.watching import left_alone
+from crawlfleet.observe.terminal_text import escape_line
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -156,7 +157,7 @@ def _tree(flow: FlowDetail) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
-    title = Text.assemble(flow.name or flow.id, "  ", (flow.status, COLOURS.get(flow.status, "")))
+    title = Text.assemble(escape_line(flow.name or flow.id), "  ", (flow.status, COLOURS.get(flow.status, "")))
     title.append(f"  {flow.progress.total - flow.progress.open}/{flow.progress.total} tasks ended")
     root = Tree(title)
     branches: dict[str, Tree] = {}
@@ -170,14 +171,16 @@ def _line(step: StepView) -> Any:
     from rich.text import Text
 
     word = "skipped" if step.is_skipped else step.status
-    line = Text.assemble((step.key, "bold"), "  ", (word, COLOURS.get(word, "")), f"  {step.task_type}")
+    line = Text.assemble(
+        (escape_line(step.key), "bold"), "  ", (word, COLOURS.get(word, "")), f"  {escape_line(step.task_type)}"
+    )
     if step.items is not None:
         line.append(f"  {step.items.by_status.get('completed', 0)}/{step.items.total} items")
     edges = [key if on == "success" else f"{key} on {on}" for key, on in step.after.items()]
     if len(edges) > 1 or any(on != "success" for on in step.after.values()):
-        line.append(f"  after {', '.join(edges)}", "dim")
+        line.append(f"  after {escape_line(', '.join(edges))}", "dim")
     if step.when is not None:
-        line.append(f"  when {step.when}", "dim")
+        line.append(f"  when {escape_line(step.when)}", "dim")
     if step.reason:
-        line.append(f"  ({step.reason[:_REASON_CHARS]})", "dim")
+        line.append(f"  ({escape_line(step.reason[:_REASON_CHARS])})", "dim")
     return line

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from crawlfleet.cli.exits import Complaint, ExitCode
 from crawlfleet.cli.output import seconds
 from crawlfleet.cli.watching import group_done, group_note, left_alone
+from crawlfleet.observe.terminal_text import escape_line
 
 if TYPE_CHECKING:
     from crawlfleet.cli.command import Call
@@ -38,7 +39,7 @@ def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines:
             # Members that run and wait for nothing are at work, however long a task or a page takes.
             if why.data["cause"] in {"processing", "final"}:
                 return
-            bar.update(line, note=escape(_still(why)[:WHY_CHARS]))
+            bar.update(line, note=escape(escape_line(_still(why)[:WHY_CHARS])))
             if with_lines or bar.disable:
                 lines.tell_why(why)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from crawlfleet.cli.exits import talk, terminal_width
 from crawlfleet.cli.table_layout import GAP, PROSE_LEAST, lay_out, row_lines, wrap_words
+from crawlfleet.observe.terminal_text import escape_controls, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,15 +36,15 @@ class Output:
     def json(self, value: object) -> None:
         """On one line for programs, over several for people."""
         indent = 2 if sys.stdout.isatty() else None
-        sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, indent=indent) + "\n")
+        sys.stdout.write(json_text(plain(value), indent=indent) + "\n")
 
     def json_line(self, value: object) -> None:
         """One of many: written at once, for whoever reads along."""
-        sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(plain(value)) + "\n")
         sys.stdout.flush()
 
     def text(self, text: str) -> None:
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{escape_controls(text)}\n")
 
     def note(self, text: str) -> None:
         talk(text)
@@ -100,7 +100,9 @@ class Output:
         width = max(map(len, shown_fields), default=0)
         columns = terminal_width(sys.stdout)
         for name, value in shown_fields.items():
-            lines = wrap_words(seconds(value), None if columns is None else max(PROSE_LEAST, columns - width - GAP))
+            room = None if columns is None else max(PROSE_LEAST, columns - width - GAP)
+            # Indented: a line inside a value must not look like a field.
+            lines = [line for part in seconds(value).split("\n") for line in wrap_words(part, room)]
             self.text(f"{name:<{width}}  " + f"\n{'':<{width + GAP}}".join(lines))
 
     @cached_property
@@ -129,21 +131,22 @@ class Output:
 
 
 def shown(value: object) -> str:
+    """A value for people, harmless for a terminal."""
     match value:
         case None:
             return ""
         case bool():
             return "yes" if value else "no"
         case str():
-            return value
+            return escape_controls(value)
         case float():
             return f"{value:g}" if abs(value) < 1e6 else f"{value:,.0f}"
         case Mapping() | list() | tuple():
-            return json.dumps(plain(value), ensure_ascii=False) if value else ""
+            return json_text(plain(value)) if value else ""
         case datetime():
             return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         case _:
-            return str(value)
+            return escape_controls(str(value))
 
 
 def _cell(value: object) -> str:

@@ -10,6 +10,7 @@ from crawlfleet.cli.exits import Complaint, ExitCode
 from crawlfleet.cli.rate_window import RateWindow
 from crawlfleet.cli.task_summary import figures as task_figures
 from crawlfleet.cli.task_summary import span
+from crawlfleet.observe.terminal_text import escape_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -127,7 +128,7 @@ def figures(progress: object) -> str:
 
     if not isinstance(progress, dict):
         return ""
-    return escape(task_figures(progress)[:FIGURES_CHARS])
+    return escape(escape_line(task_figures(progress)[:FIGURES_CHARS]))
 
 
 def group_done(group: GroupView) -> tuple[int, int]:

@@ -1,8 +1,9 @@
 """Ids: 63-bit integers that sort by time and never repeat.
 
     41 bits  milliseconds since 2024            sorts by time; good until 2093
-    10 bits  number of the master's start       no two starts of any master share one within 1,024 starts, so that
-                                                ids never repeat even when a wall clock is set back
+    10 bits  slot of the master's start         no two masters that run share one; a start that gets a slot which was
+                                                used before goes on behind the last id made in it, so that ids never
+                                                repeat even when a wall clock is set back
     12 bits  sequence within the millisecond    what does not fit borrows from the next millisecond
 
 Inside they are integers (narrow keys that append to the B-tree); people see `task-` and sixteen hex digits.
@@ -11,6 +12,7 @@ Inside they are integers (narrow keys that append to the B-tree); people see `ta
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.instants import Instant
@@ -31,14 +33,35 @@ _HEX_DIGITS = 16
 _MAX_ID = (1 << 63) - 1
 
 
+class IdSlot(NamedTuple):
+    slot: int
+    until: Instant
+    """The instant up to which ids of this slot may exist; 0 for a slot that was never used."""
+
+
 class IdFactory:
     """Makes ids in ascending order, also while the clock stands or jumps back."""
 
-    def __init__(self, boot: int, wall_ms: Callable[[], Instant]) -> None:
-        self._boot = (boot % BOOTS) << SEQUENCE_BITS
+    def __init__(self, slot: int | IdSlot, wall_ms: Callable[[], Instant]) -> None:
         self._wall_ms = wall_ms
         self._last_ms = 0
         self._sequence = 0
+        self.use(slot if isinstance(slot, IdSlot) else IdSlot(slot % BOOTS, 0))
+
+    @property
+    def slot(self) -> int:
+        return self._slot >> SEQUENCE_BITS
+
+    @property
+    def newest_at(self) -> Instant:
+        """The time in the newest id: ahead of the wall clock after a jump back or a burst."""
+        return self._last_ms + EPOCH_MS
+
+    def use(self, held: IdSlot) -> None:
+        """Make ids in this slot from now on, all of them later than those that may exist in it."""
+        self._slot = held.slot << SEQUENCE_BITS
+        if held.until >= self.newest_at:
+            self._last_ms, self._sequence = held.until - EPOCH_MS, _PER_MS
 
     def one(self) -> int:
         return self.take(1)[0]
@@ -52,7 +75,7 @@ class IdFactory:
             if self._sequence == _PER_MS:
                 self._last_ms, self._sequence = self._last_ms + 1, 0
             run = min(count - len(ids), _PER_MS - self._sequence)
-            first = (self._last_ms << _TIME_SHIFT) | self._boot | self._sequence
+            first = (self._last_ms << _TIME_SHIFT) | self._slot | self._sequence
             ids.extend(range(first, first + run))
             self._sequence += run
         return ids

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from collections.abc import MutableMapping
+from io import StringIO
+from typing import Any, TextIO
 
 import structlog
+
+from crawlfleet.observe.terminal_text import escape_controls, escape_line
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "console", "json")
@@ -18,9 +22,10 @@ def configure_logs(level: str = "info", style: str = "auto") -> None:
     rendered: Any = (
         structlog.processors.JSONRenderer()
         if is_json
-        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        else structlog.dev.ConsoleRenderer(exception_formatter=_write_traceback)
     )
-    shown = [structlog.processors.format_exc_info] if is_json else []
+    # JSON escapes what a terminal would obey; text for people is escaped here.
+    shown: list[Any] = [structlog.processors.format_exc_info] if is_json else [_escape_values]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -34,4 +39,24 @@ def configure_logs(level: str = "info", style: str = "auto") -> None:
         cache_logger_on_first_use=True,
     )
     # Libraries that log by the standard way: only what is worth a look.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s", force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_EscapingFormatter("%(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+def _escape_values(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor of structlog: names and messages from elsewhere do not steer the terminal that shows the log."""
+    return {key: escape_line(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _write_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    written = StringIO()
+    structlog.dev.plain_traceback(written, exc_info)
+    stream.write(escape_controls(written.getvalue()))
+
+
+class _EscapingFormatter(logging.Formatter):
+    """For lines of libraries, which quote what strangers sent."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_controls(super().format(record))

@@ -14,8 +14,19 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only go forward, for spans within this process. Goes on while the process is stopped."""
+        """Seconds that only go forward, for spans within this machine. Goes on while the process is stopped and while
+        the machine sleeps. Not the time of the event loop, whose timers count neither: a timer that ends something
+        looks at this clock again."""
         ...
+
+
+def _boot_time() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+boot_time = _boot_time if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+"""Seconds since the machine started, sleep counted; the same for all processes of the machine. Where the system has no
+such clock, those of the monotonic one."""
 
 
 class SystemClock:
@@ -23,4 +34,4 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return boot_time()

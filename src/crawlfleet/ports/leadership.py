@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from crawlfleet.model.ids import IdSlot
 from crawlfleet.model.instants import Instant
 
 
@@ -29,5 +30,14 @@ class Leadership(Protocol):
     async def resign(self, term: int) -> None: ...
 
     async def register_master(self, name: str, now: Instant) -> int:
-        """Note the start of a master; the number of this start, for its ids."""
+        """Note the start of a master; the number of this start."""
+        ...
+
+    async def take_id_slot(self, boot: int, until: Instant) -> IdSlot:
+        """The slot for the ids of this start: one that was never used or, where there is none, the one that was silent
+        the longest. `until` is the instant up to which this start may use it before it says more."""
+        ...
+
+    async def keep_id_slot(self, slot: int, boot: int, until: Instant) -> bool:
+        """Note up to when ids of the slot may exist; False when another start holds it."""
         ...

@@ -14,6 +14,7 @@ from crawlfleet.store.flows import FlowTables
 from crawlfleet.store.groups import GroupTables
 from crawlfleet.store.host_figures import HostFigureTables
 from crawlfleet.store.hosts import HostTables
+from crawlfleet.store.id_slots import IdSlotTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.node_proxies import NodeProxyTables
@@ -39,7 +40,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables,
+    HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables, IdSlotTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

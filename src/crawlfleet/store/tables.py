@@ -475,6 +475,15 @@ master = Table(
     "master", metadata, Column("boot", RowId, primary_key=True, autoincrement=True), _text("name"), _big("started_at")
 )
 
+id_slot = Table(
+    "id_slot", metadata,
+    Column("slot", SmallInteger, primary_key=True, autoincrement=False),
+    _big("boot"),
+    _big("until"),
+    # The order in which slots were last used: wall clocks of masters may differ.
+    _big("turn"),
+)  # fmt: skip
+
 outbox = Table(
     "outbox", metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),

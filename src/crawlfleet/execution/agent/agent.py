@@ -145,11 +145,16 @@ class Agent:
         leave_at = self._clock.monotonic() + seconds
         self._leave_at = leave_at if self._leave_at is None else min(self._leave_at, leave_at)
         if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(self._leave_at)
+            self._limit.reschedule(self._leave_by_loop())
+
+    def _leave_by_loop(self) -> float | None:
+        """The same instant by the loop's own time, which does not count the machine's sleep."""
+        if self._leave_at is None:
+            return None
+        return asyncio.get_running_loop().time() + self._leave_at - self._clock.monotonic()
 
     async def _live(self) -> Departure:
-        # The loop's time is the monotonic clock's, in production as in simulated time.
-        limit = asyncio.timeout_at(self._leave_at)
+        limit = asyncio.timeout_at(self._leave_by_loop())
         try:
             async with limit:
                 self._limit = limit

@@ -8,6 +8,9 @@ from math import inf
 
 from crawlfleet.ports.clock import Clock
 
+LOOK_S = 1.0
+"""How often the clock is looked at: the timers of the loop stand still while the machine sleeps, the clock goes on."""
+
 
 class Alarm:
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
@@ -35,7 +38,7 @@ class Alarm:
             self._looks_at = self._at
             timer = None
             if self._at < inf:
-                timer = loop.call_later(self._at - self._clock.monotonic(), self._woken.set)
+                timer = loop.call_later(min(LOOK_S, self._at - self._clock.monotonic()), self._woken.set)
             try:
                 await self._woken.wait()
             finally:

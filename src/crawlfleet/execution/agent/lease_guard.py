@@ -5,7 +5,8 @@ Before it ends the node stops its own work, since from then on a master may give
 
 The guard has a task of its own, so that it stops the work also while a call to a master hangs. A process that was
 stopped for long (SIGSTOP, a suspended machine) wakes up with everything due at once, in any order: therefore whoever
-starts an execution or takes its result asks the lease first, and does not wait for the guard to have run.
+starts an execution or takes its result asks the lease first, and does not wait for the guard to have run. The clock
+counts the machine's sleep, and the guard looks at it again every second, as timers do not.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ An executor process has one gate for all its executions. It is given parts of ho
 them from the leader) and paces by itself, so that no request costs a message. Requests of a host leave one after the
 other, spaced by a little more than their share, without bursts: what was missed is not made up for.
 
-    until       a grant is good until an instant of the machine's monotonic clock, which all its processes share. It is
+    until       a grant is good until an instant of the machine's boot clock, which all its processes share. It is
                 looked at before each request and once more when its connection stands: a process that was stopped
                 meanwhile sends nothing when it wakes up.
     depart      when its connection stands a request may have to wait once more: connections take their time, and
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from crawlfleet.execution.crawl.gate import (
 from crawlfleet.execution.crawl.lately import Lately
 from crawlfleet.model import host_figures
 from crawlfleet.model.hosts import HostNews
+from crawlfleet.ports.clock import boot_time
 
 EASE = 1.05
 """As in scheduling.grants: then a share of r is at most r requests in any second."""
@@ -113,7 +113,7 @@ class _Target:
 
 
 class GrantedGate:
-    def __init__(self, link: GateLink, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, link: GateLink, clock: Callable[[], float] = boot_time) -> None:
         self._link = link
         self._clock = clock
         self._loop = asyncio.get_running_loop()

@@ -71,7 +71,7 @@ class Grants(msgspec.Struct, array_like=True, tag=5, frozen=True):
 
     version: int
     until: float
-    """By the monotonic clock, which the processes of a machine share."""
+    """By the boot clock, which the processes of a machine share."""
     shares: list[ProcessShare] = []
 
 
