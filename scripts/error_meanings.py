@@ -12,6 +12,14 @@ class Meaning(NamedTuple):
 
 MEANINGS: dict[str, Meaning] = {
     "malformed": Meaning("The body cannot be read: no JSON, not UTF-8, nested too deep.", "Mend the body."),
+    "head_timeout": Meaning(
+        "The head of the request was not complete within `head_timeout_s` (10 s).", "Send it at once; look at the line."
+    ),
+    "head_too_large": Meaning(
+        "The request line and the headers have more than `head_limit_bytes` (32,768) bytes, or there are over 128 "
+        "headers.",
+        "Send fewer headers and a shorter query.",
+    ),
     "not_authenticated": Meaning(
         "No token, or one that is unknown, expired, used up or revoked; which of these is not told.",
         "Send `Authorization: Bearer TOKEN`; make a token with `crawlfleet token create`.",

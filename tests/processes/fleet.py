@@ -79,11 +79,12 @@ class Fleet:
             await self.start_worker(f"worker-{number}", *options, slots=slots)
         await self.until_online(workers)
 
-    async def start_master(self, *options: str, port: int = 0) -> None:
+    async def start_master(self, *options: str, port: int = 0, within: Sequence[str] = ()) -> None:
         (self.data_dir / "address").unlink(missing_ok=True)
         self.master = await self._spawn(
-            "master", "master", "--data-dir", str(self.data_dir), "--port", str(port), *options
-        )
+            "master", "master", "--data-dir", str(self.data_dir), "--port", str(port), *options,
+            within=within,
+        )  # fmt: skip
         files = (self.data_dir / "address", self.data_dir / "admin.token")
         await self.until(
             lambda: self._has_ended() or all(file.exists() for file in files), "the master has not started"

@@ -75,7 +75,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     settings = settings or ApiSettings()
     app = Api(
         title="crawlfleet", version=__version__, description=openapi.ABOUT, redirect_slashes=False, redoc_url=None,
-        docs_url=None, openapi_url="/openapi.json" if settings.has_docs else None,
+        docs_url=None, openapi_url=None,
         generate_unique_id_function=openapi.operation_id, telemetry=_NO_TELEMETRY,
         dependencies=[Depends(known_query_only)],
     )  # fmt: skip

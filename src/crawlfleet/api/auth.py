@@ -19,6 +19,7 @@ from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection, Request
 from starlette.types import Scope
 
+from crawlfleet.api.connection_table import CallerConnection
 from crawlfleet.api.problems import NotAuthenticated, RoleTooLow, TooManyAttempts
 from crawlfleet.api.services import Services, services_of
 from crawlfleet.api.settings import ApiSettings
@@ -117,6 +118,7 @@ class Gate:
         proof = (address, secret_hash := hash_secret(secret))
         is_proven = proof in self._proven
         if is_proven and (known := self._services.tokens.trusted(secret_hash)) is not None:
+            _identify_connection(scope)
             return RequestIdentity(known, address, secret)
         if not is_proven and (wait_s := self._attempts.wait_s(address)):
             raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
@@ -128,6 +130,7 @@ class Gate:
                 await self._note_limit(address)
             raise NotAuthenticated("this token is not valid") from exc
         self._prove(proof)
+        _identify_connection(scope)
         return RequestIdentity(principal, address, secret)
 
     async def _note_limit(self, address: str) -> None:
@@ -157,6 +160,13 @@ class Gate:
         self._proven.move_to_end(proof)
         if len(self._proven) > _PROVEN_KEPT:
             self._proven.popitem(last=False)
+
+
+def _identify_connection(scope: Scope) -> None:
+    """From here on the connection is not counted among those of callers without a token."""
+    connection: CallerConnection | None = scope.get("state", {}).get("connection")
+    if connection is not None and not connection.is_identified:
+        connection.identify()
 
 
 def address_of(connection: HTTPConnection) -> str:

@@ -5,6 +5,7 @@ A machine that crawls may well be one that reaches no content network, and this 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -15,9 +16,10 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 PATH = "/docs"
+DOCUMENT_PATH = "/openapi.json"
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 details { border: 1px solid #ddd; border-radius: 4px; margin: .3rem 0; padding: .3rem .6rem; }
@@ -36,15 +38,37 @@ _REF = re.compile(r"#/components/schemas/([\w.-]+)")
 
 
 def install(app: FastAPI) -> None:
-    """Made when it is first asked for, as the document is."""
-    made: list[str] = []
+    """Add the page and the document that it is made from."""
+    pages = _Pages(app)
 
-    async def docs(_: Request) -> HTMLResponse:
-        if not made:
-            made.append("".join(_page(app.openapi())))
-        return HTMLResponse(made[0], headers=_HEADERS)
+    async def docs(_: Request) -> Response:
+        return HTMLResponse((await pages.made())[0], headers=_HEADERS)
+
+    async def document(_: Request) -> Response:
+        return Response((await pages.made())[1], media_type="application/json")
 
     app.add_route(PATH, docs, methods=["GET"], include_in_schema=False)
+    app.add_route(DOCUMENT_PATH, document, methods=["GET"], include_in_schema=False)
+
+
+class _Pages:
+    """Both are made once, in a thread, when one of them is first asked for: callers without a token may ask for them
+    as often as they like, and each making takes a tenth of a second."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._made: tuple[bytes, bytes] | None = None
+        self._making = asyncio.Lock()
+
+    async def made(self) -> tuple[bytes, bytes]:
+        async with self._making:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
+            return self._made
+
+    def _make(self) -> tuple[bytes, bytes]:
+        document = self._app.openapi()
+        return "".join(_page(document)).encode(), json.dumps(document, separators=(",", ":")).encode()
 
 
 def _page(document: Mapping[str, Any]) -> Iterator[str]:

@@ -109,6 +109,18 @@ class TooLarge(UsageError):
     field = "body"
 
 
+class HeadTimeout(UsageError):
+    """The head of a request that was not complete in time."""
+
+    code = "head_timeout"
+    http_status = 408
+
+
+class HeadTooLarge(UsageError):
+    code = "head_too_large"
+    http_status = 431
+
+
 class UnsupportedMediaType(UsageError):
     code = "unsupported_media_type"
     http_status = 415

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import secrets
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvicorn
@@ -20,10 +23,14 @@ from crawlfleet.api.app import create_app
 from crawlfleet.api.settings import ApiSettings
 from crawlfleet.bootstrap.brokers import BrokerNews, is_memory, open_broker
 from crawlfleet.bootstrap.collector import tune_collector
+from crawlfleet.bootstrap.connection_guard import SWEEP_S, ConnectionGuard, ConnectionLimits
+from crawlfleet.bootstrap.file_limit import raise_file_limit
+from crawlfleet.bootstrap.http_protocol import BoundedHttpProtocol
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.results import open_results
 from crawlfleet.bootstrap.stores import open_store, when_there
 from crawlfleet.bootstrap.strategies import own_strategies
+from crawlfleet.bootstrap.tls_entry import TlsEntry, tls_context
 from crawlfleet.control.heartbeat import SimpleClients
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.tokens import IssuedToken
@@ -44,6 +51,8 @@ ADDRESS = "address"
 BACKLOG = 2048
 GRACE_S = 5
 """How long answers under way may take when the master stops; parked polls and streams end at once."""
+_TICK_S = 0.1
+"""How often uvicorn's server looks after itself."""
 
 
 class MasterProcess:
@@ -60,7 +69,8 @@ class MasterProcess:
         self._asked = asyncio.Event()
         self._closing = asyncio.Event()
         self.app = create_app(master, api_settings(settings))
-        self._server = _Server(uvicorn_config(self.app, settings))
+        guard = ConnectionGuard(connection_limits(settings, raise_file_limit()), self._clock.monotonic)
+        self._server = _Server(uvicorn_config(self.app, settings, guard), guard)
 
     @classmethod
     async def open(cls, settings: MasterSettings) -> MasterProcess:
@@ -243,17 +253,60 @@ def api_settings(settings: MasterSettings) -> ApiSettings:
     )
 
 
-def uvicorn_config(app: object, settings: MasterSettings) -> uvicorn.Config:
+def connection_limits(settings: MasterSettings, files: int) -> ConnectionLimits:
+    """As they were set, within the number of files that the process may open."""
+    limits = ConnectionLimits(
+        head_bytes=settings.head_limit_bytes,
+        head_timeout_s=settings.head_timeout_s,
+        unidentified=settings.unidentified_connections,
+        unidentified_per_address=settings.unidentified_connections_per_address,
+        networks=tuple(ip_network(network) for network in settings.allowed_networks),
+    )
+    within = limits.within_files(files)
+    if within.unidentified < limits.unidentified:
+        log.warning(
+            "few_open_files", files=files, unidentified_connections=within.unidentified,
+            hint="raise the limit of open files: LimitNOFILE of systemd, or ulimit -Hn",
+        )  # fmt: skip
+    return within
+
+
+def uvicorn_config(app: object, settings: MasterSettings, guard: ConnectionGuard) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        loop="none", http="httptools", ws="none", lifespan="off", access_log=False, log_config=None,
-        timeout_graceful_shutdown=GRACE_S, timeout_keep_alive=75, server_header=False, proxy_headers=False,
-        backlog=BACKLOG, ssl_certfile=_path(settings.tls_cert), ssl_keyfile=_path(settings.tls_key),
+        loop="none", http=protocol_factory(settings, guard), ws="none", lifespan="off", access_log=False,
+        log_config=None, timeout_graceful_shutdown=GRACE_S, timeout_keep_alive=75, server_header=False,
+        proxy_headers=False, backlog=BACKLOG,
     )  # fmt: skip
+
+
+def protocol_factory(settings: MasterSettings, guard: ConnectionGuard) -> Any:
+    """What uvicorn calls for each accepted connection. TLS is ours, so that a connection is counted before it."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return functools.partial(BoundedHttpProtocol, guard)
+    try:
+        context = tls_context(settings.tls_cert, settings.tls_key)
+    except OSError as exc:
+        raise ConfigError(f"tls_cert, tls_key: cannot be used: {exc}") from exc
+
+    def accept(**given: Any) -> TlsEntry:
+        return TlsEntry(guard, context, BoundedHttpProtocol(guard, **given))
+
+    return accept
 
 
 class _Server(uvicorn.Server):
     """Signals are ours: they end parked polls first."""
+
+    def __init__(self, config: uvicorn.Config, guard: ConnectionGuard) -> None:
+        super().__init__(config)
+        self._guard = guard
+        self._ticks_per_sweep = round(SWEEP_S / _TICK_S)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % self._ticks_per_sweep == 0:
+            self._guard.sweep()
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -287,7 +340,3 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _days(days: float) -> int:
     return ms(days * 86_400)
-
-
-def _path(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -16,6 +16,7 @@ import aiohttp
 import structlog
 
 from crawlfleet.bootstrap.collector import tune_collector
+from crawlfleet.bootstrap.file_limit import raise_file_limit
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.agent import DRAIN_S, Agent, AgentSettings, Departure
 from crawlfleet.execution.agent.day_slices import DaySlices
@@ -74,6 +75,7 @@ class WorkerOptions:
 
 async def run_worker(options: WorkerOptions) -> int:
     """Until the agent is told to leave, or its node is removed. The exit code of the process."""
+    raise_file_limit()
     try:
         with locked(options.data_dir):
             async with AsyncExitStack() as stack:

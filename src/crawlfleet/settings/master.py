@@ -134,6 +134,28 @@ class MasterSettings(Settings):
     failed_attempts_per_minute: Count = setting(
         20, about="Wrong tokens a minute from one address before it is answered with 429.", ge=1
     )
+    head_limit_bytes: Count = setting(
+        32_768,
+        about="Bytes that the head of a request may have, its first line and its headers; more is answered with 431.",
+        ge=4_096,
+        le=1_048_576,
+    )
+    head_timeout_s: Seconds = setting(
+        10.0,
+        about="Seconds that a caller may take to send the head of a request, or for its TLS handshake; then it is "
+        "answered with 408.",
+        ge=0.1,
+        le=600,
+    )
+    unidentified_connections: Count = setting(
+        2_000,
+        about="Connections of callers who have shown no valid token, at most half of the files the process may open; "
+        "over it the oldest of the address with the most is closed. Others are not counted.",
+        ge=1,
+    )
+    unidentified_connections_per_address: Count = setting(
+        128, about="The same limit for one address (IPv6: for one /64 network), after a second of grace.", ge=1
+    )
     log_level: LogLevel = setting("info", about="The least important log lines that are written.")
     log_format: LogFormat = setting(
         "auto", about="Log lines for people (console), for programs (json), or by what reads them (auto)."

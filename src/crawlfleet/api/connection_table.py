@@ -1,0 +1,124 @@
+"""The connections whose callers have not shown a valid token: how many, from where, and which of them has to go.
+
+A connection is counted from the moment it is accepted until a request on it was authenticated; known callers are never
+counted, so that strangers cannot use up their places. No connection is refused when it is accepted, because a stranger
+and a node that joins look the same then: a connection over the limit takes the place of another one, of the address
+with the most of them. So a flood from one address costs only that address, and a caller that sends its request at once
+is served before its place is taken.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+GRACE_S = 1.0
+"""A connection over the limit of its address is left alone for so long: many nodes behind one address come at once when
+a master restarts, and each has shown its token a moment later."""
+_LOOKED_AT = 32
+
+
+class CallerConnection(Protocol):
+    """What authentication needs of the connection that a request came by."""
+
+    is_identified: bool
+
+    def identify(self) -> None:
+        """Note that a valid token was shown on it."""
+
+
+class Countable(Protocol):
+    """What the table needs of a connection."""
+
+    source: str
+    waiting_since: float | None
+    """Since when the next step is the caller's; None while a request is being answered."""
+
+
+CountableT = TypeVar("CountableT", bound=Countable)
+
+
+def source_of(address: str) -> str:
+    """The key that connections are counted by: an IPv4 address, or the /64 network that one IPv6 caller owns."""
+    if ":" not in address:
+        return address
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    assert isinstance(found, IPv6Address)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return f"{IPv6Address(int(found) >> 64 << 64)}/64"
+
+
+class ConnectionTable(Generic[CountableT]):
+    """Every operation takes constant time, except `excess`, which looks at the addresses over their limit."""
+
+    def __init__(self, most: int, most_per_source: int) -> None:
+        self._most = most
+        self._most_per_source = most_per_source
+        self._total = 0
+        self._by_source: dict[str, dict[CountableT, None]] = {}
+        self._by_count: dict[int, dict[str, None]] = {}
+        self._largest = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def count(self, source: str) -> int:
+        return len(self._by_source.get(source, ()))
+
+    def add(self, connection: CountableT) -> CountableT | None:
+        """Returns the connection that has to go for it, already removed; None while there is room."""
+        displaced = self._displaced() if self._total >= self._most else None
+        if displaced is not None:
+            self.discard(displaced)
+        held = self._by_source.setdefault(connection.source, {})
+        self._recount(connection.source, len(held), len(held) + 1)
+        held[connection] = None
+        self._total += 1
+        return displaced
+
+    def discard(self, connection: CountableT) -> None:
+        held = self._by_source.get(connection.source)
+        if held is None or connection not in held:
+            return
+        del held[connection]
+        self._total -= 1
+        self._recount(connection.source, len(held) + 1, len(held))
+        if not held:
+            del self._by_source[connection.source]
+
+    def excess(self, now: float) -> list[CountableT]:
+        """The connections that wait for their callers beyond the limit of one address, the oldest first."""
+        found: list[CountableT] = []
+        for count in range(self._largest, self._most_per_source, -1):
+            for source in self._by_count.get(count, ()):
+                waiting = (
+                    one for one in self._by_source[source]
+                    if one.waiting_since is not None and now - one.waiting_since >= GRACE_S
+                )  # fmt: skip
+                found += islice(waiting, count - self._most_per_source)
+        return found
+
+    def _displaced(self) -> CountableT:
+        """The oldest connection of the address with the most, if possible one that waits for its caller."""
+        source = next(iter(self._by_count[self._largest]))
+        held = self._by_source[source]
+        for one in islice(held, _LOOKED_AT):
+            if one.waiting_since is not None:
+                return one
+        return next(iter(held))
+
+    def _recount(self, source: str, before: int, after: int) -> None:
+        """Addresses stand by their counts, so that the one with the most is found without looking at all."""
+        if before:
+            del self._by_count[before][source]
+            if not self._by_count[before]:
+                del self._by_count[before]
+        if after:
+            self._by_count.setdefault(after, {})[source] = None
+        if after > self._largest or (before == self._largest and before not in self._by_count):
+            self._largest = after

@@ -1,0 +1,199 @@
+"""Connection guard: what a connection may cost before its caller is known, and how long it may keep the server waiting.
+
+Each accepted connection has a `Peer`. While the next step is the caller's the peer has a deadline, and a sweep, twice a
+second, ends those that are over: a timer per request would cost every request, and this costs only those that wait.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import Protocol
+
+import structlog
+
+from crawlfleet.api.connection_table import ConnectionTable, source_of
+
+log = structlog.get_logger()
+
+SWEEP_S = 0.5
+BODY_TIMEOUT_S = 30.0
+"""Between two pieces of the body of a known caller; for all of the body of one that is not known yet."""
+WRITE_TIMEOUT_S = 10.0
+"""For an answer that is not read at all; one that is read slowly takes as long as it takes."""
+IDLE_S = 20.0
+"""Between two requests of a caller who has shown no token."""
+CLOSE_S = 10.0
+"""For the last bytes of an answer before its connection ends, if none of them is read."""
+LINGER_S = 2.0
+"""For reading a refusal before its connection ends."""
+DRAIN_S = 10.0
+"""For the rest of a body that was answered before it was read."""
+_REPORT_S = 60.0
+
+
+class Wait(Enum):
+    """What the caller of a connection has to do next."""
+
+    HEAD = auto()
+    BODY = auto()
+    READ = auto()
+    IDLE = auto()
+    DRAIN = auto()
+    CLOSE = auto()
+    LINGER = auto()
+
+
+_TIMEOUTS_S = {
+    Wait.BODY: BODY_TIMEOUT_S, Wait.READ: WRITE_TIMEOUT_S, Wait.IDLE: IDLE_S, Wait.DRAIN: DRAIN_S, Wait.CLOSE: CLOSE_S,
+    Wait.LINGER: LINGER_S,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    head_bytes: int = 32_768
+    """The request line and the headers together."""
+    head_timeout_s: float = 10.0
+    """From its first byte, or from the connection's beginning, to its end; for a TLS handshake as well."""
+    unidentified: int = 2_000
+    unidentified_per_address: int = 128
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Those that may connect; empty: all."""
+
+    def within_files(self, files: int) -> ConnectionLimits:
+        """Strangers get at most half of the files that the process may open."""
+        most = min(self.unidentified, max(1, files // 2))
+        return ConnectionLimits(
+            self.head_bytes, self.head_timeout_s, most, min(self.unidentified_per_address, most), self.networks
+        )
+
+
+class Abortable(Protocol):
+    def abort(self) -> None: ...
+
+
+class Peer:
+    """One accepted connection, as the guard sees it."""
+
+    __slots__ = (
+        "_guard", "deadline", "is_gone", "is_identified", "on_expiry", "source", "transport", "wait", "waiting_since"
+    )  # fmt: skip
+
+    def __init__(self, guard: ConnectionGuard, transport: Abortable, source: str) -> None:
+        self._guard = guard
+        self.transport = transport
+        self.source = source
+        self.is_identified = False
+        self.is_gone = False
+        self.wait: Wait | None = None
+        self.waiting_since: float | None = None
+        self.deadline = 0.0
+        self.on_expiry: Callable[[Wait], None] | None = None
+        """What the HTTP protocol does when a deadline is over; without it the connection is cut."""
+
+    def identify(self) -> None:
+        self.is_identified = True
+        self._guard.forget_stranger(self)
+
+    def expect(self, wait: Wait) -> None:
+        """The next step is the caller's: it has until the deadline of that step."""
+        self._guard.watch(self, wait)
+
+    def proceed(self) -> None:
+        """The next step is the server's."""
+        if self.wait is not None:
+            self._guard.unwatch(self)
+
+
+class ConnectionGuard:
+    def __init__(self, limits: ConnectionLimits, monotonic: Callable[[], float]) -> None:
+        self.limits = limits
+        self._monotonic = monotonic
+        self._timeouts_s = {**_TIMEOUTS_S, Wait.HEAD: limits.head_timeout_s}
+        self._strangers: ConnectionTable[Peer] = ConnectionTable(limits.unidentified, limits.unidentified_per_address)
+        self._watched: set[Peer] = set()
+        self._closed: Counter[str] = Counter()
+        self._reported_at = monotonic()
+
+    @property
+    def strangers(self) -> int:
+        """Open connections whose callers are not known."""
+        return len(self._strangers)
+
+    def may_connect(self, address: str) -> bool:
+        return not self.limits.networks or is_within(address, self.limits.networks)
+
+    def admit(self, transport: Abortable, address: str) -> Peer:
+        """A new connection. Over the limit of all of them, another one is cut for it."""
+        peer = Peer(self, transport, source_of(address))
+        displaced = self._strangers.add(peer)
+        if displaced is not None:
+            self._cut(displaced, "too_many")
+        self.watch(peer, Wait.HEAD)
+        return peer
+
+    def forget(self, peer: Peer) -> None:
+        """Its connection is closed."""
+        peer.is_gone = True
+        self.unwatch(peer)
+        self._strangers.discard(peer)
+
+    def forget_stranger(self, peer: Peer) -> None:
+        self._strangers.discard(peer)
+
+    def watch(self, peer: Peer, wait: Wait) -> None:
+        if peer.is_gone:
+            return
+        now = self._monotonic()
+        peer.wait = wait
+        peer.waiting_since = now
+        peer.deadline = now + self._timeouts_s[wait]
+        self._watched.add(peer)
+
+    def unwatch(self, peer: Peer) -> None:
+        peer.wait = peer.waiting_since = None
+        self._watched.discard(peer)
+
+    def note_refused(self, reason: str) -> None:
+        self._closed[reason] += 1
+
+    def sweep(self) -> None:
+        """End what is over its deadline or over the limit of its address."""
+        now = self._monotonic()
+        for peer in [peer for peer in self._watched if peer.deadline <= now]:
+            self._expire(peer)
+        for peer in self._strangers.excess(now):
+            self._cut(peer, "too_many_of_one_address")
+        if self._closed and now - self._reported_at >= _REPORT_S:
+            log.warning("connections_ended", unidentified=self.strangers, **self._closed)
+            self._closed.clear()
+            self._reported_at = now
+
+    def _expire(self, peer: Peer) -> None:
+        wait = peer.wait
+        if wait is None:
+            return
+        if peer.on_expiry is None:
+            self._cut(peer, "handshake")
+        else:
+            peer.on_expiry(wait)
+
+    def _cut(self, peer: Peer, reason: str) -> None:
+        # Not closed in order: what the caller never reads would be kept until it does.
+        self._closed[reason] += 1
+        self.forget(peer)
+        peer.transport.abort()
+
+
+def is_within(address: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    # A dual-stack socket shows IPv4 callers as ::ffff:a.b.c.d.
+    found = getattr(found, "ipv4_mapped", None) or found
+    return any(found in network for network in networks)

@@ -1,0 +1,281 @@
+"""The HTTP protocol of a master: uvicorn's, with bounds on what a caller may send and how long it may take.
+
+uvicorn bounds neither the head of a request nor the time for it, and its parser joins the pieces of a header by copying
+all of them for each new one, so that one endless header takes all the time of the event loop. Here each piece of a head
+is counted before the parser gets it. A refusal is answered once, as a problem document, and what the caller still sends
+is read and thrown away for a moment, so that the answer is not lost with the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from crawlfleet.api import problems
+from crawlfleet.api.auth import NotFromHere
+from crawlfleet.api.problems import HeadTimeout, HeadTooLarge, Malformed
+from crawlfleet.bootstrap.connection_guard import ConnectionGuard, Peer, Wait
+from crawlfleet.errors import UsageError
+
+HEAD_FIELDS = 128
+PIPELINED = 16
+UNREAD_BYTES = 1 << 20
+"""Of a body that was answered before it was read, of a caller who has shown no token."""
+UNREAD_BYTES_IDENTIFIED = 64 << 20
+
+
+class _RefusedError(Exception):
+    """Ends the parser's work from inside one of its callbacks."""
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    peer: Peer | None
+
+    def __init__(
+        self, guard: ConnectionGuard, config: Config, server_state: ServerState, app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(config=config, server_state=server_state, app_state=app_state, _loop=_loop)
+        self.peer = None
+        self._guard = guard
+        self._head_limit = guard.limits.head_bytes
+        self._is_in_head = True
+        self._head_bytes = 0
+        self._fields = 0
+        self._messages = 0
+        self._silent_bytes = 0
+        """Bytes of a body's framing (sizes of chunks, trailers) since the last piece of its content."""
+        self._unread_bytes = 0
+        self._refusal = Malformed.code
+        self._is_refused = False
+        self._unsent_bytes = 0
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        if self.peer is None:
+            self.peer = self._guard.admit(transport, address)
+        else:
+            # It was admitted before its TLS handshake.
+            self.peer.transport = transport
+            self.peer.expect(Wait.HEAD)
+        self.peer.on_expiry = self._expire
+        if not self._guard.may_connect(address):
+            self._refuse(NotFromHere.code)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        assert self.peer is not None
+        self._guard.forget(self.peer)
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        peer = self.peer
+        assert peer is not None
+        if self._is_refused:
+            self._drop(len(data))
+            return
+        self._unset_keepalive_if_required()
+        if not self._receive(data):
+            return
+        if self._is_in_head:
+            # A head that came whole has left nothing to wait for: the usual case costs nothing here.
+            if self._head_bytes and peer.wait is not Wait.HEAD:
+                peer.expect(Wait.HEAD)
+        elif peer.wait is not Wait.DRAIN and (peer.is_identified or peer.wait is None):
+            peer.expect(Wait.BODY)
+
+    def _receive(self, data: bytes) -> bool:
+        """Give the parser what it may have of it. False when the connection has been refused."""
+        while True:
+            piece = data
+            if not self._is_in_head:
+                self._silent_bytes += len(data)
+            elif self._head_bytes + len(data) > self._head_limit:
+                piece = data[: self._head_limit - self._head_bytes]
+            messages = self._messages
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade:
+                # No other protocol is spoken here: the request is answered as the HTTP/1.1 that it also is.
+                pass
+            except httptools.HttpParserError:
+                self._refuse(self._refusal)
+                return False
+            if self._is_in_head and messages == self._messages:
+                self._head_bytes += len(piece)
+            if self._silent_bytes > self._head_limit or (self._is_in_head and self._head_bytes >= self._head_limit):
+                self._refuse(HeadTooLarge.code)
+                return False
+            if piece is data:
+                return True
+            data = data[len(piece) :]
+
+    # The parser's callbacks
+
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= PIPELINED:
+            raise _RefusedError
+        self._fields = self._head_bytes = 0
+        super().on_message_begin()
+        assert self.scope is not None
+        self.scope["state"]["connection"] = self.peer
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += 1
+        if self._fields > HEAD_FIELDS:
+            self._refusal = HeadTooLarge.code
+            raise _RefusedError
+        # A trailer is no header: what comes after the body must not change what was decided by the head.
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        assert self.peer is not None
+        self._is_in_head = False
+        self._head_bytes = self._silent_bytes = self._unread_bytes = 0
+        self.peer.proceed()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._silent_bytes = 0
+        if self.cycle.response_complete:
+            self._unread_bytes += len(body)
+            assert self.peer is not None
+            if self._unread_bytes > (UNREAD_BYTES_IDENTIFIED if self.peer.is_identified else UNREAD_BYTES):
+                # It goes on sending: it has had its answer for as long as this took.
+                self._abort("unread_body")
+            return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        assert self.peer is not None
+        self._messages += 1
+        self._is_in_head = True
+        self._head_bytes = self._silent_bytes = 0
+        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self.peer.proceed()
+        elif not self.transport.is_closing():
+            # Answered before it was read to the end: from here on it is a connection like any other.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+            self._rest()
+
+    # The answers
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        assert self.peer is not None
+        if self.transport.is_closing():
+            self._await(Wait.CLOSE)
+        elif not self._is_in_head and not self.pipeline and self.cycle.response_complete:
+            self.peer.expect(Wait.DRAIN)
+        elif self._is_in_head and self.cycle.response_complete:
+            self._rest()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._await(Wait.CLOSE)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await(Wait.READ)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        assert self.peer is not None
+        if self.peer.wait is Wait.READ:
+            self.peer.proceed()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """No line in the log: callers without a token could fill the disk with them."""
+
+    def _rest(self) -> None:
+        """Between two requests. Known callers are left to uvicorn's timer."""
+        assert self.peer is not None
+        if self.peer.is_identified:
+            self.peer.proceed()
+        else:
+            self._await(Wait.IDLE)
+
+    # The end
+
+    def _await(self, wait: Wait) -> None:
+        """The caller has to read what was sent; its progress is measured from here."""
+        assert self.peer is not None
+        self._unsent_bytes = self.transport.get_write_buffer_size()
+        self.peer.expect(wait)
+
+    def _expire(self, wait: Wait) -> None:
+        assert self.peer is not None
+        unsent_bytes = self.transport.get_write_buffer_size()
+        match wait:
+            case Wait.HEAD if self._head_bytes:
+                self._refuse(HeadTimeout.code)
+            case Wait.BODY if self.flow.read_paused:
+                # The server has not taken what is there already.
+                self.peer.expect(wait)
+            case Wait.READ | Wait.IDLE | Wait.CLOSE if unsent_bytes < self._unsent_bytes:
+                self._await(wait)
+            case Wait.HEAD | Wait.IDLE if not unsent_bytes:
+                self.transport.close()
+                self._await(Wait.CLOSE)
+            case _:
+                self._abort(wait.name.lower())
+
+    def _refuse(self, code: str) -> None:
+        """Answer with a problem and end the connection; without an answer where another one is under way."""
+        assert self.peer is not None
+        if self.transport.is_closing():
+            return
+        self._is_refused = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._abort(code)
+            return
+        self._guard.note_refused(code)
+        self._unread_bytes = 0
+        self.transport.write(_answer(code, self._head_limit))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.peer.expect(Wait.LINGER)
+
+    def _drop(self, count: int) -> None:
+        self._unread_bytes += count
+        if self._unread_bytes > UNREAD_BYTES:
+            self._abort("unread_body")
+
+    def _abort(self, reason: str) -> None:
+        self._guard.note_refused(reason)
+        self._is_refused = True
+        self.transport.abort()
+
+
+@cache
+def _answer(code: str, head_limit: int) -> bytes:
+    refused = problems.of_error(_REFUSALS[code](head_limit))
+    return (
+        b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        % (refused.status_code, HTTPStatus(refused.status_code).phrase.encode(), len(refused.body))
+    ) + bytes(refused.body)
+
+
+_REFUSALS: dict[str, Callable[[int], UsageError]] = {
+    Malformed.code: lambda _: Malformed("this is not a request of HTTP/1.1", field="request"),
+    NotFromHere.code: lambda _: NotFromHere("calls from this address are not allowed"),
+    HeadTimeout.code: lambda _: HeadTimeout("the head of the request was not complete in time"),
+    HeadTooLarge.code: lambda limit: HeadTooLarge(
+        f"the head of a request has at most {limit} bytes and {HEAD_FIELDS} headers"
+    ),
+}
