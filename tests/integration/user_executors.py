@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlfleet import Executor, TaskContext, TaskError, executor
+from crawlfleet.model.product import Product
 
 
 @executor("greet", schema={"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
@@ -181,6 +182,20 @@ async def waits_for_file(context: TaskContext) -> Any:
     while not Path(context.parameters["released"]).exists():
         await asyncio.sleep(0.01)
     return "x" * context.parameters.get("result_chars", 0)
+
+
+@executor("sees_products")
+async def sees_products(context: TaskContext) -> int:
+    """So many products of such a size, which travel with its outcome; it ends when a file is there."""
+    count: int = context.parameters["products"]
+    size: int = context.parameters["product_bytes"]
+    for number in range(count):
+        product_id = f"{context.task_id}-{number}"
+        await context.product(Product("shop", product_id, f"http://shop/{product_id}", attributes={"text": "x" * size}))
+    Path(context.parameters["started"]).touch()
+    while not Path(context.parameters["released"]).exists():
+        await asyncio.sleep(0.05)
+    return count
 
 
 @executor("ignores_cancel")

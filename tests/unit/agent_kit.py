@@ -20,7 +20,9 @@ from crawlfleet.execution.agent.config import AllowHosts, hosts_unheard
 from crawlfleet.model.execution import End
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import Recall
+from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import (
+    HANDS_OVER_ONLY,
     AssignmentBody,
     MeasurementBody,
     OpenDown,
@@ -139,6 +141,12 @@ class Master:
         self.standing = SyncDown(SyncVerdict.OK)
         """Said in each answer: verdict, drain and slots."""
         self.open_error: Exception | None = None
+        self.body_bytes: int | None = None
+        """The largest message it takes."""
+        self.is_behind_proxy = False
+        """Whatever is too large is refused by another server."""
+        self.line_bytes_s: float | None = None
+        """How fast messages come to it."""
         self.session = 100
         self._to_say: list[SyncDown] = []
         self._arrived = asyncio.Event()
@@ -169,9 +177,10 @@ class Master:
     async def open(self, up: OpenUp) -> OpenDown:
         self.opens.append(up)
         await self._pass()
+        await self._receive(up)
         if self.open_error is not None:
             raise self.open_error
-        if self.is_minding_order and up.after != self.session:
+        if up.after == HANDS_OVER_ONLY or (self.is_minding_order and up.after != self.session):
             return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes), is_open=False)
         self.session += 1
         return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes))
@@ -182,6 +191,7 @@ class Master:
         self.calls.append(call)
         self._arrived.set()
         await self._pass()
+        await self._receive(up)
         if not self.is_manual:
             for one in older:
                 one.reply(SyncDown(SyncVerdict.STALE_NUMBER))
@@ -202,6 +212,13 @@ class Master:
         await asyncio.sleep(self.delay_s)
         if self.is_hung:
             await asyncio.Event().wait()
+
+    async def _receive(self, up: OpenUp | SyncUp) -> None:
+        size = len(msgspec.json.encode(up))
+        if self.line_bytes_s is not None:
+            await asyncio.sleep(size / self.line_bytes_s)
+        if self.body_bytes is not None and size > self.body_bytes:
+            raise MessageTooLarge(f"{size} bytes", is_from_master=not self.is_behind_proxy)
 
     def _act(self, call: Call) -> None:
         acknowledged = self._take(call.up.outcomes)

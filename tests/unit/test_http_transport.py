@@ -26,6 +26,7 @@ from crawlfleet.errors import (
 from crawlfleet.execution.agent import http_calls
 from crawlfleet.execution.agent.http_calls import StaleExecution, call, checked_address, open_session
 from crawlfleet.execution.agent.http_transport import HttpTransport
+from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp, SyncVerdict
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -68,7 +69,7 @@ async def test_open_and_sync_are_arrays_to_the_nodes_own_path() -> None:
     [
         (401, "", NotAllowed), (403, "", NotAllowed), (404, "", NotFound), (409, "session_ended", SessionEnded),
         (409, "stale_execution", StaleExecution), (409, "other", Conflict), (422, "", InvalidInput),
-        (400, "", InvalidInput), (413, "", InvalidInput), (429, "", Unavailable), (500, "", Unavailable),
+        (400, "", InvalidInput), (413, "too_large", MessageTooLarge), (429, "", Unavailable), (500, "", Unavailable),
         (502, "", Unavailable), (503, "", Unavailable), (301, "", Unavailable),
     ],
 )  # fmt: skip

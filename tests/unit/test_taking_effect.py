@@ -13,6 +13,7 @@ import pytest
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.loops.pruner import Retention
+from crawlfleet.control.sync import DELIVER_BYTES
 from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId, TaskId
@@ -194,6 +195,20 @@ async def test_a_task_that_was_handed_back_goes_to_another_node_at_once(one: Ins
     await first.sync(returned(assignment))
     assert await one.dispatch() == 1
     assert await one.holds(first) == [0]
+
+
+async def test_more_than_an_answer_holds_is_delivered_with_the_next_ones(one: Installation) -> None:
+    node = await one.online(slots=40)
+    parameters = {"text": "x" * 1_000_000}
+    await one.submit(40, parameters=parameters)
+    assert await one.dispatch() == 40
+    answers: list[list[int]] = []
+    while len(held := [execution for answer in answers for execution in answer]) < 40:
+        down = await node.sync(held=held)
+        assert 0 < sum(len(each.parameters) for each in down.assignments) <= DELIVER_BYTES
+        answers.append([each.execution for each in down.assignments])
+    assert [len(answer) for answer in answers] == [16, 16, 8]
+    assert len(set(held)) == 40
 
 
 # -- queues

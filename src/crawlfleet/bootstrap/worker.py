@@ -212,6 +212,8 @@ class _Worker:
                 log.info("session_opened", session=data["session"], lease_s=data["lease_s"])
             case AgentEvent.SESSION_ENDED | AgentEvent.LEASE_LAPSED | AgentEvent.OUTBOX_FAILED:
                 log.warning(str(name), **{key: value for key, value in data.items() if key != "executions"})
+            case AgentEvent.OUTCOME_CUT:
+                log.warning(str(name), **data)
             case AgentEvent.CALL_FAILED:
                 self._tell_failure(data)
             case AgentEvent.DRAIN_BEGAN | AgentEvent.DRAIN_ENDED | AgentEvent.LEFT:

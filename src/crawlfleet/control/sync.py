@@ -40,7 +40,7 @@ from crawlfleet.ports.daily_store import DailyStore
 from crawlfleet.ports.host_figures import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.task_store import Delivery, TaskStore
 from crawlfleet.scheduling import life
 from crawlfleet.wire.sync import (
     AssignmentBody,
@@ -55,6 +55,9 @@ from crawlfleet.wire.sync import (
 )
 
 PARK_S = 2.0
+DELIVER_BYTES = 16 << 20
+"""Parameters in one answer: a fraction of what an agent reads, and sent in time over a usual line."""
+_DELIVER_ROWS = 256
 _GATHER_NODES = 1_000
 _CLUSTERS_KEPT = 100_000
 _encode = msgspec.json.Encoder().encode
@@ -247,9 +250,20 @@ class Sync:
         return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
+        """What fits into one answer; the node's next call, which comes at once, finds the rest lacking."""
+        bodies: dict[TaskId, Delivery] = {}
+        size, begin = 0, 0
+        while begin < len(rows) and size < DELIVER_BYTES:
+            found = await self._store.deliveries([row.id for row in rows[begin : begin + _DELIVER_ROWS]])
+            for task, delivery in found.items():
+                size += len(delivery.parameters)
+                if bodies and size > DELIVER_BYTES:
+                    break
+                bodies[task] = delivery
+            begin += _DELIVER_ROWS
+        rows = [row for row in rows if row.id in bodies]
         if not rows:
             return []
-        bodies = await self._store.deliveries([row.id for row in rows])
         given = await self._allocate.given(rows[0].node, rows)
         return [
             AssignmentBody(
@@ -257,7 +271,7 @@ class Sync:
                 row.timeout_s, row.retries, row.round, life.is_alone(row),
                 int(given[row.id].get("memory_mb", 0)) if row.id in given else 0, bodies[row.id].is_metered,
             )
-            for row in rows if row.id in bodies
+            for row in rows
         ]  # fmt: skip
 
     async def _leave(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:

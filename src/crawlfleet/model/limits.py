@@ -18,6 +18,9 @@ IDEMPOTENCY_KEY_CHARS = 200
 IDEMPOTENCY_KEEP_MS = 24 * 3_600_000
 RESULT_BYTES = 64 << 10
 METRICS_BYTES = 16 << 10
+OUTCOME_BYTES = 8 << 20
+"""Of one outcome as it is sent, with its products: more than the other bounds leave room for."""
+PRODUCT_BYTES = 128 << 10
 PROGRESS_BYTES = 2 << 10
 MESSAGE_CHARS = 2_000
 SLOTS_MAX = 10_000

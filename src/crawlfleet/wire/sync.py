@@ -16,6 +16,10 @@ NULL = msgspec.Raw(b"null")
 """No result: a raw value is always there, if only to say that it is not."""
 
 
+HANDS_OVER_ONLY = -1
+"""`OpenUp.after` of a call that opens nothing, as no session has this number: its outcomes are taken all the same."""
+
+
 class UsedBody(msgspec.Struct, array_like=True, frozen=True):
     """What a metered execution has fetched."""
 
@@ -266,7 +270,10 @@ class SyncDown(msgspec.Struct, array_like=True, frozen=True):
 
 
 class OpenUp(msgspec.Struct, array_like=True, frozen=True):
-    """Opens a session. Outcomes saved by the last one come first, then what it still held is taken from it."""
+    """Opens a session. Outcomes saved by the last one come first, then what it still held is taken from it.
+
+    Outcomes that do not fit into one message go ahead of it, with `after` set to HANDS_OVER_ONLY.
+    """
 
     node: int
     secret: str

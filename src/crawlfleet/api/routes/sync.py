@@ -25,7 +25,7 @@ from crawlfleet.model.principal import Role
 from crawlfleet.wire.sync import OpenUp, SyncUp
 
 BODY_BYTES = 32 << 20
-"""Room for all the outcomes that a node may have saved."""
+"""Room for several times what an agent puts into one message, and for its largest single outcome."""
 
 UpT = TypeVar("UpT", OpenUp, SyncUp)
 _OPEN = msgspec.json.Decoder(OpenUp)

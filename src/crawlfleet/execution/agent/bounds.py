@@ -20,6 +20,7 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
         metrics = _bounded_json(said.metrics, limits.METRICS_BYTES, "metrics")
         if said.products:
             products_in(said.products)
+            _check_size(said)
     except ValueError as exc:
         return failed(assignment, f"the executor's answer cannot be used: {exc}")
     if error is None and end is End.FAILED:
@@ -65,6 +66,13 @@ def bounded_text(text: str) -> str:
         return text
     clean = text[: limits.MESSAGE_CHARS].replace("\x00", "\N{REPLACEMENT CHARACTER}")
     return clean.encode("utf-8", "replace").decode("utf-8")
+
+
+def _check_size(said: OutcomeBody) -> None:
+    """Raises ValueError for an outcome that is larger than what its parts may have: raw products may be padded."""
+    size = sum(map(len, said.products))
+    if size > limits.OUTCOME_BYTES:
+        raise ValueError(f"products of {size:,} bytes; at most {limits.OUTCOME_BYTES:,} come with an outcome")
 
 
 def _bounded_json(raw: msgspec.Raw, limit_bytes: int, name: str) -> msgspec.Raw:

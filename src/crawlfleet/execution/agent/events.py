@@ -23,6 +23,8 @@ class AgentEvent(StrEnum):
     """executions: on disk now, so a restart reports them"""
     OUTBOX_FAILED = "outbox_failed"
     """error: nothing could be saved; those outcomes stay held and are tried again"""
+    OUTCOME_CUT = "outcome_cut"
+    """task, execution, size_bytes: larger than a master takes, it is reported without its content"""
     LEASE_LAPSED = "lease_lapsed"
     """session, executions: stopped by the lease guard (told to stop; each ends with its own event)"""
     DRAIN_BEGAN = "drain_began"

@@ -20,6 +20,7 @@ from crawlfleet.errors import (
     SessionEnded,
     Unavailable,
 )  # fmt: skip
+from crawlfleet.ports.transport import MessageTooLarge
 
 CONNECT_S = 3.0
 ANSWER_BYTES = 256 << 20
@@ -39,6 +40,9 @@ class Problem(msgspec.Struct):
 
 class StaleExecution(Conflict):
     code = "stale_execution"
+
+
+_CONFLICTS: dict[str, type[Conflict]] = {kind.code: kind for kind in (SessionEnded, StaleExecution)}
 
 
 def open_session(ca_file: Path | None = None) -> aiohttp.ClientSession:
@@ -108,12 +112,10 @@ def _objection(status: int, body: bytes) -> CrawlfleetError:
             return NotAllowed(said)
         case 404:
             return NotFound(said)
-        case 409 if problem.code == SessionEnded.code:
-            return SessionEnded(said)
-        case 409 if problem.code == StaleExecution.code:
-            return StaleExecution(said)
+        case 413:
+            return MessageTooLarge(said, is_from_master=problem.code == MessageTooLarge.code)
         case 409:
-            return Conflict(said)
+            return _CONFLICTS.get(problem.code, Conflict)(said)
         case _ if 300 <= status < 400:
             return Unavailable(f"the master answered {status}: is there another server at its address?")
         case _:

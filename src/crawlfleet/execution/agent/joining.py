@@ -21,6 +21,7 @@ from yarl import URL
 from crawlfleet.errors import ConfigError, Conflict, CrawlfleetError, InvalidInput, NotAllowed, Unavailable
 from crawlfleet.execution.agent.http_calls import call
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
+from crawlfleet.ports.transport import MessageTooLarge
 
 log = structlog.get_logger()
 
@@ -141,7 +142,7 @@ def _mistake(exc: CrawlfleetError) -> ConfigError:
             return ConfigError(f"enrol_token: not accepted ({exc}): it is wrong, expired or used up; {TOKEN_HINT}")
         case Conflict():
             return ConfigError(f"device_id: {exc}; choose another, or use the data_dir of the node that has it")
-        case InvalidInput():
+        case InvalidInput() | MessageTooLarge():
             return ConfigError(f"the master does not accept this node: {exc}")
         case _:
             return ConfigError(f"masters: {exc}: is this the address of a crawlfleet master?")

@@ -71,6 +71,9 @@ class Outbox:
     def __contains__(self, execution: int) -> bool:
         return execution in self._pending
 
+    def get(self, execution: int) -> Ended | None:
+        return self._pending.get(execution)
+
     def pending(self) -> list[Ended]:
         """What no master has acknowledged, oldest first."""
         return list(self._pending.values())
@@ -91,6 +94,15 @@ class Outbox:
         self._append(b"".join(frames.values()), is_synced=self._is_synced)
         self._pending.update(new)
         self._frame_bytes.update((execution, len(frame)) for execution, frame in frames.items())
+
+    def replace(self, ended: Ended) -> None:
+        """Put another outcome in the place of one that is here. Raises OSError; the older one stays then."""
+        stored = Ended(msgspec.structs.replace(ended.outcome, started_ms_ago=None), ended.started_at)
+        execution, frame = stored.outcome.execution, _frame(_Added(stored.outcome))
+        # In one write: cut off in the middle, the older one is forgotten, as if it had never been saved.
+        self._append(_frame(_Acknowledged([execution])) + frame, is_synced=self._is_synced)
+        self._pending[execution] = stored
+        self._frame_bytes[execution] = len(frame)
 
     def drop(self, executions: Iterable[int]) -> list[int]:
         """Forget acknowledged outcomes; those that were here."""

@@ -17,10 +17,11 @@ from crawlfleet.execution.agent.outcomes import Outcomes
 from crawlfleet.execution.agent.runner import Runner
 from crawlfleet.execution.agent.slots import Slots
 from crawlfleet.ports.clock import Clock
-from crawlfleet.wire.sync import OpenDown, OpenUp
+from crawlfleet.ports.transport import MessageTooLarge
+from crawlfleet.wire.sync import HANDS_OVER_ONLY, OpenDown, OpenUp
 
 OPEN_S = 10.0
-"""How long a call may take: it carries all saved outcomes."""
+"""How long a call may take: it carries a whole batch of saved outcomes."""
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.1, 3.0
 BETWEEN_SESSIONS_S = 1.0
 """Two agents under one id end each other's sessions; they must not do it as fast as they can."""
@@ -71,6 +72,7 @@ class SessionOpener:
         self._runner.abandon_all()
         self._grants.begin()
         failures = 0
+        reported: list[int] = []
         while True:
             await self._pause()
             place, sent_at = self._masters.current, self._clock.monotonic()
@@ -83,6 +85,10 @@ class SessionOpener:
             except (NotAllowed, NotFound) as exc:
                 raise NodeRemoved(str(exc)) from exc
             except (CrawlfleetError, TimeoutError) as exc:
+                if isinstance(exc, MessageTooLarge):
+                    self._outcomes.send_less(up.outcomes, refusal=exc)
+                elif isinstance(exc, TimeoutError):
+                    self._outcomes.send_less(up.outcomes)
                 failures += 1
                 self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": place, "error": repr(exc)})
                 self._masters.move_on(place)
@@ -90,10 +96,12 @@ class SessionOpener:
                 self._not_before = self._clock.monotonic() + backoff_s
             else:
                 self._newest = down.session
-                self._outcomes.drop(down.acknowledged)
+                reported += self._outcomes.drop(down.acknowledged)
+                failures = 0
                 if down.is_open:
-                    return self._opened(up, down, sent_at)
-                # There are sessions we did not know of: an earlier start's, or one whose answer was lost.
+                    return self._opened(reported, down, sent_at)
+                # More outcomes wait, or there are sessions we did not know of: an earlier start's, or one whose answer
+                # was lost.
                 self._not_before = self._clock.monotonic()
 
     async def _pause(self) -> None:
@@ -109,22 +117,23 @@ class SessionOpener:
         await asyncio.sleep(max(0.0, self._not_before - self._clock.monotonic()))
 
     def _up(self) -> OpenUp:
+        """With the last of the outcomes the session is opened: what its node still held by then is taken from it."""
+        batch = self._outcomes.batch()
         return OpenUp(
             node=self._credentials.node,
             secret=self._credentials.secret,
-            outcomes=self._outcomes.batch(limit_bytes=None).outcomes,
+            outcomes=batch.outcomes,
             slots=self._slots.declared,
             task_types=list(self._credentials.task_types),
-            after=self._newest,
+            after=HANDS_OVER_ONLY if batch.left else self._newest,
             is_departing=self._drain.is_leaving,
         )
 
-    def _opened(self, up: OpenUp, down: OpenDown, sent_at: float) -> Session:
+    def _opened(self, reported: list[int], down: OpenDown, sent_at: float) -> Session:
         lease_s = down.lease_ms / 1000
         self._guard.begin(lease_s, sent_at)
         self._config.begin(down.sync_ms / 1000, lease_s)
         self._runner.session = down.session
-        reported = [outcome.execution for outcome in up.outcomes]
         data: dict[str, object] = {"session": down.session, "lease_s": lease_s, "reported": reported}
         self._on_event(AgentEvent.SESSION_OPENED, data)
         return Session(down.session)

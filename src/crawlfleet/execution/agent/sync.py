@@ -37,6 +37,7 @@ from crawlfleet.execution.agent.session import Session
 from crawlfleet.execution.agent.slots import Running, Slots
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import MeasurementBody, ProgressBody, StartBody, SyncDown, SyncUp, SyncVerdict
 
 CALLS = 2
@@ -234,6 +235,10 @@ class Syncer:
         except SessionEnded:
             self._end_session()
         except (CrawlfleetError, TimeoutError) as exc:
+            if isinstance(exc, MessageTooLarge):
+                self._parts.outcomes.send_less(up.outcomes, refusal=exc)
+            elif isinstance(exc, TimeoutError) and call.number > self._answered:
+                self._parts.outcomes.send_less(up.outcomes)
             self._note_failure(call, exc)
             self._retry(call)
         else:

@@ -102,7 +102,11 @@ class Stream:
 
     async def product(self, product: Product) -> None:
         """Kept until there are as many as travel with an outcome; the earlier ones go ahead of it."""
-        self._products.append(as_json(body_of(product)))
+        body = as_json(body_of(product))
+        if len(body) > limits.PRODUCT_BYTES:
+            message = f"a product of {len(body)} bytes; at most {limits.PRODUCT_BYTES}"
+            raise TaskError(message, error="input", permanent=True)
+        self._products.append(body)
         if len(self._products) > OUTCOME_PRODUCTS:
             await self.send_products()
 
