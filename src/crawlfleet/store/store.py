@@ -15,6 +15,7 @@ from crawlfleet.store.host_figures import HostFigureTables
 from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
+from crawlfleet.store.node_health import NodeHealthTables
 from crawlfleet.store.nodes import NodeTables
 from crawlfleet.store.parking import ParkingTables
 from crawlfleet.store.preemptions import PreemptionTables
@@ -36,7 +37,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables,
+    HostFigureTables, ProductTables, NodeHealthTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine
