@@ -8,6 +8,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.status import ClusterStatus, ErrorClass, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import RetryPolicy
+from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling import life
@@ -54,13 +55,26 @@ async def every_change_of_a_node_has_its_event(store: Store, kit: Kit) -> None:
     await _tells(kit, lambda: kit.renew(node), "node.online")
     await _tells(kit, lambda: store.hold(node.id, None, True, kit.now), "node.draining")
     await _tells(kit, lambda: store.hold(node.id, None, False, kit.now), "node.online")
-    health = [(node.id, Health.DEGRADED, {"cpu": 1.0})]
+    health = [HealthChange(node.id, Health.UNKNOWN, Health.DEGRADED, {"cpu": 1.0})]
     await _tells(kit, lambda: store.set_health(health, term, kit.now), "node.health_changed")
     await _tells(kit, lambda: store.set_slots(node.id, 3, kit.now), "node.slots_changed")
     await _tells(kit, lambda: kit.end(node), "node.timeout")
     again = await kit.online(node.id)
     await _tells(kit, lambda: kit.end(again, NodeStatus.OFFLINE), "node.offline")
     await _tells(kit, lambda: store.unregister(node.id, kit.now), "node.unregistered")
+
+
+async def a_node_that_becomes_unavailable_is_told_with_the_reason(store: Store, kit: Kit) -> None:
+    term, node = await kit.term(), await kit.node()
+    await store.hold(node.id, None, True, kit.now)
+    await store.hold(node.id, None, False, kit.now)
+    await store.set_health([HealthChange(node.id, Health.UNKNOWN, Health.UNHEALTHY, {})], term, kit.now)
+    await kit.end(node)
+    await kit.end(await kit.online(node.id), NodeStatus.OFFLINE)
+    await store.unregister(node.id, kit.now)
+    told = [event.data for event in await kit.events() if event.kind == "scheduler.node_unavailable"]
+    reasons = ("maintenance", "unhealthy", "unresponsive", "offline", "removed")
+    assert told == [{"node": node.id, "reason": reason} for reason in reasons]
 
 
 async def a_cluster_that_changes_has_its_event(store: Store, kit: Kit) -> None:
@@ -97,9 +111,9 @@ async def an_event_carries_what_happened(store: Store, kit: Kit) -> None:
 
 async def an_event_of_health_carries_old_and_new(store: Store, kit: Kit) -> None:
     node, term = await kit.join(), await kit.term()
-    await store.set_health([(node, Health.HEALTHY, {})], term, kit.now)
-    await store.set_health([(node, Health.HEALTHY, {})], term, kit.now)
-    await store.set_health([(node, Health.UNHEALTHY, {"cpu": 1.0})], term, kit.now)
+    await store.set_health([HealthChange(node, Health.UNKNOWN, Health.HEALTHY, {})], term, kit.now)
+    await store.set_health([HealthChange(node, Health.HEALTHY, Health.HEALTHY, {})], term, kit.now)
+    await store.set_health([HealthChange(node, Health.HEALTHY, Health.UNHEALTHY, {"cpu": 1.0})], term, kit.now)
     changes = [event.data for event in await kit.events() if event.kind == "node.health_changed"]
     assert changes == [
         {"node": node, "old": "unknown", "new": "healthy", "details": {}},

@@ -33,8 +33,11 @@ async def a_batch_of_figures_counts_once(store: Store, kit: Kit) -> None:
     assert await store.take_figures([_batch(1, 5)], kit.now) == [True]
     assert await kit.second.take_figures([_batch(1, 5)], kit.now) == [False]
     assert await store.take_figures([_batch(2, 7), _batch(2, 7), _batch(1, 5)], kit.now) == [True, False, False]
-    assert await store.fold_figures(term, kit.now) == 2
-    assert await kit.second.fold_figures(term, kit.now) == 0
+    folded = await store.fold_figures(term, kit.now)
+    assert [(batch.node, batch.at, [host for host, _ in batch.hosts]) for batch in folded] == [
+        (NODE, kit.now, [HOST]), (NODE, kit.now, [HOST]),
+    ]  # fmt: skip
+    assert await kit.second.fold_figures(term, kit.now) == []
     assert await _total(kit.second) == 12
 
 

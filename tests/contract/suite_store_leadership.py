@@ -15,6 +15,7 @@ from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.evidence import EndedRuns
 from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.leadership import LeaderRow
+from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.store import Store
@@ -209,7 +210,9 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "end_session": lambda term: store.end_session(
             node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), now, term=term
         ),
-        "set_health": lambda term: store.set_health([(node.id, Health.HEALTHY, {})], term, now),
+        "set_health": lambda term: store.set_health(
+            [HealthChange(node.id, Health.UNKNOWN, Health.HEALTHY, {})], term, now
+        ),
         "preempt": lambda term: store.preempt([room], term, now),
         "scale_slots": lambda term: store.scale_slots([SlotChange(node.id, 10, 12, "more")], term, now),
         "note_heartbeats": lambda term: store.note_heartbeats([(node.id, b"{}")], term, now),

@@ -7,7 +7,7 @@ import pytest
 from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
-from crawlfleet.ports.node_store import NewNode
+from crawlfleet.ports.node_store import HealthChange, NewNode
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit
 
@@ -180,11 +180,67 @@ async def slots_of_an_unknown_or_removed_node_cannot_be_set(store: Store, kit: K
 async def health_is_kept_with_details_and_time(store: Store, kit: Kit) -> None:
     node, other = await kit.join(), await kit.join()
     details = {"cpu": 0.97, "why": "cpu above 90 %"}
-    await store.set_health([(node, Health.UNHEALTHY, details), (12_345, Health.HEALTHY, {})], await kit.term(), kit.now)
+    changes = [
+        HealthChange(node, Health.UNKNOWN, Health.UNHEALTHY, details),
+        HealthChange(12_345, Health.UNKNOWN, Health.HEALTHY, {}),
+    ]
+    await store.set_health(changes, await kit.term(), kit.now)
     records = {record.id: record for record in await kit.second.nodes()}
     assert (records[node].health, records[node].health_details) == (Health.UNHEALTHY, details)
     assert records[node].health_at == kit.now
     assert records[other].health is Health.UNKNOWN
+
+
+async def a_judgement_that_follows_another_one_than_the_stores_is_passed_over(store: Store, kit: Kit) -> None:
+    node, term = await kit.join(), await kit.term()
+    await store.set_health([HealthChange(node, Health.UNKNOWN, Health.DEGRADED, {"a": 1})], term, kit.now)
+    async with kit.unchanged():
+        await store.set_health([HealthChange(node, Health.UNKNOWN, Health.UNHEALTHY, {"b": 1})], term, kit.now)
+
+
+async def new_details_of_the_same_health_change_neither_its_time_nor_tell_anything(store: Store, kit: Kit) -> None:
+    node, term = await kit.join(), await kit.term()
+    await store.set_health([HealthChange(node, Health.UNKNOWN, Health.DEGRADED, {"a": 1})], term, kit.now)
+    began_at, events = kit.now, await kit.events()
+    await store.set_health([HealthChange(node, Health.DEGRADED, Health.DEGRADED, {"b": 1})], term, kit.later())
+    (record,) = await kit.second.nodes([node])
+    assert (record.health, record.health_details, record.health_at) == (Health.DEGRADED, {"b": 1}, began_at)
+    assert await kit.events() == events
+
+
+async def a_node_that_a_person_lets_go_is_judged_anew(store: Store, kit: Kit) -> None:
+    node, term = await kit.node(), await kit.term()
+    ill = HealthChange(node.id, Health.UNKNOWN, Health.UNHEALTHY, {"reasons": [{"rule": "crash_rate"}]})
+    # Held before, and never held at all.
+    for is_held in (True, False):
+        await store.set_health([ill], term, kit.now)
+        if is_held:
+            await store.hold(node.id, None, True, kit.now)
+        assert await store.hold(node.id, None, False, kit.later())
+        (record,) = await kit.second.nodes([node.id])
+        assert (record.status, record.health, record.health_details) == (NodeStatus.ONLINE, Health.UNKNOWN, {})
+        assert record.health_at == kit.now
+        told = [event.data for event in await kit.events() if event.kind == "node.health_changed"]
+        assert told[-1] == {"node": node.id, "old": "unhealthy", "new": "unknown", "details": {}}
+
+
+async def nothing_is_known_of_the_health_of_a_node_without_a_session(store: Store, kit: Kit) -> None:
+    term = await kit.term()
+    for status in (NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE):
+        node = await kit.node()
+        await store.set_health([HealthChange(node.id, Health.UNKNOWN, Health.HEALTHY, {})], term, kit.now)
+        await kit.end(node, status)
+        (record,) = await kit.second.nodes([node.id])
+        assert (record.status, record.health) == (status, Health.UNKNOWN)
+
+
+async def a_node_that_comes_back_at_once_keeps_its_health_if_that_was_good(store: Store, kit: Kit) -> None:
+    term = await kit.term()
+    for health, after in ((Health.HEALTHY, Health.HEALTHY), (Health.UNHEALTHY, Health.UNKNOWN)):
+        node = await kit.node()
+        await store.set_health([HealthChange(node.id, Health.UNKNOWN, health, {})], term, kit.now)
+        await kit.open_session(node.id)
+        assert (await kit.second.nodes([node.id]))[0].health is after
 
 
 async def setting_the_health_of_nobody_changes_nothing(store: Store, kit: Kit) -> None:
@@ -200,6 +256,25 @@ async def heartbeats_are_sampled_for_history(store: Store, kit: Kit) -> None:
     await store.note_heartbeats([(node, b'{"cpu":0.7}')], term, kit.later())
     samples = (await kit.dump())["heartbeat"]
     assert [(row[0], bytes(row[2])) for row in samples] == [(node, b'{"cpu":0.5}'), (node, b'{"cpu":0.7}')]
+
+
+async def the_history_of_heartbeats_is_read_by_node_and_time(store: Store, kit: Kit) -> None:
+    node, other, term = await kit.join(), await kit.join(), await kit.term()
+    began_at, times = kit.now, []
+    for number in range(5):
+        times.append(kit.now)
+        body = f'{{"cpu":0.{number},"reachable":true}}'.encode()
+        await store.note_heartbeats([(node, body), (other, b"{}")], term, kit.now)
+        kit.later()
+    history = await kit.second.heartbeat_history(node, began_at, kit.now, 10)
+    assert [(sample.at, sample.measurement.cpu) for sample in history] == [
+        (at, number / 10) for number, at in enumerate(times)
+    ]
+    newest = await kit.second.heartbeat_history(node, began_at, kit.now, 2)
+    assert [sample.at for sample in newest] == times[-2:]
+    part = await kit.second.heartbeat_history(node, times[1], times[3], 10)
+    assert [sample.at for sample in part] == times[1:3]
+    assert await kit.second.heartbeat_history(12_345, began_at, kit.now, 10) == []
 
 
 async def a_removed_node_is_listed_no_more_but_its_record_stays(store: Store, kit: Kit) -> None:

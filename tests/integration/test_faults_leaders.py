@@ -19,6 +19,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.host_figures import Batch, nothing
 from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
+from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.product_store import ProductBatch
 from crawlfleet.wire.sync import HostWantBody, MeasurementBody
 from tests.integration.faults_kit import Fleet
@@ -182,6 +183,16 @@ async def something_to_learn(fleet: Fleet) -> None:
     await fleet.master.relay.run_once(fleet.clock.now())
 
 
+async def a_node_that_keeps_failing(fleet: Fleet) -> None:
+    node, _ = await fleet.node(), await fleet.node()
+    await fleet.tasks(10)
+    await fleet.dispatch()
+    await node.sync()
+    details = {"reasons": [{"rule": "crash_rate"}]}
+    change = HealthChange(node.id, Health.UNKNOWN, Health.UNHEALTHY, details)
+    await fleet.store.set_health([change], await fleet.lead(), fleet.clock.now())
+
+
 WRITERS: dict[str, Arrange] = {
     "dispatcher": waiting_tasks,
     "reaper": a_silent_node,
@@ -198,6 +209,7 @@ WRITERS: dict[str, Arrange] = {
     "scaler": an_overloaded_node,
     "granter": a_wanted_host,
     "learner": something_to_learn,
+    "work_mover": a_node_that_keeps_failing,
 }
 
 

@@ -88,6 +88,11 @@ async def raises(context: TaskContext) -> None:
     }[context.parameters["what"]]  # fmt: skip
 
 
+@executor("fails_as")
+async def fails_as(context: TaskContext) -> None:
+    raise TaskError("failed as it was asked to", error=context.parameters["error"])
+
+
 @executor("stumbles")
 async def stumbles(context: TaskContext) -> None:
     """Gets somewhere and does not complete."""

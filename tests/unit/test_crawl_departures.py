@@ -41,7 +41,7 @@ class Refusing(OpenGate):
     def end(self, host: str) -> None:
         self.ended += 1
 
-    async def depart(self, host: str) -> None:
+    async def depart(self, host: str, *, is_repeat: bool = False) -> None:
         self.departures += 1
         if self.departures in self.refused:
             raise NoGrant(host)

@@ -194,6 +194,32 @@ async def test_a_process_that_stood_still_sends_nothing_when_it_wakes() -> None:
 
 
 @virtual
+async def test_a_request_that_never_left_is_not_counted() -> None:
+    kit = Kit()
+    kit.grant(10)
+    # No connection was to be had: its turn ends without a departure.
+    await kit.gate.begin(HOST)
+    kit.gate.end(HOST)
+    await asyncio.sleep(1.0)
+    assert kit.link.requests == 0
+    await kit.ask()
+    await asyncio.sleep(1.0)
+    assert kit.link.requests == 1
+
+
+@virtual
+async def test_a_request_that_leaves_again_on_another_connection_is_one_request() -> None:
+    kit = Kit()
+    kit.grant(10)
+    await kit.gate.begin(HOST)
+    await kit.gate.depart(HOST)
+    await kit.gate.depart(HOST, is_repeat=True)
+    kit.gate.end(HOST)
+    await asyncio.sleep(1.0)
+    assert kit.link.requests == 1
+
+
+@virtual
 async def test_a_refusal_is_told_at_once_and_nothing_leaves_meanwhile() -> None:
     kit = Kit()
     kit.grant(10)

@@ -4,19 +4,30 @@ from collections.abc import Iterable
 
 import pytest
 
-from crawlfleet.model.node import Measurement
-from crawlfleet.model.status import Health
-from crawlfleet.scheduling.health import HealthState, Thresholds, next_health
+from crawlfleet.model.node import Measurement, Node, NodeDescription
+from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.scheduling.health import (
+    TRIAL_INTERVAL_S,
+    HealthState,
+    Thresholds,
+    is_on_trial,
+    next_health,
+    trial_slots,
+)
+from crawlfleet.scheduling.node_faults import NO_FAULTS, NodeFaults
 
 DEFAULT = Thresholds()
 CALM = Measurement(cpu=0.3, memory=0.4)
 Sample = tuple[float, Measurement]
 
 
-def run(samples: Iterable[Sample], thresholds: Thresholds = DEFAULT, state: HealthState | None = None) -> HealthState:
+def run(
+    samples: Iterable[Sample], thresholds: Thresholds = DEFAULT, state: HealthState | None = None,
+    faults: NodeFaults = NO_FAULTS,
+) -> HealthState:  # fmt: skip
     state = state or HealthState()
     for at, measurement in samples:
-        state = next_health(state, measurement, at, thresholds)
+        state = next_health(state, measurement, at, thresholds, faults)
     return state
 
 
@@ -40,11 +51,8 @@ def test_full_cpu_is_a_busy_crawlers_normal_state() -> None:
     [
         (Measurement(memory=0.92), Health.DEGRADED, "memory"),
         (Measurement(memory=0.97), Health.UNHEALTHY, "memory"),
-        (Measurement(error_rate=0.6), Health.DEGRADED, "error_rate"),
-        (Measurement(error_rate=0.95), Health.UNHEALTHY, "error_rate"),
         (Measurement(start_latency_s=5.5), Health.DEGRADED, "start_latency_s"),
         (Measurement(start_latency_s=500.0), Health.DEGRADED, "start_latency_s"),
-        (Measurement(reachable=False), Health.UNHEALTHY, "unreachable"),
     ],
 )
 def test_each_rule_speaks_and_says_its_value_and_limit(measurement: Measurement, status: Health, rule: str) -> None:
@@ -56,7 +64,54 @@ def test_each_rule_speaks_and_says_its_value_and_limit(measurement: Measurement,
     json.dumps(state.details)
 
 
-@pytest.mark.parametrize("measurement", [Measurement(memory=0.89), Measurement(error_rate=0.5), Measurement(disk=1.0)])
+@pytest.mark.parametrize(
+    ("faults", "status", "rule"),
+    [
+        (NodeFaults(crash_rate=0.6), Health.DEGRADED, "crash_rate"),
+        (NodeFaults(crash_rate=0.9), Health.UNHEALTHY, "crash_rate"),
+        (NodeFaults(network_rate=0.6), Health.DEGRADED, "network_rate"),
+        (NodeFaults(network_rate=0.9), Health.UNHEALTHY, "network_rate"),
+        (NodeFaults(is_silent=True), Health.UNHEALTHY, "unreachable"),
+    ],
+)
+def test_each_kind_of_fault_speaks(faults: NodeFaults, status: Health, rule: str) -> None:
+    state = run(steady(CALM, 33, 120), state=run(steady(CALM, 0, 30)), faults=faults)
+    assert state.status is status
+    (reason,) = state.details["reasons"]
+    assert (reason["rule"], reason["level"]) == (rule, status.word)
+    is_on_trial = status is Health.UNHEALTHY and rule != "unreachable"
+    assert state.details["is_on_trial"] is is_on_trial
+
+
+def ill_node(*rules: str, health: Health = Health.UNHEALTHY) -> Node:
+    details = {"reasons": [{"rule": rule, "level": "unhealthy", "value": 1.0, "limit": 0.8} for rule in rules]}
+    return Node(1, NodeDescription("n1"), NodeStatus.ONLINE, health, details)
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (ill_node("crash_rate"), True),
+        (ill_node("crash_rate", "network_rate"), True),
+        (ill_node("crash_rate", "memory"), False),
+        (ill_node("unreachable"), False),
+        (ill_node(), False),
+        (ill_node("crash_rate", health=Health.DEGRADED), False),
+    ],
+)
+def test_a_node_is_on_trial_when_nothing_but_its_faults_speaks_against_it(node: Node, expected: bool) -> None:
+    assert is_on_trial(node) is expected
+
+
+def test_a_node_on_trial_gets_one_task_at_a_time_and_not_one_after_the_other() -> None:
+    assert trial_slots(held=0, waited_s=TRIAL_INTERVAL_S) == 1
+    assert trial_slots(held=0, waited_s=TRIAL_INTERVAL_S - 0.1) == 0
+    # What it holds already neither frees nor costs it a slot.
+    assert trial_slots(held=1, waited_s=0.0) == 1
+    assert trial_slots(held=5, waited_s=1_000.0) == 1
+
+
+@pytest.mark.parametrize("measurement", [Measurement(memory=0.89), Measurement(error_rate=1.0), Measurement(disk=1.0)])
 def test_at_or_below_the_limit_is_healthy(measurement: Measurement) -> None:
     assert run(steady(measurement, 0, 600)).status is Health.HEALTHY
 
@@ -149,7 +204,7 @@ def test_a_new_leader_does_not_forget_what_was_known() -> None:
     known = HealthState(status=Health.UNHEALTHY, details={"reasons": [{"rule": "memory"}]})
     state = run([(0.0, CALM)], state=known)
     assert state.status is Health.UNHEALTHY
-    assert state.details == {"reasons": [{"rule": "memory"}], "is_recovering": True}
+    assert state.details == {"reasons": [{"rule": "memory"}], "is_recovering": True, "is_on_trial": False}
     assert run([(30.0, CALM)], state=state).status is Health.HEALTHY
 
 
@@ -174,11 +229,13 @@ def test_time_that_stands_still_or_goes_back_is_no_time() -> None:
 
 def test_every_rule_can_be_switched_off() -> None:
     off = Thresholds(
-        memory_degraded=None, memory_unhealthy=None, error_rate_degraded=None, error_rate_unhealthy=None,
-        start_latency_degraded_s=None, unreachable_unhealthy=None,
+        memory_degraded=None, memory_unhealthy=None, crash_rate_degraded=None, crash_rate_unhealthy=None,
+        network_rate_degraded=None, network_rate_unhealthy=None, start_latency_degraded_s=None,
+        unreachable_degraded=None, unreachable_unhealthy=None,
     )  # fmt: skip
-    worst = Measurement(cpu=1.0, memory=1.0, error_rate=1.0, start_latency_s=99.0, reachable=False)
-    assert run(steady(worst, 0, 600), off).status is Health.HEALTHY
+    worst = Measurement(cpu=1.0, memory=1.0, error_rate=1.0, start_latency_s=99.0)
+    faults = NodeFaults(crash_rate=1.0, network_rate=1.0, is_silent=True)
+    assert run(steady(worst, 0, 600), off, faults=faults).status is Health.HEALTHY
 
 
 def test_the_state_that_came_in_is_not_changed() -> None:

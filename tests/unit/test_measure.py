@@ -10,7 +10,14 @@ import psutil
 import pytest
 
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.measure import LATENCY_COUNTS_S, Measure, memory_limit_bytes, memory_share
+from crawlfleet.execution.agent.measure import (
+    ERRORS_HALF_LIFE_S,
+    LATENCY_COUNTS_S,
+    TYPES_MOST,
+    Measure,
+    memory_limit_bytes,
+    memory_share,
+)
 from crawlfleet.model.execution import End
 from crawlfleet.testing.clock import FakeClock
 
@@ -83,7 +90,8 @@ def test_the_error_rate_follows_how_executions_end(clock: FakeClock, tmp_path: P
     measure = Measure(clock, tmp_path)
 
     def end(how: End | None, was_started: bool = True) -> None:
-        measure.hear(AgentEvent.EXECUTION_ENDED, {"end": how, "was_started": was_started})
+        data = {"end": how, "was_started": was_started, "task_type": "t"}
+        measure.hear(AgentEvent.EXECUTION_ENDED, data)
 
     for _ in range(100):
         end(End.FAILED)
@@ -96,6 +104,44 @@ def test_the_error_rate_follows_how_executions_end(clock: FakeClock, tmp_path: P
         end(None)
     clock.advance(1)
     assert measure().error_rate < 0.1
+
+
+def test_the_error_rate_fades_while_nothing_ends(clock: FakeClock, tmp_path: Path) -> None:
+    measure = Measure(clock, tmp_path)
+    for _ in range(100):
+        measure.hear(AgentEvent.EXECUTION_ENDED, {"end": End.FAILED, "was_started": True, "task_type": "t"})
+    clock.advance(ERRORS_HALF_LIFE_S)
+    assert measure().error_rate == pytest.approx(0.5, abs=0.01)
+    clock.advance(10 * ERRORS_HALF_LIFE_S)
+    assert measure().error_rate < 0.001
+
+
+def test_process_deaths_are_counted_apart_from_failures(clock: FakeClock, tmp_path: Path) -> None:
+    measure = Measure(clock, tmp_path)
+
+    def end(how: End, task_type: str) -> None:
+        measure.hear(AgentEvent.EXECUTION_ENDED, {"end": how, "was_started": True, "task_type": task_type})
+
+    for how in (End.COMPLETED, End.FAILED, End.TIMED_OUT, End.STOPPED, End.RETURNED):
+        end(how, "crawl")
+    end(End.DIED_ALONE, "crawl")
+    # Forty executions in one process: it died once.
+    for _ in range(40):
+        end(End.PROCESS_LOST, "sleep")
+    clock.advance(2)
+    end(End.PROCESS_LOST, "sleep")
+    assert measure().ends == [("crawl", 3, 1), ("sleep", 0, 2)]
+
+
+def test_task_types_beyond_the_limit_are_counted_together(clock: FakeClock, tmp_path: Path) -> None:
+    measure = Measure(clock, tmp_path)
+    for number in range(TYPES_MOST + 5):
+        data = {"end": End.COMPLETED, "was_started": True, "task_type": f"t{number}"}
+        measure.hear(AgentEvent.EXECUTION_ENDED, data)
+    clock.advance(2)
+    ends = measure().ends
+    assert len(ends) == TYPES_MOST + 1
+    assert ends[-1] == ("*", 5, 0)
 
 
 def test_a_slow_start_is_not_held_against_it_for_ever(clock: FakeClock, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from crawlfleet.control.loops.relay import Relay
 from crawlfleet.control.loops.scaler import Scaler
 from crawlfleet.control.loops.stager import Stager
 from crawlfleet.control.loops.tallier import Tallier
+from crawlfleet.control.loops.work_mover import WorkMover
 from crawlfleet.control.open_session import OpenSession
 from crawlfleet.control.pause import Pause
 from crawlfleet.control.projects import Projects
@@ -67,6 +68,7 @@ from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
+from crawlfleet.scheduling.node_faults import HostReach
 from crawlfleet.scheduling.order import Ageing
 from crawlfleet.scheduling.strategies import Make
 
@@ -183,8 +185,10 @@ class Master:
         self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
         self.learner = Learner(store=store, clock=clock, lead=lead, knowing=advice.knowing)
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
-        self.figure_tallier = FigureTallier(store=store, clock=clock, lead=lead)
-        self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead)
+        reach = HostReach()
+        self.figure_tallier = FigureTallier(store=store, clock=clock, lead=lead, reach=reach)
+        self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead, configure=self.configure, reach=reach)
+        self.work_mover = WorkMover(store=store, broker=broker, clock=clock, lead=lead, configure=self.configure)
         self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
         self.preempter = Preempter(
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure, rng=rng
@@ -204,7 +208,7 @@ class Master:
         return [
             self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
             self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer, self.granter,
-            self.figure_tallier, *([] if self.id_keeper is None else [self.id_keeper]),
+            self.figure_tallier, self.work_mover, *([] if self.id_keeper is None else [self.id_keeper]),
         ]  # fmt: skip
 
     async def run(self) -> None:

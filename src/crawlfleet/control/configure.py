@@ -18,6 +18,7 @@ from crawlfleet.model.principal import Principal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import ClusterConfig, ConfigStore
 from crawlfleet.scheduling.budgets import read_concurrency, read_delay, read_rate
+from crawlfleet.scheduling.health import Thresholds
 from crawlfleet.scheduling.strategies import BUILT_IN, DEFAULT_STRATEGY
 from crawlfleet.wire.tasks import unstorable
 
@@ -55,6 +56,21 @@ def _number(least: float, most: float) -> Callable[[Any], float]:
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
             raise ValueError(f"a number from {least:g} to {most:g}")
         return value
+
+    return read
+
+
+def _limit(least: float, most: float) -> Callable[[Any], float | None]:
+    """Of a rule that null switches off."""
+    read_number = _number(least, most)
+
+    def read(value: Any) -> float | None:
+        if value is None:
+            return None
+        try:
+            return read_number(value)
+        except ValueError as exc:
+            raise ValueError(f"{exc}, or null, which switches the rule off") from exc
 
     return read
 
@@ -115,6 +131,9 @@ def _not_text(value: Any) -> str:
     raise ValueError(f"each a text, not {type(value).__name__}")
 
 
+HEALTH_PREFIX = "health_"
+_share, _seconds = _limit(0, 1), _limit(0, 3_600)
+_HEALTH = Thresholds()
 SETTINGS: Mapping[str, Setting] = {
     "strategy": Setting(DEFAULT_STRATEGY, _name),
     "slots": Setting(None, _whole(0, limits.SLOTS_MAX)),
@@ -134,6 +153,20 @@ SETTINGS: Mapping[str, Setting] = {
     "preemption": Setting(True, _flag, is_for_all=True),
     "preemption_gap": Setting(2, _whole(1, limits.PRIORITY_MAX), is_for_all=True),
     "preemptions_per_minute": Setting(60, _whole(0, 100_000), is_for_all=True),
+    "health_cpu_degraded": Setting(_HEALTH.cpu_degraded, _share),
+    "health_cpu_unhealthy": Setting(_HEALTH.cpu_unhealthy, _share),
+    "health_memory_degraded": Setting(_HEALTH.memory_degraded, _share),
+    "health_memory_unhealthy": Setting(_HEALTH.memory_unhealthy, _share),
+    "health_crash_rate_degraded": Setting(_HEALTH.crash_rate_degraded, _share),
+    "health_crash_rate_unhealthy": Setting(_HEALTH.crash_rate_unhealthy, _share),
+    "health_network_rate_degraded": Setting(_HEALTH.network_rate_degraded, _share),
+    "health_network_rate_unhealthy": Setting(_HEALTH.network_rate_unhealthy, _share),
+    "health_start_latency_degraded_s": Setting(_HEALTH.start_latency_degraded_s, _seconds),
+    "health_start_latency_unhealthy_s": Setting(_HEALTH.start_latency_unhealthy_s, _seconds),
+    "health_unreachable_degraded": Setting(_HEALTH.unreachable_degraded, _share),
+    "health_unreachable_unhealthy": Setting(_HEALTH.unreachable_unhealthy, _share),
+    "health_hold_s": Setting(_HEALTH.hold_s, _number(0, 3_600)),
+    "health_recover_s": Setting(_HEALTH.recover_s, _number(0, 3_600)),
 }
 
 

@@ -7,6 +7,7 @@ before the hint has come that it left.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ class Ledger:
         self._held: dict[NodeId, dict[ExecutionId, Hold]] = {}
         self._reserved: dict[NodeId, dict[str, float]] = {}
         self._use: dict[str, Use] = {}
+        self._given_at: dict[NodeId, float] = {}
         self._ended: list[tuple[NodeId, Requirement]] = []
         self._doubted: set[NodeId] = set()
         self.is_doubted = False
@@ -59,6 +61,7 @@ class Ledger:
                 runs = held[node] = {}
             if execution not in runs:
                 runs[execution] = hold
+                self._given_at[node] = at
                 count += 1
                 if is_news:
                     self._doubted.add(node)
@@ -125,6 +128,10 @@ class Ledger:
         """How long this leader has seen it held; 0 for what it does not know."""
         hold = self.held(node).get(execution)
         return at - hold.since if hold else 0.0
+
+    def waited_s(self, node: NodeId, at: float) -> float:
+        """How long ago this leader gave the node something; infinite for one that it gave nothing."""
+        return at - self._given_at.get(node, -math.inf)
 
     def clear(self) -> None:
         self._doubted.update(self._held)

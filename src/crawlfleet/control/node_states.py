@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from crawlfleet.control.configure import Configure
@@ -13,6 +15,7 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.health import is_on_trial, trial_slots
 from crawlfleet.scheduling.machines import share_machines
 
 
@@ -20,14 +23,20 @@ class _Nodes(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
-def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger) -> NodeState:
+def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger, at: float = math.inf) -> NodeState:
+    """`at` is the leader's monotonic time; without it, a node on trial is taken to be due for a task."""
     cluster = clusters.get(node.description.cluster)
+    on_trial = is_on_trial(node)
+    if on_trial:
+        slots = trial_slots(len(ledger.held(node.id)), ledger.waited_s(node.id, at))
+        node = replace(node, slots_wanted=min(node.slots, slots))
     return NodeState(
         node=node,
         cluster_status=cluster.status if cluster else ClusterStatus.ACTIVE,
         cluster_project=cluster.project if cluster else None,
         held=len(ledger.held(node.id)),
         reserved=ledger.reserved(node.id),
+        is_on_trial=on_trial,
     )
 
 

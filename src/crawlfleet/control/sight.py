@@ -173,7 +173,8 @@ class Sight:
         self.strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
         self._asked = {}
         ledger.take_news()
-        states = [node_state(node, self._clusters, ledger) for node in self.nodes]
+        at = self._clock.monotonic()
+        states = [node_state(node, self._clusters, ledger, at) for node in self.nodes]
         share_machines(states)
         self.placer = Placer(
             states, rng=self._rng, default_strategy=self.strategy, cursors=self._cursors,

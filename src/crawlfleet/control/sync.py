@@ -53,6 +53,7 @@ from crawlfleet.wire.sync import (
     SyncUp,
     SyncVerdict,
 )
+from crawlfleet.wire.tasks import unstorable
 
 PARK_S = 2.0
 DELIVER_BYTES = 16 << 20
@@ -330,6 +331,18 @@ def _check(up: SyncUp) -> None:
     check_hosts(up)
     check_wants(up)
     check_figures(up)
+    _check_ends(up)
+
+
+def _check_ends(up: SyncUp) -> None:
+    ends = up.measurement.ends
+    if len(ends) > limits.LABELS:
+        raise InvalidInput(f"at most {limits.LABELS} task types", field="ends")
+    for task_type, survived, died in ends:
+        if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+            raise InvalidInput(f"task types of 1 to {limits.LABEL_CHARS} characters", field="ends")
+        if not (0 <= survived < limits.FIGURE_MAX and 0 <= died < limits.FIGURE_MAX):
+            raise InvalidInput("counts that can be added up", field="ends")
 
 
 def _verdict(renewed: Renewed) -> SyncVerdict | None:
@@ -362,5 +375,5 @@ def _drain_ms(renewed: Renewed, now: Instant) -> int | None:
 def _measurement(body: MeasurementBody) -> Measurement:
     return Measurement(
         body.cpu, body.memory, body.disk, body.load, body.network_in_bps, body.network_out_bps, body.gpu,
-        body.running, body.error_rate, body.start_latency_s,
+        body.running, body.error_rate, body.start_latency_s, tuple(body.ends),
     )  # fmt: skip

@@ -41,6 +41,7 @@ KEEP_TOTALS_MS = 30 * 86_400_000
 
 _KIND_PLACES = {kind: ERRORS + place for place, kind in enumerate(KINDS)}
 _OTHER = _KIND_PLACES["other"]
+_UNREACHED = tuple(_KIND_PLACES[kind] for kind in ("dns", "connect", "closed", "timeout"))
 
 
 class Batch(NamedTuple):
@@ -49,6 +50,15 @@ class Batch(NamedTuple):
     node: int
     session: int
     number: int
+    hosts: Sequence[tuple[str, Sequence[int]]]
+
+
+class Folded(NamedTuple):
+    """A batch that was added to what is kept."""
+
+    node: int | None
+    """None: of a batch that an older version wrote."""
+    at: Instant
     hosts: Sequence[tuple[str, Sequence[int]]]
 
 
@@ -103,6 +113,11 @@ def summed(rows: Iterable[Sequence[int]]) -> list[int]:
 
 def answers(figures: Sequence[int]) -> int:
     return sum(figures[TIMES:])
+
+
+def unreached(figures: Sequence[int]) -> int:
+    """Requests that got no answer for a reason that may lie with the network between node and host."""
+    return sum(figures[place] for place in _UNREACHED if place < len(figures))
 
 
 def percentile_ms(figures: Sequence[int], part: float) -> float | None:

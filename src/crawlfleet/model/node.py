@@ -58,8 +58,10 @@ class Measurement:
     gpu: float | None = None
     running: int = 0
     error_rate: float = 0.0
+    """The share of its latest executions that failed, for whatever reason: a figure for people, not for its health."""
     start_latency_s: float = 0.0
-    reachable: bool = True
+    ends: tuple[tuple[str, int, int], ...] = ()
+    """By task type, since its agent started: executions whose process survived them, and process deaths."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.model.host_figures import Batch, Counted
+from crawlfleet.model.host_figures import Batch, Counted, Folded
 from crawlfleet.model.instants import Instant
 
 
@@ -14,8 +14,8 @@ class HostFigureStore(Protocol):
         """Whether each was news. One whose name (session, number) is not above its node's last is passed over."""
         ...
 
-    async def fold_figures(self, term: int, now: Instant, limit: int = 1_000) -> int:
-        """Adds so many of the batches that came to what is kept, of each host and of all; how many there were.
+    async def fold_figures(self, term: int, now: Instant, limit: int = 1_000) -> list[Folded]:
+        """Adds so many of the batches that came to what is kept, of each host and of all; these batches.
 
         No more hosts are kept than model.host_figures says, in each minute, each hour and in all.
         """

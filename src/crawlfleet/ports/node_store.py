@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import Cluster, Node, NodeDescription
+from crawlfleet.model.node import Cluster, Measurement, Node, NodeDescription
 from crawlfleet.model.project import Project
 from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import LaneId
@@ -75,6 +75,19 @@ class PlacementView(NamedTuple):
         return {queue.name for queue in self.queues if queue.is_paused}
 
 
+class HealthChange(NamedTuple):
+    node: NodeId
+    had: Health
+    """The judgement that this one follows."""
+    health: Health
+    details: Mapping[str, object]
+
+
+class HeartbeatSample(NamedTuple):
+    at: Instant
+    measurement: Measurement
+
+
 class LeaseRow(NamedTuple):
     node: NodeId
     session: int
@@ -132,15 +145,24 @@ class NodeStore(Protocol):
         ...
 
     async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
-        """Put a node into maintenance (drain until `drain_by`) or back; False when it is unknown."""
+        """Put a node into maintenance (drain until `drain_by`) or back; False when it is unknown.
+
+        A node that is put back is judged anew: its health is unknown until it is measured again.
+        """
         ...
 
-    async def set_health(
-        self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant
-    ) -> None: ...
+    async def set_health(self, changes: Sequence[HealthChange], term: int, now: Instant) -> None:
+        """Judgements of nodes; one that follows another judgement than the store's is passed over."""
+        ...
 
     async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
         """Keep a sample of measurements for history."""
+        ...
+
+    async def heartbeat_history(
+        self, node: NodeId, since: Instant, until: Instant, limit: int
+    ) -> list[HeartbeatSample]:
+        """Samples from `since` on and before `until`: the newest so many, oldest first."""
         ...
 
     async def unregister(self, node: NodeId, now: Instant) -> None:

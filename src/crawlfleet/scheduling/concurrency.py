@@ -27,7 +27,6 @@ class LoadLimits:
     cpu: float = 0.95
     memory: float = 0.85
     load: float = 2.0
-    error_rate: float = 0.5
     start_latency_s: float = 3.0
     spare_share: float = 0.8
     """Of each limit, below which there is room for more."""
@@ -103,7 +102,7 @@ def _measured(state: LoadState, measurement: Measurement, at: float, limits: Loa
     return replace(state, averages=averages, measured_at=at, settled_at=settled_at)
 
 
-_LIMITED = ("cpu", "memory", "load", "error_rate", "start_latency_s")
+_LIMITED = ("cpu", "memory", "load", "start_latency_s")
 
 
 def _above(state: LoadState, limits: LoadLimits, share: float) -> str:

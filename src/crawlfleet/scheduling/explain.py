@@ -52,6 +52,7 @@ _PHRASES = {
     "unhealthy": "unhealthy",
     "pull_only": "only pulling",
     "no_slot": "full",
+    "on_trial": "on trial after failing where others did not",
     "no_room": "no {} left",
     "memory_exhausted": "nearly out of memory",
 }

@@ -42,6 +42,8 @@ class NodeState:
     """Other nodes of its machine have the same `declared` and `reserved`."""
     strain: float = field(init=False, default=0.0)
     """For strategies by load: what speaks against it beside what it holds."""
+    is_on_trial: bool = False
+    """It is unhealthy by its faults, and `slots` are what it gets to show that it works again."""
     seat: int = field(init=False, default=-1)
     """The placer's number for it; none while nothing may be placed there."""
 
@@ -143,7 +145,7 @@ def has_no_session(state: NodeState, _ask: Ask) -> str | None:
 
 
 def is_unhealthy(state: NodeState, _ask: Ask) -> str | None:
-    return "unhealthy" if state.node.health is Health.UNHEALTHY else None
+    return "unhealthy" if state.node.health is Health.UNHEALTHY and not state.is_on_trial else None
 
 
 def is_pull_only(state: NodeState, _ask: Ask) -> str | None:
@@ -151,7 +153,9 @@ def is_pull_only(state: NodeState, _ask: Ask) -> str | None:
 
 
 def has_no_slot(state: NodeState, _ask: Ask) -> str | None:
-    return None if state.held < state.slots else "no_slot"
+    if state.held < state.slots:
+        return None
+    return "on_trial" if state.is_on_trial else "no_slot"
 
 
 def has_no_room(state: NodeState, ask: Ask) -> str | None:
@@ -180,7 +184,7 @@ CLASS_FILTERS: tuple[Filter, ...] = (
 NODE_FILTERS: tuple[Filter, ...] = (is_cluster_inactive, is_not_online, has_no_session, is_unhealthy, is_pull_only)
 FULL_FILTERS: tuple[Filter, ...] = (has_no_slot, has_no_room, is_memory_exhausted)
 
-_FULL_WORDS = ("no_slot", "no_room", "memory_exhausted")
+_FULL_WORDS = ("no_slot", "on_trial", "no_room", "memory_exhausted")
 
 
 def is_full_word(refusal: str) -> bool:

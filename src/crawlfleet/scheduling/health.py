@@ -1,20 +1,31 @@
-"""Health of a node from what it measures: averages, then hysteresis, so that a node does not flap.
+"""Health of a node from what it measures and from its faults: averages, then hysteresis, so that a node does not flap.
 
 Each rule compares an average with a limit. Worse needs a limit to be passed for `hold_s` without a break; better needs
 everything to be well below (`recover_share` of the limit) for `recover_s`. Between the two nothing changes.
 
 High CPU is a busy crawler's normal state: the rule is off unless set, and looks at about the last minute.
+
+How many executions fail is no rule: tasks and sites fail everywhere. What counts are the node's own faults, as
+`node_faults` finds them. A node that is unhealthy by its faults alone is on trial: it gets a task now and then, as
+otherwise nothing could show that it works again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from crawlfleet.model.node import Measurement
+from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.status import Health
+from crawlfleet.scheduling.node_faults import NO_FAULTS, NodeFaults
+
+CRASH_RATE, NETWORK_RATE = "crash_rate", "network_rate"
+FAULT_RULES = frozenset({CRASH_RATE, NETWORK_RATE})
+"""Rules about what becomes of a node's executions: without work there is no news of them."""
+TRIAL_INTERVAL_S = 10.0
+"""Between two tasks for a node on trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +36,15 @@ class Thresholds:
     cpu_unhealthy: float | None = None
     memory_degraded: float | None = 0.90
     memory_unhealthy: float | None = 0.95
-    error_rate_degraded: float | None = 0.5
-    error_rate_unhealthy: float | None = 0.9
+    crash_rate_degraded: float | None = 0.5
+    crash_rate_unhealthy: float | None = 0.8
+    network_rate_degraded: float | None = 0.5
+    network_rate_unhealthy: float | None = 0.8
     start_latency_degraded_s: float | None = 5.0
     start_latency_unhealthy_s: float | None = None
-    unreachable_degraded: float | None = None
+    unreachable_degraded: float | None = 0.25
     unreachable_unhealthy: float | None = 0.5
-    """Share of the time in which the node could not be reached."""
+    """Share of the time in which the node was silent, while others were heard."""
     half_life_s: float = 5.0
     cpu_half_life_s: float = 20.0
     """Twenty seconds weigh what came before like the plain average of a minute does."""
@@ -57,7 +70,7 @@ class _Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """What is remembered of one node. A new leader begins with `HealthState(status=node.health)`."""
+    """What is remembered of one node. A new leader begins with `stored_health(node)`."""
 
     status: Health = Health.UNKNOWN
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -73,9 +86,25 @@ class HealthState:
     """The gravest level seen since `better_since`."""
 
 
-def next_health(state: HealthState, measurement: Measurement, at: float, thresholds: Thresholds) -> HealthState:
-    """`at` is in monotonic seconds. Whoever asks compares `status` before and after."""
-    rules = _rules(measurement, thresholds)
+def stored_health(node: Node) -> HealthState:
+    return HealthState(status=node.health, details=node.health_details)
+
+
+def is_on_trial(node: Node) -> bool:
+    """Whether only its faults make the node unhealthy, so that a few tasks may show that it works again."""
+    return node.health is Health.UNHEALTHY and _are_faults(node.health_details.get("reasons", ()))
+
+
+def trial_slots(held: int, waited_s: float) -> int:
+    """Slots of a node on trial, which got its last task so long ago: one at a time, and not one after the other."""
+    return 1 if held or waited_s >= TRIAL_INTERVAL_S else 0
+
+
+def next_health(
+    state: HealthState, measurement: Measurement, at: float, thresholds: Thresholds, faults: NodeFaults = NO_FAULTS
+) -> HealthState:
+    """The next judgement; `at` is in monotonic seconds. The caller compares `status` before and after."""
+    rules = _rules(measurement, faults, thresholds)
     averages = _averages(state, rules, at)
     passed = _reasons(rules, averages, 1.0)
     near = _reasons(rules, averages, thresholds.recover_share)
@@ -111,14 +140,15 @@ def _changed(state: HealthState, status: Health, at: float) -> HealthState:
     return replace(state, status=status, changed_at=at, worse_since=None, better_since=None)
 
 
-def _rules(measurement: Measurement, thresholds: Thresholds) -> tuple[_Rule, ...]:
+def _rules(measurement: Measurement, faults: NodeFaults, thresholds: Thresholds) -> tuple[_Rule, ...]:
     t, half_life_s = thresholds, thresholds.half_life_s
-    unreachable = 0.0 if measurement.reachable else 1.0
+    unreachable = 1.0 if faults.is_silent else 0.0
     latency_s = measurement.start_latency_s
     return (
         _Rule("cpu", measurement.cpu, t.cpu_half_life_s, t.cpu_degraded, t.cpu_unhealthy),
         _Rule("memory", measurement.memory, half_life_s, t.memory_degraded, t.memory_unhealthy),
-        _Rule("error_rate", measurement.error_rate, half_life_s, t.error_rate_degraded, t.error_rate_unhealthy),
+        _Rule(CRASH_RATE, faults.crash_rate, half_life_s, t.crash_rate_degraded, t.crash_rate_unhealthy),
+        _Rule(NETWORK_RATE, faults.network_rate, half_life_s, t.network_rate_degraded, t.network_rate_unhealthy),
         _Rule("start_latency_s", latency_s, half_life_s, t.start_latency_degraded_s, t.start_latency_unhealthy_s),
         _Rule("unreachable", unreachable, half_life_s, t.unreachable_degraded, t.unreachable_unhealthy),
     )
@@ -164,4 +194,11 @@ def _details(state: HealthState, rules: tuple[_Rule, ...], recover_share: float)
         {"rule": reason.rule, "level": reason.level.word, "value": round(reason.value, 4), "limit": reason.limit}
         for reason in reasons
     ]
-    return {"reasons": shown or state.details.get("reasons", []), "is_recovering": state.better_since is not None}
+    kept = shown or state.details.get("reasons", [])
+    is_fault = state.status is Health.UNHEALTHY and _are_faults(kept)
+    return {"reasons": kept, "is_recovering": state.better_since is not None, "is_on_trial": is_fault}
+
+
+def _are_faults(reasons: Iterable[Mapping[str, Any]]) -> bool:
+    rules = {reason["rule"] for reason in reasons}
+    return bool(rules) and rules <= FAULT_RULES

@@ -71,6 +71,20 @@ def recall(why: Recall, reason: str) -> Decide:
     return decide
 
 
+def move(executions: Mapping[TaskId, ExecutionId], reason: str) -> Decide:
+    """Ask the node to stop these executions, so that their tasks run elsewhere; later ones of the tasks go on."""
+    ask = recall(Recall.MOVE, reason)
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        if row.execution != executions[row.id]:
+            return Refusal(Code.STALE_EXECUTION, "has another execution by now")
+        if row.recall is not Recall.NONE:
+            return Refusal(Code.NOT_READY, "was recalled before")
+        return ask(row, policy)
+
+    return decide
+
+
 def overdue(now: Instant) -> Decide:
     """Recall what is past its hard deadline, judged again on the locked row."""
     ask = recall(Recall.DEADLINE, "deadline passed")

@@ -117,7 +117,8 @@ class Placer:
         nodes, machines, gave_back = self._nodes, self._machines, self._groups.gave_back
         for node, requirement in ended:
             state = nodes.get(node)
-            if state is None:
+            if state is None or state.is_on_trial:
+                # The next task of a node on trial is due after a while, not when its last one has ended.
                 continue
             if state.held:
                 state.held -= 1

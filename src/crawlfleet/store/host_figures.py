@@ -22,6 +22,7 @@ from crawlfleet.model.host_figures import (
     TOTALS_MOST,
     Batch,
     Counted,
+    Folded,
     add,
     nothing,
     summed,
@@ -29,12 +30,14 @@ from crawlfleet.model.host_figures import (
 from crawlfleet.model.instants import Instant
 from crawlfleet.store import tables
 from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.tx import Row, Tx
+from crawlfleet.store.tx import Tx
 
 TOTAL = 0
 """As a span."""
 HOLD_TOLD = "SELECT node, session, number FROM host_told WHERE node AMONG($1) ORDER BY node LOCK_ROWS(host_told)"
-TAKE_BATCHES = "DELETE FROM host_delta WHERE id IN (SELECT id FROM host_delta ORDER BY id LIMIT $1) RETURNING at, body"
+TAKE_BATCHES = (
+    "DELETE FROM host_delta WHERE id IN (SELECT id FROM host_delta ORDER BY id LIMIT $1) RETURNING at, body, node"
+)
 KEPT = "SELECT host, since_at, figures FROM host_figure WHERE span_s = $1 AND at = $2 AND host AMONG($3)"
 COUNT = "SELECT COUNT(*) FROM host_figure WHERE span_s = $1 AND at = $2 AND host <> '*'"
 REPLACED = "DELETE FROM host_figure WHERE span_s = $1 AND at = $2 AND host AMONG($3)"
@@ -68,12 +71,13 @@ class HostFigureTables:
     async def take_figures(self, batches: Sequence[Batch], now: Instant) -> list[bool]:
         return await self._engine.write(lambda tx: _take(tx, batches, now)) if batches else []
 
-    async def fold_figures(self, term: int, now: Instant, limit: int = 1_000) -> int:
-        async def work(tx: Tx) -> int:
+    async def fold_figures(self, term: int, now: Instant, limit: int = 1_000) -> list[Folded]:
+        async def work(tx: Tx) -> list[Folded]:
             rows = await tx.fetch(TAKE_BATCHES, limit)
-            for (span_s, at), counted in sorted(_summed(rows).items()):
+            batches = [Folded(node, at, _decode_hosts(bytes(body))) for at, body, node in rows]
+            for (span_s, at), counted in sorted(_summed(batches).items()):
                 await _fold(tx, span_s, at, counted, now)
-            return len(rows)
+            return batches
 
         return await self._engine.write(work, term)
 
@@ -103,19 +107,19 @@ async def _take(tx: Tx, batches: Sequence[Batch], now: Instant) -> list[bool]:
         taken.append(name > newest[batch.node])
         if taken[-1]:
             newest[batch.node] = name
-            rows.append((now, _encode(batch.hosts)))
+            rows.append((now, _encode(batch.hosts), batch.node))
     if rows:
         await tx.update(tables.host_told, ("node", "session", "number"), [(node, *newest[node]) for node in nodes])
-        await tx.insert(tables.host_delta, ("at", "body"), rows)
+        await tx.insert(tables.host_delta, ("at", "body", "node"), rows)
     return taken
 
 
-def _summed(rows: Sequence[Row]) -> dict[tuple[int, Instant], dict[str, list[int]]]:
+def _summed(batches: Sequence[Folded]) -> dict[tuple[int, Instant], dict[str, list[int]]]:
     """By span and when it began, of each host and of all. Minutes first: there are far fewer of them than batches."""
     sums: dict[tuple[int, Instant], dict[str, list[int]]] = defaultdict(lambda: defaultdict(nothing))
-    for at, body in rows:
-        minute = sums[MINUTE_S, at - at % (MINUTE_S * 1000)]
-        for host, figures in _decode_hosts(bytes(body)):
+    for batch in batches:
+        minute = sums[MINUTE_S, batch.at - batch.at % (MINUTE_S * 1000)]
+        for host, figures in batch.hosts:
             add(minute[host], figures)
     for (_, at), minute in list(sums.items()):
         everybody = summed(minute.values())

@@ -8,7 +8,7 @@ Whoever needs both locks the lease before the node, so that nobody waits for ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from crawlfleet.errors import NotFound
@@ -25,6 +25,7 @@ from crawlfleet.store import codec, tables
 from crawlfleet.store.doors import described
 from crawlfleet.store.journal import write_events
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.node_health import clear_health, unavailable
 from crawlfleet.store.projects import PROJECTS
 from crawlfleet.store.ready import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
 from crawlfleet.store.registering import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, announced, registered
@@ -94,6 +95,8 @@ class NodeTables:
             departing = session + 1 if is_departing else 0
             row = (node, session + 1, 1, 0, 0, description["lease_ms"], now, None, None, departing)
             await tx.update(tables.lease, columns, [row])
+            for batch in await clear_health(tx, node, now, above=Health.HEALTHY):
+                transition.journal.tell(batch)
             return session + 1, await transition.write()
 
         return await self._engine.write(work)
@@ -121,6 +124,8 @@ class NodeTables:
             kind = Kind.NODE_TIMEOUT if status is NodeStatus.UNRESPONSIVE else Kind.NODE_OFFLINE
             tasks = list(transition.applied.after)
             transition.journal.tell(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
+            for batch in (*await clear_health(tx, node, now), unavailable(node, status.word)):
+                transition.journal.tell(batch)
             return await transition.write()
 
         return await self._engine.write(work, term)
@@ -135,9 +140,14 @@ class NodeTables:
             rows = await tx.fetch(LOCK_NODES, [node])
             if not rows or rows[0][2] is not None:
                 return False
+            news = [] if is_held else await clear_health(tx, node, now)
             if is_held:
                 status, kind = NodeStatus.MAINTENANCE, Kind.NODE_DRAINING
+                if rows[0][1] == NodeStatus.ONLINE:
+                    news.append(unavailable(node, status.word))
             elif rows[0][1] != NodeStatus.MAINTENANCE:
+                if news:
+                    await write_events(tx, news, now)
                 return True
             elif lease[0][1]:
                 status, kind = NodeStatus.ONLINE, Kind.NODE_ONLINE
@@ -145,35 +155,10 @@ class NodeTables:
                 status, kind = NodeStatus.OFFLINE, Kind.NODE_OFFLINE
             sql = "UPDATE node SET status = $2, drain_by = $3 WHERE id = $1"
             await tx.execute(sql, node, int(status), drain_by if is_held else None)
-            await write_events(tx, [EventBatch(kind, shared={"node": node, "drain_by": drain_by})], now)
+            await write_events(tx, [EventBatch(kind, shared={"node": node, "drain_by": drain_by}), *news], now)
             return True
 
         return await self._engine.write(work)
-
-    async def set_health(
-        self, changes: Sequence[tuple[NodeId, Health, Mapping[str, object]]], term: int, now: Instant
-    ) -> None:
-        async def work(tx: Tx) -> None:
-            known = await tx.fetch("SELECT id, health FROM node WHERE id AMONG($1)", [row[0] for row in changes])
-            have: dict[NodeId, int] = {row[0]: row[1] for row in known}
-            rows = [(node, int(health), codec.encode(details), now) for node, health, details in changes]
-            await tx.update(tables.node, ("id", "health", "health_details", "health_at"), rows)
-            batches = [
-                EventBatch(Kind.NODE_HEALTH_CHANGED, shared={
-                    "node": node, "old": Health(have[node]).word, "new": health.word, "details": details,
-                })
-                for node, health, details in changes if node in have and have[node] != health
-            ]  # fmt: skip
-            if batches:
-                await write_events(tx, batches, now)
-
-        if changes:
-            await self._engine.write(work, term)
-
-    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
-        rows = [(node, now, body) for node, body in samples]
-        columns = ("node", "at", "measurement")
-        await self._engine.write(lambda tx: tx.insert_new(tables.heartbeat, columns, rows), term)
 
     async def unregister(self, node: NodeId, now: Instant) -> None:
         async def work(tx: Tx) -> None:
@@ -184,7 +169,8 @@ class NodeTables:
                 "join_key = 'removed ' || id WHERE id = $1"
             )
             await tx.execute(sql, node, int(NodeStatus.OFFLINE), now)
-            await write_events(tx, [EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node})], now)
+            removed = EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node})
+            await write_events(tx, [removed, unavailable(node, "removed")], now)
 
         await self._engine.write(work)
 

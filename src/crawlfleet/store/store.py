@@ -17,6 +17,7 @@ from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.id_slots import IdSlotTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
+from crawlfleet.store.node_health import NodeHealthTables
 from crawlfleet.store.node_proxies import NodeProxyTables
 from crawlfleet.store.nodes import NodeTables
 from crawlfleet.store.parking import ParkingTables
@@ -40,7 +41,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables, IdSlotTables,
+    HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables, IdSlotTables, NodeHealthTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

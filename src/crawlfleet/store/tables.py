@@ -622,6 +622,7 @@ host_delta = Table(
     Column("id", RowId, primary_key=True, autoincrement=True),
     _big("at"),
     Column("body", LargeBinary, nullable=False),
+    Column("node", BigInteger),
 )  # fmt: skip
 
 # What was counted of a host: in a minute, in an hour (`at` is when it began), or in all (both 0).

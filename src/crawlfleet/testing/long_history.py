@@ -18,6 +18,7 @@ from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.task_store import Submission
@@ -115,7 +116,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.preemptions_since(kit.now)
     await known.scale_slots([SlotChange(node.id, 10, 12, "more")], term, kit.now)
     await known.leases()
-    await known.set_health([(node.id, Health.HEALTHY, {})], term, kit.now)
+    await known.set_health([HealthChange(node.id, Health.UNKNOWN, Health.HEALTHY, {})], term, kit.now)
     await known.note_heartbeats([(node.id, b"{}")], term, kit.now)
     await known.beat(term)
     await known.leader()

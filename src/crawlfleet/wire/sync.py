@@ -70,6 +70,8 @@ class MeasurementBody(msgspec.Struct, array_like=True, frozen=True):
     running: int = 0
     error_rate: float = 0.0
     start_latency_s: float = 0.0
+    ends: list[tuple[str, int, int]] = []
+    """By task type, since the agent started: executions whose process survived them, and process deaths."""
 
 
 class ProgressBody(msgspec.Struct, array_like=True, frozen=True):

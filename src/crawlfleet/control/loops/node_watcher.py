@@ -1,17 +1,23 @@
-"""Judges the health of nodes from what they measure, and keeps a sample a minute for history."""
+"""Judges the health of nodes from what they measure and from their faults, and keeps a sample a minute for history."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import msgspec
 
+from crawlfleet.control.configure import HEALTH_PREFIX, Configure
 from crawlfleet.control.lead import Lead
 from crawlfleet.control.loops.loop import LeaderLoop
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.status import NodeStatus
+from crawlfleet.model.node import Node
+from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.scheduling.health import HealthState, Thresholds, next_health
+from crawlfleet.ports.node_store import HealthChange, NodeStore
+from crawlfleet.scheduling.health import HealthState, Thresholds, next_health, stored_health
+from crawlfleet.scheduling.node_faults import HostReach, NodeFaults, ProcessFaults, Silence
 
 SAMPLE_S = 60.0
 _WATCHED = (NodeStatus.ONLINE, NodeStatus.MAINTENANCE)
@@ -22,29 +28,84 @@ class NodeWatcher(LeaderLoop):
     name = "node_watcher"
     pause_s = 2.0
 
-    def __init__(self, *, store: NodeStore, clock: Clock, lead: Lead, thresholds: Thresholds | None = None) -> None:
+    def __init__(
+        self, *, store: NodeStore, clock: Clock, lead: Lead, configure: Configure, reach: HostReach
+    ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
-        self._thresholds = thresholds or Thresholds()
+        self._configure = configure
+        self._reach = reach
+        self._processes = ProcessFaults()
+        self._silence = Silence()
         self._states: dict[NodeId, HealthState] = {}
         self._sampled_at = float("-inf")
 
     async def run_term(self, term: int, now: Instant) -> object:
         at = self._clock.monotonic()
-        nodes = [node for node in await self._store.nodes() if node.status in _WATCHED and node.measurement]
+        await self._configure.refresh()
+        nodes = [
+            node for node in await self._store.nodes()
+            if node.status in _WATCHED and node.is_session_open and node.measurement
+        ]  # fmt: skip
+        before = self._known_states(nodes)
+        faults = self._faults(nodes, at)
         states: dict[NodeId, HealthState] = {}
         changes = []
         for node in nodes:
             assert node.measurement is not None
-            before = self._states.get(node.id) or HealthState(status=node.health)
-            state = states[node.id] = next_health(before, node.measurement, at, self._thresholds)
-            if state.status is not node.health:
-                changes.append((node.id, state.status, state.details))
-        self._states = states
+            thresholds = health_thresholds(self._configure.known(node.description.cluster).values)
+            state = next_health(before[node.id], node.measurement, at, thresholds, faults[node.id])
+            states[node.id] = state
+            if state.status is not node.health or _summary(state.details) != _summary(node.health_details):
+                changes.append(HealthChange(node.id, node.health, state.status, state.details))
         await self._store.set_health(changes, term, now)
+        self._states = states
         if at - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:
                 await self._store.note_heartbeats(samples, term, now)
             self._sampled_at = at
         return None
+
+    def _known_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
+        """What is remembered of each node, as far as the store still agrees with it."""
+        ids = {node.id for node in nodes}
+        self._processes.keep(ids)
+        self._reach.keep(ids)
+        known = {}
+        for node in nodes:
+            state = self._states.get(node.id)
+            if state is None or state.status is not node.health:
+                state = stored_health(node)
+                if node.health is Health.UNKNOWN:
+                    # Its judgement was cleared by a person or by a new session: so is what it was based on.
+                    self._processes.forget(node.id)
+                    self._reach.forget(node.id)
+            known[node.id] = state
+        return known
+
+    def _faults(self, nodes: Sequence[Node], at: float) -> dict[NodeId, NodeFaults]:
+        for node in nodes:
+            if node.measurement is not None:
+                self._processes.observe(node.id, node.measurement.ends, at)
+        crash_rates, network_rates = self._processes.rates(at), self._reach.rates(at)
+        renewals = {node.id: (node.session, node.renewals, node.description.lease_ms / 1000) for node in nodes}
+        silent = self._silence.silent_nodes(renewals, at)
+        return {
+            node.id: NodeFaults(crash_rates.get(node.id, 0.0), network_rates.get(node.id, 0.0), node.id in silent)
+            for node in nodes
+        }
+
+
+def health_thresholds(values: Mapping[str, Any]) -> Thresholds:
+    """From the configuration of a cluster."""
+    named = {
+        name.removeprefix(HEALTH_PREFIX): value for name, value in values.items() if name.startswith(HEALTH_PREFIX)
+    }
+    return Thresholds(**named)
+
+
+def _summary(details: Mapping[str, Any]) -> object:
+    """What of a judgement is news: figures change with every look."""
+    reasons = [(reason.get("rule"), reason.get("level")) for reason in details.get("reasons", ())]
+    return sorted(map(str, reasons)), bool(details.get("is_recovering"))

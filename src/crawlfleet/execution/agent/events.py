@@ -18,7 +18,8 @@ class AgentEvent(StrEnum):
     EXECUTION_STARTED = "execution_started"
     """task, execution, session: handed to the executor"""
     EXECUTION_ENDED = "execution_ended"
-    """task, execution, session, end (None: nothing is reported), was_started: nothing of it runs any more"""
+    """task, execution, session, end (None: nothing is reported), was_started, task_type (None: it never began here):
+    nothing of it runs any more"""
     OUTCOMES_SAVED = "outcomes_saved"
     """executions: on disk now, so a restart reports them"""
     OUTBOX_FAILED = "outbox_failed"

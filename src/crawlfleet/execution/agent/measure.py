@@ -7,6 +7,7 @@ In a container with a memory limit, that limit is what counts, not the machine's
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,10 +25,17 @@ GPU_S = 10.0
 GPU_ANSWER_S = 5.0
 ENDS_WEIGHT = 0.05
 """Of one execution's end in the error rate: about the last twenty count."""
+ERRORS_HALF_LIFE_S = 60.0
+"""Of the error rate of a node on which nothing ends any more."""
+DEATH_S = 1.0
+"""Executions that are lost within this span are taken to have been in one process: its death counts once."""
+TYPES_MOST = 20
+OTHER_TYPES = "*"
 STARTS_WEIGHT = 0.2
 LATENCY_COUNTS_S = 30.0
 """A node that starts nothing any more has no latency: what was slow then must not be held against it for ever."""
 _ERRORS = (End.FAILED, End.TIMED_OUT, End.DIED_ALONE, End.PROCESS_LOST)
+_SURVIVED = (End.COMPLETED, End.FAILED, End.TIMED_OUT)
 _CGROUP = Path("/sys/fs/cgroup")
 _GPU_QUERY = ("--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 
@@ -47,6 +55,10 @@ class Measure:
         self._cgroup = cgroup
         self._gpu: float | None = None
         self._error_rate = 0.0
+        self._ended_at = clock.monotonic()
+        self._lost_at = -math.inf
+        self._ends: dict[str, list[int]] = {}
+        """By task type: executions whose process survived them, and process deaths."""
         self._start_latency_s = 0.0
         self._started_at = clock.monotonic()
         psutil.cpu_percent(interval=None)
@@ -71,8 +83,27 @@ class Measure:
         if name != AgentEvent.EXECUTION_ENDED or not data["was_started"]:
             return
         if (end := data["end"]) is not None:
-            is_error = end in _ERRORS
-            self._error_rate += (float(is_error) - self._error_rate) * ENDS_WEIGHT
+            self._error_rate = self._faded_error_rate()
+            self._ended_at = self._clock.monotonic()
+            self._error_rate += (float(end in _ERRORS) - self._error_rate) * ENDS_WEIGHT
+            self._count_end(end, str(data["task_type"]))
+
+    def _count_end(self, end: object, task_type: str) -> None:
+        if task_type not in self._ends and len(self._ends) >= TYPES_MOST:
+            task_type = OTHER_TYPES
+        counts = self._ends.setdefault(task_type, [0, 0])
+        if end is End.PROCESS_LOST:
+            now = self._clock.monotonic()
+            counts[1] += now - self._lost_at > DEATH_S
+            self._lost_at = now
+        elif end is End.DIED_ALONE:
+            counts[1] += 1
+        elif end in _SURVIVED:
+            counts[0] += 1
+
+    def _faded_error_rate(self) -> float:
+        idle_s = self._clock.monotonic() - self._ended_at
+        return float(self._error_rate * 0.5 ** (idle_s / ERRORS_HALF_LIFE_S))
 
     def note_start(self, took_s: float) -> None:
         """How long it took from the agent's hands until the executor process had it."""
@@ -101,8 +132,9 @@ class Measure:
             network_in_bps=in_bps,
             network_out_bps=out_bps,
             gpu=self._gpu,
-            error_rate=round(self._error_rate, 4),
+            error_rate=round(self._faded_error_rate(), 4),
             start_latency_s=self._latency_s,
+            ends=[(task_type, survived, died) for task_type, (survived, died) in self._ends.items()],
         )
 
     def _read_traffic(self) -> _Traffic:

@@ -171,6 +171,7 @@ class Runner:
                 "session": running.session if running else self.session,
                 "end": None if outcome is None else End(outcome.end),
                 "was_started": started_at is not None,
+                "task_type": running.assignment.task_type if running else None,
             },
         )
         if outcome is not None:

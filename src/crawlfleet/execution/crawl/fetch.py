@@ -179,7 +179,7 @@ class Fetcher:
 
     async def _depart(self, turn: _Turn) -> None:
         """The last look: between its turn and its request a connection was made, or the whole process stood still."""
-        await self._gate.depart(turn.host)
+        await self._gate.depart(turn.host, is_repeat=turn.left_at > 0)
         if self._meter is not None:
             if not turn.is_paid:
                 # The client asks once more by itself when a kept connection turns out to be closed.

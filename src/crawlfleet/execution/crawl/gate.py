@@ -85,8 +85,11 @@ class Gate(Protocol):
 
     def end(self, host: str) -> None: ...
 
-    async def depart(self, host: str) -> None:
-        """Returns when a request whose connection stands may leave on it. Raises NoGrant."""
+    async def depart(self, host: str, *, is_repeat: bool = False) -> None:
+        """Returns when a request whose connection stands may leave on it. Raises NoGrant.
+
+        Only now does it count as a request of the host; one that leaves again, on another connection, was counted.
+        """
         ...
 
     def is_ready(self, host: str) -> bool:
@@ -135,7 +138,7 @@ class OpenGate:
     def end(self, host: str) -> None:
         pass
 
-    async def depart(self, host: str) -> None:
+    async def depart(self, host: str, *, is_repeat: bool = False) -> None:
         pass
 
     def is_ready(self, host: str) -> bool:

@@ -103,7 +103,6 @@ class _Target:
 
     def send(self, now: float) -> None:
         self.open += 1
-        self.counts[0] += 1
         self.sent_at = now
         self.next_at = max(self.next_at, now - self.lag_s) + self.spacing_s
 
@@ -187,12 +186,11 @@ class GrantedGate:
             target.is_pending = False
             self._tell_taken()
 
-    async def depart(self, host: str) -> None:
+    async def depart(self, host: str, *, is_repeat: bool = False) -> None:
         target = self._targets[host]
         while True:
             now = self._clock()
             if now >= self._until or target.share.rate < 1 or target.hold_until > now:
-                target.counts[0] -= 1
                 raise NoGrant(host)
             early_s = target.left_at + target.spacing_s - target.slack_s - now
             if early_s <= 0:
@@ -201,6 +199,7 @@ class GrantedGate:
             await asyncio.sleep(early_s)
         target.left_at = max(target.left_at + target.spacing_s, now)
         target.lately.count += 1
+        target.counts[0] += not is_repeat
 
     def is_ready(self, host: str) -> bool:
         target = self._targets.get(host)

@@ -21,6 +21,9 @@ class LeastLoaded:
             state.strain = _strain(state)
 
     def cost(self, state: NodeState, given: int) -> float:
+        if state.is_on_trial:
+            # Before all others: else it would get no task as long as others have room, and could not show anything.
+            return 0.0
         load, declared = (state.held + 1) / state.slots, state.declared
         for name, amount in state.reserved.items():
             has = declared.get(name, 0.0)
@@ -30,6 +33,8 @@ class LeastLoaded:
         return load + state.strain
 
     def reason(self, state: NodeState) -> str:
+        if state.is_on_trial:
+            return "on trial: a task shows whether it works again"
         degraded = ", degraded" if state.node.health is Health.DEGRADED else ""
         return f"{state.held} of {state.slots} slots in use{degraded}"
 

@@ -1,0 +1,81 @@
+"""Moves work away from nodes that keep failing: what they held when they became unhealthy is recalled for others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from crawlfleet.control.configure import Configure
+from crawlfleet.control.hints import tell
+from crawlfleet.control.lead import Lead
+from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.node_states import node_states
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER, Node
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.scheduling import life
+from crawlfleet.scheduling.filters import Ask, NodeState, would_do
+from crawlfleet.scheduling.health import is_on_trial
+
+MAX_MOVED = 500
+"""Tasks of one pass: the next is two seconds away."""
+
+
+class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReport:
+    moved: int = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class WorkMover(LeaderLoop):
+    name = "work_mover"
+    pause_s = 2.0
+
+    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, configure: Configure) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._configure = configure
+
+    async def run_term(self, term: int, now: Instant) -> MoveReport:
+        failing = [node for node in await self._store.nodes() if node.is_session_open and is_on_trial(node)]
+        if not failing:
+            return MoveReport()
+        states = await node_states(self._store, self._configure)
+        return MoveReport(sum([await self._move(node, states, term, now) for node in failing]))
+
+    async def _move(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
+        # What it got later is its trial, which is to end where it is.
+        rows = [
+            row for row in (await self._store.held([node.id]))[node.id]
+            if row.assigned_at is not None and node.health_at is not None and row.assigned_at <= node.health_at
+        ]  # fmt: skip
+        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
+        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        others = [state for state in states if state.node.id != node.id and not is_on_trial(state.node)]
+        movable = {
+            lane.id for lane in lanes.values()
+            if any(would_do(state, Ask(lane.requirement, lane.project, overcommit)) for state in others)
+        }  # fmt: skip
+        executions = {row.id: row.execution for row in rows if row.lane in movable}
+        chosen = dict(list(executions.items())[:MAX_MOVED])
+        if not chosen:
+            return 0
+        applied = await self._store.change(
+            list(chosen), life.move(chosen, f"{node_text(node.id)} keeps failing"), now, term
+        )
+        await tell(self._broker, applied)
+        if applied.after:
+            log.warning("tasks_moved", node=node_text(node.id), count=len(applied.after))
+        return len(applied.after)

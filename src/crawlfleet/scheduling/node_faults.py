@@ -1,0 +1,235 @@
+"""Faults of nodes, told apart from faults of tasks and of sites by comparison with other nodes.
+
+An execution that fails says nothing about its node by itself: the task may be wrong, its site may be down, its program
+may crash everywhere. A failure counts against a node only where other nodes do better at the same work and at the same
+time: processes that die while those of other nodes survive the same type of task, a site that cannot be reached while
+other nodes reach it, silence while other nodes are heard. A node without others to compare it with has no faults here.
+
+All counts fade with time, whether or not anything more is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crawlfleet.model.ids import NodeId
+
+HALF_LIFE_S = 60.0
+PRIOR = 2.0
+"""Good outcomes that every node is assumed to have had: a single failure is no rate."""
+MAX_WEIGHT = 20.0
+"""Of all outcomes in one count: what was failing for an hour is forgotten as soon as what failed for a minute."""
+MIN_COMPARED = 3.0
+"""Outcomes of other nodes below which there is nothing to compare with."""
+BATCH_DELAY_S = 10.0
+"""How much older than its arrival a report about hosts may be."""
+MAX_HOSTS = 20_000
+SILENT_LEASE_SHARE = 0.5
+
+
+class NodeFaults(NamedTuple):
+    """What speaks against a node at one moment, as shares from 0 to 1."""
+
+    crash_rate: float = 0.0
+    """Of executions: those whose process died, where processes of other nodes survive the same type."""
+    network_rate: float = 0.0
+    """Of requests: those to hosts that it does not reach and other nodes do."""
+    is_silent: bool = False
+
+
+NO_FAULTS = NodeFaults()
+
+
+@dataclass(slots=True)
+class _Count:
+    """Good and bad outcomes, faded to the moment `at`."""
+
+    good: float = 0.0
+    bad: float = 0.0
+    at: float = 0.0
+
+    def fade(self, at: float) -> None:
+        if at > self.at:
+            left = 0.5 ** ((at - self.at) / HALF_LIFE_S)
+            self.good *= left
+            self.bad *= left
+            self.at = at
+
+    def add(self, good: float, bad: float, at: float) -> None:
+        self.fade(at)
+        self.good += max(0.0, good)
+        self.bad += max(0.0, bad)
+        total = self.good + self.bad
+        if total > MAX_WEIGHT:
+            self.good *= MAX_WEIGHT / total
+            self.bad *= MAX_WEIGHT / total
+
+
+def fault_rate(good: float, bad: float) -> float:
+    return bad / (good + bad + PRIOR)
+
+
+class ProcessFaults:
+    """How executions end on each node, by task type: with their process alive, or with its death."""
+
+    def __init__(self) -> None:
+        self._counts: dict[NodeId, dict[str, _Count]] = {}
+        self._reported: dict[NodeId, Mapping[str, tuple[int, int]]] = {}
+
+    def observe(self, node: NodeId, ends: Iterable[tuple[str, int, int]], at: float) -> None:
+        """`ends` are totals since the agent started; the first report of a node is what later ones are counted from."""
+        totals = {task_type: (survived, died) for task_type, survived, died in ends}
+        before = self._reported.get(node)
+        self._reported[node] = totals
+        if before is None:
+            return
+        counts = self._counts.setdefault(node, {})
+        for task_type, (survived, died) in totals.items():
+            good, bad = before.get(task_type, (0, 0))
+            # Totals that fell are those of an agent that was started anew.
+            is_same_agent = survived >= good and died >= bad
+            good, bad = (survived - good, died - bad) if is_same_agent else (survived, died)
+            if good or bad:
+                counts.setdefault(task_type, _Count(at=at)).add(good, bad, at)
+
+    def rates(self, at: float) -> dict[NodeId, float]:
+        """Of nodes that have any."""
+        totals: dict[str, list[float]] = {}
+        for counts in self._counts.values():
+            for task_type, count in counts.items():
+                count.fade(at)
+                total = totals.setdefault(task_type, [0.0, 0.0])
+                total[0] += count.good
+                total[1] += count.bad
+        return {
+            node: rate for node, counts in self._counts.items()
+            if any(count.bad for count in counts.values()) and (rate := _compared_rate(counts, totals)) > 0.0
+        }  # fmt: skip
+
+    def forget(self, node: NodeId) -> None:
+        """Later reports are counted from its next one."""
+        self._counts.pop(node, None)
+        self._reported.pop(node, None)
+
+    def keep(self, nodes: Collection[NodeId]) -> None:
+        for gone in self._reported.keys() - set(nodes):
+            self.forget(gone)
+
+
+def _compared_rate(counts: Mapping[str, _Count], totals: Mapping[str, list[float]]) -> float:
+    good = bad = 0.0
+    for task_type, count in counts.items():
+        others_good = max(0.0, totals[task_type][0] - count.good)
+        others_bad = max(0.0, totals[task_type][1] - count.bad)
+        others = others_good + others_bad
+        good += count.good
+        bad += count.bad * others_good / others if others >= MIN_COMPARED else 0.0
+    return fault_rate(good, bad)
+
+
+@dataclass(slots=True)
+class _Reach(_Count):
+    reached_at: float | None = None
+    failing_since: float | None = None
+
+
+class HostReach:
+    """Which nodes reach which target hosts."""
+
+    def __init__(self, max_hosts: int = MAX_HOSTS) -> None:
+        self._max_hosts = max_hosts
+        self._by_host: dict[str, dict[NodeId, _Reach]] = {}
+        """In the order in which they were heard of last."""
+        self._by_node: dict[NodeId, dict[str, _Reach]] = {}
+
+    def observe(self, node: NodeId, host: str, reached: int, unreached: int, at: float) -> None:
+        if reached <= 0 and unreached <= 0:
+            return
+        nodes = self._by_host.pop(host, None)
+        if nodes is None:
+            nodes = {}
+            if len(self._by_host) >= self._max_hosts:
+                self._drop(next(iter(self._by_host)))
+        self._by_host[host] = nodes
+        reach = nodes.get(node)
+        if reach is None:
+            reach = nodes[node] = self._by_node.setdefault(node, {})[host] = _Reach(at=at)
+        reach.add(reached, unreached, at)
+        if reached > 0:
+            reach.reached_at = at
+        if unreached <= reached:
+            reach.failing_since = None
+        elif reach.failing_since is None:
+            reach.failing_since = at
+
+    def rates(self, at: float) -> dict[NodeId, float]:
+        """Of nodes that have any."""
+        rates = {}
+        for node, hosts in self._by_node.items():
+            bad = 0.0
+            for host, reach in hosts.items():
+                if reach.failing_since is not None and self._is_reached_by_others(host, node, reach.failing_since):
+                    reach.fade(at)
+                    bad += reach.bad
+            if bad:
+                for reach in hosts.values():
+                    reach.fade(at)
+                rates[node] = fault_rate(sum(reach.good for reach in hosts.values()), bad)
+        return rates
+
+    def forget(self, node: NodeId) -> None:
+        for host in self._by_node.pop(node, {}):
+            nodes = self._by_host[host]
+            del nodes[node]
+            if not nodes:
+                del self._by_host[host]
+
+    def keep(self, nodes: Collection[NodeId]) -> None:
+        for gone in self._by_node.keys() - set(nodes):
+            self.forget(gone)
+
+    def _is_reached_by_others(self, host: str, node: NodeId, since: float) -> bool:
+        """A success before it began to fail proves nothing: the host may be down for all since then."""
+        return any(
+            other != node and reach.failing_since is None
+            and reach.reached_at is not None and reach.reached_at > since + BATCH_DELAY_S
+            for other, reach in self._by_host[host].items()
+        )  # fmt: skip
+
+    def _drop(self, host: str) -> None:
+        for node in self._by_host.pop(host):
+            hosts = self._by_node[node]
+            del hosts[host]
+            if not hosts:
+                del self._by_node[node]
+
+
+@dataclass(slots=True)
+class _Heard:
+    renewals: tuple[int, int]
+    at: float
+
+
+@dataclass(slots=True)
+class Silence:
+    """Which nodes are not heard, though their leases have not ended."""
+
+    _heard: dict[NodeId, _Heard] = field(default_factory=dict)
+
+    def silent_nodes(self, renewals: Mapping[NodeId, tuple[int, int, float]], at: float) -> set[NodeId]:
+        """Nodes whose count of renewals (with their session, and the length of their lease in seconds) stood still for
+        half of their lease. Where most of the others are silent too, the fault is on this side of the line."""
+        heard = {}
+        for node, (session, count, _) in renewals.items():
+            before = self._heard.get(node)
+            is_same = before is not None and before.renewals == (session, count)
+            heard[node] = before if before is not None and is_same else _Heard((session, count), at)
+        self._heard = heard
+        silent = {
+            node for node, (_, _, lease_s) in renewals.items()
+            if at - heard[node].at > lease_s * SILENT_LEASE_SHARE
+        }  # fmt: skip
+        others = len(renewals) - 1
+        return silent if others > 0 and 2 * (len(silent) - 1) < others else set()
