@@ -16,6 +16,7 @@ from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, ScheduleId, TaskId
 from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.wire.field_messages import unknown_name
 from crawlfleet.wire.tasks import unstorable
 
 PAGE_MOST = 1_000
@@ -114,8 +115,12 @@ def only_query(connection: HTTPConnection, *known: str) -> None:
     """For plain routes: refuse a parameter nobody asked for, so that a misspelt filter is not a filter left out."""
     for name in connection.query_params:
         if name not in known:
-            offered = f"known: {', '.join(known)}" if known else "this route takes none"
-            raise InvalidInput(f"unknown query parameter; {offered}", field=shown(name)[: limits.NAME_CHARS])
+            detail = (
+                unknown_name(name, known, shown="unknown query parameter")
+                if known
+                else ("unknown query parameter; this route takes none")
+            )
+            raise InvalidInput(detail, field=shown(name)[: limits.NAME_CHARS])
 
 
 async def known_query_only(request: Request) -> None:

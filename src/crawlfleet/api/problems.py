@@ -6,12 +6,15 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import structlog
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +22,7 @@ from starlette.routing import Match
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, OverLimit, Unavailable, UsageError
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.wire.field_messages import model_message
 
 log = structlog.get_logger()
 
@@ -255,11 +259,34 @@ async def _invalid(request: Request, exc: Exception) -> Response:
     if any(error["loc"][0] == "path" and str(error["type"]).startswith("int_") for error in found):
         # What is no number is the number of nothing.
         return problem(404, "not_found", f"nothing is at {shown(request.url.path)}")
-    errors = [{"field": field_of(error["loc"]), "detail": shown(str(error["msg"]))} for error in found[:_ERRORS_SHOWN]]
+    errors = [
+        {"field": field_of(error["loc"]), "detail": shown(model_message(error, _known_fields(request, error)))}
+        for error in found[:_ERRORS_SHOWN]
+    ]
     first = errors[0]
     return problem(
         422, "invalid_input", first["detail"], field=first["field"], errors=errors if len(errors) > 1 else None
     )
+
+
+def _known_fields(request: Request, error: Mapping[str, Any]) -> list[str]:
+    """The fields beside one that is not known, from the model that the route declares."""
+    route = request.scope.get("route")
+    if error["type"] != "extra_forbidden" or error["loc"][0] != "body" or not isinstance(route, APIRoute):
+        return []
+    body = route.body_field
+    model: Any = None if body is None else body.field_info.annotation
+    for step in error["loc"][1:-1]:
+        fields = _model_fields(model)
+        model = fields[step].annotation if step in fields else None
+    return [field.alias or name for name, field in _model_fields(model).items()]
+
+
+def _model_fields(kind: Any) -> dict[Any, FieldInfo]:
+    """Of a model, or of the one that is an alternative or the kind of entries."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return dict(kind.model_fields)
+    return next((fields for inner in get_args(kind) if (fields := _model_fields(inner))), {})
 
 
 def _is_json(request: Request) -> bool:

@@ -21,6 +21,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import TypeRecord, TypeStore
 from crawlfleet.scheduling.flow_plan import expressions_in, is_reference
 from crawlfleet.wire.complaints import complaint, shortened
+from crawlfleet.wire.field_messages import unknown_name
 from crawlfleet.wire.tasks import unstorable
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
@@ -78,8 +79,9 @@ class TaskTypes:
             validator = self._validators[task_type]
         except KeyError:
             self.misses += 1
-            known = shortened(", ".join(self.names())) or "none"
-            return Refusal(Code.UNKNOWN_TYPE, f"no task type {task_type!r}; known: {known}", "task_type")
+            names = self.names() or ["none"]
+            detail = unknown_name(task_type, names, shown=f"no task type {task_type!r}")
+            return Refusal(Code.UNKNOWN_TYPE, shortened(detail), "task_type")
         if validator is None:
             return None
         value = msgspec.json.decode(parameters)

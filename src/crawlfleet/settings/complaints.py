@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from crawlfleet.settings.base import Settings
 from crawlfleet.settings.source import DEFAULT, BadSetting, Given
+from crawlfleet.wire.field_messages import did_you_mean, model_message
 
 _HINTS = {
     "masters": "name a master by --master http://HOST:PORT, CRAWLFLEET_MASTERS, or masters in a file",
@@ -35,13 +36,14 @@ def bad_setting(cls: type[Settings], exc: ValidationError, given: Mapping[str, G
 
 
 def _complaint(cls: type[Settings], error: Any, given: Mapping[str, Given]) -> BadSetting:
-    detail = str(error["ctx"]["error"]) if error["type"] == "value_error" else str(error["msg"])
+    detail = model_message(error)
     setting = str(error["loc"][0]) if error["loc"] else _first_named(cls, detail)
     entry = given.get(setting)
     if error["type"] == "missing" or (setting == "masters" and error["type"] == "too_short"):
         return BadSetting(setting, "is needed and was not given", DEFAULT, _HINTS.get(setting))
     if error["type"] == "extra_forbidden":
-        detail = "there is no such setting for this command"
+        near = did_you_mean(setting, cls.model_fields)
+        detail = "there is no such setting for this command" + (f"; did you mean {near}?" if near else "")
     if not error["loc"]:
         detail = detail.removeprefix(f"{setting}: ")
     elif error["type"] != "value_error" and entry is not None and not _is_secret(cls, setting):

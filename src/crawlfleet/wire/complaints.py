@@ -9,9 +9,15 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 from crawlfleet.model import limits
+from crawlfleet.wire.field_messages import bound, length, must_be, unknown_name
 
+INTERNAL = "x-internal"
+"""The mark, in a schema, of a parameter that people do not give."""
 _VALUE_CHARS = 100
-_KNOWN = 40
+_SIGNS = {
+    "minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<", "minLength": ">=",
+    "maxLength": "<=", "minItems": ">=", "maxItems": "<=", "minProperties": ">=", "maxProperties": "<=",
+}  # fmt: skip
 
 
 def complaint(schema: Any, error: ValidationError) -> tuple[str, str]:
@@ -67,11 +73,11 @@ def _detail(part: Mapping[str, Any], error: ValidationError) -> str:
         case "enum":
             return f"{_shown(error.instance)} is none of {_listed(kind.options)}"
         case "additionalProperties":
-            return _strange(kind.unexpected, list(part.get("properties", ())))
+            return _strange(kind.unexpected, part.get("properties", {}))
         case "required":
             return f"needs {kind.property}"
         case _:
-            return _of_all(error) or error.message
+            return _of_all(error) or _of_limit(part, error)
 
 
 def _of_all(error: ValidationError) -> str | None:
@@ -90,12 +96,52 @@ def _of_all(error: ValidationError) -> str | None:
     values = [option for kind in others if kind.name == "enum" for option in kind.options]
     if values:
         return f"{_shown(error.instance)} is none of {_listed(values)}"
-    return f"{_shown(error.instance)} is not of type {_either(name for kind in others for name in kind.types)}"
+    return f"{must_be(name for kind in others for name in kind.types)}, not {_shown(error.instance)}"
 
 
-def _strange(names: list[str], known: list[str]) -> str:
-    told = f"; there are {', '.join(known[:_KNOWN])}" if known else ""
-    return f"there is no {_shown(names[0])}{told}"
+def _of_limit(part: Mapping[str, Any], error: ValidationError) -> str:
+    """A limit that a value does not keep, and the value."""
+    kind: Any = error.kind
+    given = f", not {_shown(error.instance)}"
+    match kind.name:
+        case "type":
+            return must_be(kind.types) + given
+        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
+            return bound(_SIGNS[kind.name], kind.limit) + given
+        case "minLength" | "maxLength":
+            return length("str", _SIGNS[kind.name], kind.limit) + (given if kind.limit > 1 else "")
+        case "minItems" | "maxItems" | "minProperties" | "maxProperties":
+            return length("list", _SIGNS[kind.name], kind.limit)
+        case "pattern":
+            return f"{_shown(error.instance)} does not match {part.get('pattern', 'what is asked for')}"
+        case _:
+            return _of_shape(part, error, given)
+
+
+def _of_shape(part: Mapping[str, Any], error: ValidationError, given: str) -> str:
+    match error.kind.name:
+        case "const":
+            return f"must be {_shown(part.get('const'))}{given}"
+        case "multipleOf":
+            return f"must be a multiple of {part.get('multipleOf')}{given}"
+        case "uniqueItems":
+            return "must not have an entry twice"
+        case "anyOf" | "oneOf":
+            return f"{_shown(error.instance)} fits none of the forms that are taken"
+        case "not" | "falseSchema":
+            return f"{_shown(error.instance)} is not taken"
+        case _:
+            return error.message
+
+
+def _strange(names: list[str], properties: Mapping[str, Any]) -> str:
+    known = [name for name, one in properties.items() if not is_internal(one)]
+    return unknown_name(names[0], known, shown=f"there is no {_shown(names[0])}")
+
+
+def is_internal(part: Any) -> bool:
+    """Whether a parameter is set by the system itself: it is not offered to people."""
+    return isinstance(part, Mapping) and part.get(INTERNAL) is True
 
 
 def _part(schema: Any, way: Iterable[str | int]) -> Mapping[str, Any]:

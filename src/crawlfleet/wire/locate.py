@@ -63,8 +63,13 @@ def complaint(value: bytes) -> str | None:
     except UnicodeDecodeError:
         return UTF8_MESSAGE
     except msgspec.DecodeError as exc:
-        return "has an unpaired surrogate" if _UNPAIRED.search(value) else _PLACE.sub("", str(exc))
+        return "has an unpaired surrogate" if _UNPAIRED.search(value) else _worded(_PLACE.sub("", str(exc)))
     return None
+
+
+def _worded(detail: str) -> str:
+    """The decoder's words, as the end of a sentence about JSON."""
+    return "it ends too early" if detail == "Input data was truncated" else detail.removeprefix("JSON is malformed: ")
 
 
 def _pieces(raw: bytes, brackets: bytes) -> list[bytes] | None:

@@ -18,6 +18,7 @@ import msgspec
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.wire import locate
+from crawlfleet.wire.field_messages import decoder_message
 
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.LABEL_CHARS)]
 Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
@@ -124,7 +125,7 @@ def read_task(raw: bytes | msgspec.Raw, *, most: int = limits.PARAMETERS_BYTES) 
     try:
         return examined(_ONE.decode(raw), most=most)
     except msgspec.ValidationError as exc:
-        return refusal_of(exc)
+        return refusal_of(exc, TaskBody)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
         if found := locate.fault(bytes(raw)):
             return Refusal(Code.INVALID_INPUT, found.detail, found.field)
@@ -169,14 +170,14 @@ def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAM
     return task if is_plain else _text_refusal(task) or task
 
 
-def refusal_of(exc: msgspec.MsgspecError) -> Refusal:
-    """The decoder's complaint, with the field as people write it."""
+def refusal_of(exc: msgspec.MsgspecError, kind: Any = None) -> Refusal:
+    """The decoder's complaint about a `kind` of body, in words and with the field as people write it."""
     text = str(exc)
-    field = found.group(1) if (found := _PATH.search(text)) else None
+    field = path = found.group(1) if (found := _PATH.search(text)) else None
     detail = _PATH.sub("", text)
     if named := _UNKNOWN_FIELD.search(text) or _MISSING_FIELD.search(text):
         field = f"{field}.{named.group(1)}" if field else named.group(1)
-    return Refusal(Code.INVALID_INPUT, detail, field)
+    return Refusal(Code.INVALID_INPUT, decoder_message(detail, kind, path or ""), field)
 
 
 def _decode_array(body: bytes) -> Sequence[bytes | msgspec.Raw]:

@@ -85,7 +85,7 @@ def _read(raw: bytes, *, most: int) -> tuple[Bodies, Wanted]:
     try:
         frame = _frame(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        raise unreadable(raw, exc, "body") from exc
+        raise unreadable(raw, exc, "body", GroupFrame) from exc
     for field in ("name", "project_id"):
         if complaint := unstorable(getattr(frame, field) or ""):
             raise InvalidInput(complaint, field=field)

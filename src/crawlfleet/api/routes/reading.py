@@ -57,7 +57,7 @@ def decoded(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgsp
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as exc:
-        refusal = refusal_of(exc)
+        refusal = refusal_of(exc, decoder.type)
         raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise InvalidInput(f"not valid JSON: {exc}", field="body") from exc

@@ -178,5 +178,5 @@ async def _body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
     try:
         return msgspec.json.decode(raw, type=kind), msgspec.json.decode(raw)
     except msgspec.ValidationError as exc:
-        refusal = refusal_of(exc)
+        refusal = refusal_of(exc, kind)
         raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc

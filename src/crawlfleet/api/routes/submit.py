@@ -158,7 +158,7 @@ def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal],
     try:
         body = _batch(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        raise unreadable(raw, exc, "body") from exc
+        raise unreadable(raw, exc, "body", BatchBody) from exc
     mode = _mode(request, body.mode)
     try:
         return read_tasks(bytes(body.tasks)), mode
@@ -166,10 +166,10 @@ def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal],
         raise unreadable(raw, exc, "tasks") from exc
 
 
-def unreadable(raw: bytes, exc: Exception, field: str) -> UsageError:
+def unreadable(raw: bytes, exc: Exception, field: str, kind: Any = None) -> UsageError:
     if not isinstance(exc, msgspec.ValidationError) or locate.complaint(raw) is not None:
         return Malformed(f"the body is not valid JSON: {locate.complaint(raw) or exc}")
-    refusal = refusal_of(exc)
+    refusal = refusal_of(exc, kind)
     return InvalidInput(refusal.detail, field=refusal.field or field)
 
 

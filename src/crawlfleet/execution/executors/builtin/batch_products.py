@@ -14,6 +14,7 @@ from crawlfleet.execution.executors.shop_schema import BATCH_SIZE, BATCH_USUAL, 
 
 _ENDED = {
     "type": "array",
+    "x-internal": True,
     "description": "set by the flow: how the children of each batch ended",
     "items": {
         "type": "object",

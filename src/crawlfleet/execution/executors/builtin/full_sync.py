@@ -13,7 +13,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import URL
 from crawlfleet.execution.executors.sdk import Executor, TaskContext
 from crawlfleet.execution.executors.shop_schema import INSTANT, KEYWORDS, SEARCH_URL, crawling
 
-_STEPS = {"type": "object", "description": "set by the flow: what its steps gave"}
+_STEPS = {"type": "object", "description": "set by the flow: what its steps gave", "x-internal": True}
 
 
 class FullSync(Executor):

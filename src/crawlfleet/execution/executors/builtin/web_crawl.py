@@ -72,7 +72,11 @@ class WebCrawl(Executor):
             "delay_s": {"type": "number", "minimum": 0, "maximum": 3_600},
             "concurrency": {"type": "integer", "minimum": 1, "maximum": 64},
             "archive": {"enum": ["warc"]},
-            "spread": {"type": "boolean", "description": "set for the members of one crawl over many nodes"},
+            "spread": {
+                "type": "boolean",
+                "description": "set for the members of one crawl over many nodes",
+                "x-internal": True,
+            },
         },
         "anyOf": [{"required": ["url"]}, {"required": ["urls"]}],
         "additionalProperties": False,
