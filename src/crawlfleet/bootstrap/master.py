@@ -104,9 +104,7 @@ class Master:
     ) -> None:  # fmt: skip
         self.name = f"{name}#{boot}"
         """Of this start: a successor under the same name is somebody else."""
-        self.store = store
-        self.broker = broker
-        self.clock = clock
+        self.store, self.broker, self.clock = store, broker, clock
         self.lead = lead = Lead()
         self.ledger = ledger = Ledger()
         ids = IdFactory(boot if id_slot is None else id_slot, clock.now)
