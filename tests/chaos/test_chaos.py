@@ -13,7 +13,7 @@ SEED = "521"
 their leases, and a leader killed after a rest, so that its successor is timed."""
 pytestmark = [pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow]
 
-PATIENCE_S = 480.0
+PATIENCE_S = 900.0
 """Faults last as long as they are told to; starting, draining and a busy machine may take as long again."""
 
 
@@ -27,7 +27,7 @@ async def test_two_minutes_of_faults_lose_and_double_nothing(tmp_path: Path) -> 
 @pytest.mark.timeout(PATIENCE_S + 30)
 async def test_masters_killed_in_turn_cost_no_task_and_double_none(tmp_path: Path) -> None:
     code, said = await _chaos(
-        tmp_path, "--scenario", "rolling", "--tasks", "300", "--every", "8", "--seconds", "120", "--network", "proxies"
+        tmp_path, "--scenario", "rolling", "--tasks", "300", "--every", "8", "--seconds", "300", "--network", "proxies"
     )
     assert code == 0, said
     assert "300 tasks ended" in said

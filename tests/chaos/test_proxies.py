@@ -11,6 +11,7 @@ import pytest
 
 from crawlfleet.testing.chaos.network import Direction
 from crawlfleet.testing.chaos.proxies import Proxies
+from crawlfleet.testing.patience import PATIENCE_S
 
 
 @asynccontextmanager
@@ -51,6 +52,10 @@ async def test_a_cut_line_is_silent_and_goes_on_when_it_is_healed(direction: Dir
         await reader.readline()
         await network.cut("worker", direction)
         writer.write(b"meanwhile\n")
+        if direction is Direction.DOWN:
+            async with asyncio.timeout(PATIENCE_S):
+                while b"meanwhile\n" not in heard:  # noqa: ASYNC110 - the server only writes down what it heard
+                    await asyncio.sleep(0.01)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await reader.readline()

@@ -24,6 +24,7 @@ from crawlfleet.execution.executors.processes import ProcessExecutor
 from crawlfleet.execution.executors.registry import built_in, users
 from crawlfleet.execution.executors.uploads import Uploads
 from crawlfleet.model.ids import execution_text
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 
 USERS = "tests.integration.user_executors"
@@ -122,7 +123,7 @@ def metrics_of(outcome: OutcomeBody) -> Any:
     return json.loads(bytes(outcome.metrics))
 
 
-async def until(condition: Callable[[], Any], within_s: float = 10.0) -> Any:
+async def until(condition: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
     """Polls: what happens in another process cannot be waited for in another way."""
     async with asyncio.timeout(within_s):
         while not (value := condition()):  # noqa: ASYNC110

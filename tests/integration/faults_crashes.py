@@ -18,10 +18,10 @@ from crawlfleet.ports.store import Store
 from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.store.tx import Row, Tx
+from crawlfleet.testing.patience import PATIENCE_S
 from tests.integration.faults_stores import WRITES, broker_between, store_between
 
 T = TypeVar("T")
-PATIENCE_S = 30.0
 
 
 class Point(NamedTuple):

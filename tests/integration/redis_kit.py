@@ -13,6 +13,7 @@ import redis
 from crawlfleet.broker.redis import RedisBroker
 from crawlfleet.model.node import Measurement
 from crawlfleet.ports.broker import LEADER, Window, node_topic
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.servers import RedisServer
 
 INSTALLATION = "0011aabb"
@@ -22,7 +23,7 @@ OWNER = "crawlfleet:owner"
 Condition = Callable[[], Awaitable[object] | object]
 
 
-async def until(condition: Condition, within_s: float = 15.0) -> None:
+async def until(condition: Condition, within_s: float = PATIENCE_S) -> None:
     """Ask often, so that a test takes as long as what it waits for."""
     deadline = time.monotonic() + within_s
     while True:

@@ -23,6 +23,7 @@ from crawlfleet.ports.crawl_store import NewCrawl
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.testing.factories import Kit, Run
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.crawl import CrawlUp
 from tests.unit.crawl_kit import LOOPBACK, Heard
 
@@ -83,7 +84,7 @@ class Spread:
     async def run(self, *, lose_after: int | None = None) -> None:
         """Until the crawl is over. A first member works alone and is lost after so many exchanges."""
         await self.make()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             if lose_after is not None:
                 lost = await self.member()
                 self._lost_after = lose_after

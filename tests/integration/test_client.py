@@ -21,11 +21,11 @@ from crawlfleet.cli.app import app
 from crawlfleet.client import ApiError, AsyncClient, Client, WaitTimeout
 from crawlfleet.client.models import RefusedView
 from crawlfleet.client.waiting import ONE_BY_ONE
+from crawlfleet.testing.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-READY_S = 30.0
-STOP_S = 30.0
+READY_S = STOP_S = PATIENCE_S
 COMMAND = (sys.executable, "-m", "crawlfleet.cli")
 NO_RETRY = {"max_retries": 0}
 

@@ -11,6 +11,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.executor import STOP_WITHIN_S
+from crawlfleet.testing.patience import PATIENCE_S, promised
 from tests.integration.executors_kit import (
     ChunkServer,
     assignment,
@@ -99,7 +100,7 @@ async def test_results_are_json_and_bounded(tmp_path: Path) -> None:
 async def test_one_that_eats_memory_is_killed_by_its_limit(tmp_path: Path, task_type: str) -> None:
     async with executing(tmp_path, memory_mb=150, hosts=1) as executor:
         neighbour = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
-        outcome = await asyncio.wait_for(executor.run(assignment(task_type)), 20)
+        outcome = await asyncio.wait_for(executor.run(assignment(task_type)), PATIENCE_S)
         assert (outcome.end, outcome.error) == (End.DIED_ALONE, ErrorClass.CRASH)
         assert outcome.message == "used more than 150 MB of memory"
         assert not neighbour.done()
@@ -110,7 +111,7 @@ async def test_one_that_eats_memory_is_killed_by_its_limit(tmp_path: Path, task_
 @pytest.mark.parametrize(("allocated", "limit"), [(200, 200), (50, 150)])
 async def test_one_that_was_allocated_more_than_is_usual_may_use_it(tmp_path: Path, allocated: int, limit: int) -> None:
     async with executing(tmp_path, memory_mb=150, hosts=1) as executor:
-        outcome = await asyncio.wait_for(executor.run(assignment("eats_memory", memory_mb=allocated)), 20)
+        outcome = await asyncio.wait_for(executor.run(assignment("eats_memory", memory_mb=allocated)), PATIENCE_S)
         assert outcome.message == f"used more than {limit} MB of memory"
 
 
@@ -122,7 +123,7 @@ async def test_one_that_asks_for_all_memory_at_once_fails(tmp_path: Path) -> Non
 
 async def test_one_that_multiplies_is_killed_with_all_its_offspring(tmp_path: Path) -> None:
     async with executing(tmp_path, hosts=1) as executor:
-        outcome = await asyncio.wait_for(executor.run(assignment("multiplies")), 20)
+        outcome = await asyncio.wait_for(executor.run(assignment("multiplies")), PATIENCE_S)
         assert (outcome.end, outcome.error) == (End.DIED_ALONE, ErrorClass.CRASH)
         assert "processes" in outcome.message or "memory" in outcome.message
 
@@ -130,7 +131,7 @@ async def test_one_that_multiplies_is_killed_with_all_its_offspring(tmp_path: Pa
 async def test_without_a_place_to_run_in_it_is_lost_and_not_hung(tmp_path: Path) -> None:
     async with executing(tmp_path, hosts=1) as executor:
         (tmp_path / "work").rmdir()
-        outcome = await asyncio.wait_for(executor.run(assignment("look_around")), 5)
+        outcome = await asyncio.wait_for(executor.run(assignment("look_around")), PATIENCE_S)
         assert outcome.end == End.PROCESS_LOST
         (tmp_path / "work").mkdir()
         assert (await executor.run(assignment("look_around"))).end == End.COMPLETED
@@ -147,9 +148,9 @@ async def test_no_process_of_its_family_stays(tmp_path: Path, then: str) -> None
         pids = [pid_in(folder / name) for name in ("child", "grandchild", "daemon", "self")]
         if then == "wait":
             assert all(pid is not None and is_alive(pid) for pid in pids)
-            assert await cancelled(running) < STOP_WITHIN_S
+            assert await cancelled(running) < promised(STOP_WITHIN_S)
         else:
-            outcome = await asyncio.wait_for(running, 10)
+            outcome = await asyncio.wait_for(running, PATIENCE_S)
             assert outcome.end == (End.COMPLETED if then == "end" else End.DIED_ALONE)
         assert not [pid for pid in pids if pid is not None and is_alive(pid)], "when it is over, it is over"
 
@@ -161,7 +162,7 @@ async def test_one_that_does_not_stop_is_killed(tmp_path: Path, task_type: str) 
         running = asyncio.create_task(executor.run(assignment(task_type, {"file": str(file)})))
         pid = await until(lambda: pid_in(file))
         assert (await executor.run(assignment("echo"))).end == End.COMPLETED, "others do not notice"
-        assert await cancelled(running) < STOP_WITHIN_S
+        assert await cancelled(running) < promised(STOP_WITHIN_S)
         assert not is_alive(pid)
 
 
@@ -194,7 +195,7 @@ async def test_its_death_is_told_with_its_last_words(tmp_path: Path, how: str, m
 
 async def test_one_that_breaks_off_the_connection_is_ended(tmp_path: Path) -> None:
     async with executing(tmp_path, hosts=1) as executor:
-        outcome = await asyncio.wait_for(executor.run(assignment("breaks_off")), 5)
+        outcome = await asyncio.wait_for(executor.run(assignment("breaks_off")), PATIENCE_S)
         assert outcome.end == End.DIED_ALONE
         assert "broke off" in outcome.message
 
@@ -233,4 +234,4 @@ async def test_stopped_while_it_is_being_started_it_stops(tmp_path: Path) -> Non
             running = asyncio.create_task(executor.run(assignment("ignores_cancel", {"file": str(tmp_path / "pid")})))
             for _ in range(steps):
                 await asyncio.sleep(0.005)
-            assert await cancelled(running) < STOP_WITHIN_S
+            assert await cancelled(running) < promised(STOP_WITHIN_S)

@@ -28,13 +28,13 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.store.sqlite.engine import SqliteEngine
 from crawlfleet.store.store import SqlStore
+from crawlfleet.testing.patience import PATIENCE_S
 from tests.integration.faults_kit import Fleet, PlayedNode, accepted_ids, echo
 
 pytestmark = pytest.mark.integration
 
 COPIES = 25
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
 
 
 # -- the child: a master that works as fast as it can and says every answer

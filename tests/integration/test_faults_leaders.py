@@ -21,6 +21,7 @@ from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.product_store import ProductBatch
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.sync import HostWantBody, MeasurementBody
 from tests.integration.faults_kit import Fleet
 from tests.integration.faults_schedules import new_schedule
@@ -222,7 +223,7 @@ async def one_pass_of_its_own(loop: Loop) -> None:
 
     with patch.object(loop, "wait", rest):
         running = asyncio.create_task(loop.run())
-        await asyncio.wait_for(has_passed.wait(), 30)
+        await asyncio.wait_for(has_passed.wait(), PATIENCE_S)
         running.cancel()
 
 

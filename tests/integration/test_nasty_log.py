@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from crawlfleet.shop import SiteOptions, running_site, site_in_thread
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.site import site_process
 from tests.integration.nasty_kit import ask
 
@@ -37,7 +38,7 @@ async def test_the_log_tells_who_asked_for_what_and_when() -> None:
         assert log.duplicates() == {"a.test/products/2": 2}
         assert log.visitors() == {("127.0.0.1", "kit"): 4}
         assert len(log.connections()) == 4
-        assert log.most_in(1.0) == 4
+        assert log.most_in(PATIENCE_S) == 4
         log.clear()
         assert (log.total, log.paths()) == (0, [])
 

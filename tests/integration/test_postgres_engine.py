@@ -13,6 +13,7 @@ from crawlfleet.store import tables
 from crawlfleet.store.migrate import migrate_postgres
 from crawlfleet.store.postgres.engine import PostgresEngine
 from crawlfleet.store.tx import Tx
+from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.testing.servers import PostgresServer
 from crawlfleet.testing.servers.server import free_port
 
@@ -94,7 +95,7 @@ async def test_a_deadlock_is_run_again(engine: PostgresEngine, dsn: str) -> None
 async def test_nobody_waits_long_for_a_lock(engine: PostgresEngine, dsn: str) -> None:
     await engine.write(put("a"))
     other = await asyncpg.connect(dsn)
-    async with asyncio.timeout(10), other.transaction():
+    async with asyncio.timeout(PATIENCE_S), other.transaction():
         await other.execute("UPDATE queue SET is_paused = 1")
         with pytest.raises(StoreUnavailable):
             await engine.write(paused_as("a", 0))
@@ -187,7 +188,7 @@ async def _terminate_others(dsn: str) -> None:
 
 async def _until_answered(ask: Callable[[], Awaitable[object]]) -> None:
     """A pool finds out one by one that its connections are gone."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 await ask()
@@ -233,19 +234,30 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         writer.write(chunk)
 
 
+async def _until_asleep(dsn: str, count: int) -> None:
+    """Until the server is at so many calls that only sleep."""
+    connection = await asyncpg.connect(dsn)
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    async with asyncio.timeout(PATIENCE_S):
+        while await connection.fetchval(sql) < count:  # noqa: ASYNC110 - a server tells nobody
+            await asyncio.sleep(0.02)
+    await connection.close()
+
+
 async def test_whoever_is_cancelled_leaves_at_once_though_the_server_hangs() -> None:
     with PostgresServer(fsync=False) as server:
-        engine = await PostgresEngine.connect(server.create_database(), connections=2)
+        dsn = server.create_database()
+        engine = await PostgresEngine.connect(dsn, connections=2)
         calls = [
             asyncio.create_task(engine.read(lambda tx: tx.fetch("SELECT pg_sleep(60)"))),
             asyncio.create_task(engine.write(lambda tx: tx.fetch("SELECT pg_sleep(60)"))),
         ]
-        await asyncio.sleep(0.2)
+        await _until_asleep(dsn, len(calls))
         await asyncio.to_thread(server.pause)
         try:
             for call in calls:
                 call.cancel()
-            _, pending = await asyncio.wait(calls, timeout=2)
+            _, pending = await asyncio.wait(calls, timeout=promised(2))
             assert not pending
             assert all(call.cancelled() for call in calls)
         finally:

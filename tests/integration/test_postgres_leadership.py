@@ -13,6 +13,7 @@ from crawlfleet.store.postgres.engine import PostgresEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.store.tx import Tx
 from crawlfleet.testing.factories import Kit
+from crawlfleet.testing.patience import PATIENCE_S, promised
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres]
 
@@ -50,7 +51,7 @@ async def test_a_leader_frozen_inside_a_transaction_is_replaced_and_its_write_fa
     assert isinstance(old, SqlStore)
     writing = asyncio.ensure_future(old.engine.write(frozen, term))
     await is_inside.wait()
-    async with asyncio.timeout(REPLACED_WITHIN_S):
+    async with asyncio.timeout(promised(REPLACED_WITHIN_S)):
         assert await kit.second.campaign("successor", await kit.second.leader(), kit.now) == term + 1
     wakes.set()
     with pytest.raises(Unavailable):
@@ -75,7 +76,7 @@ async def test_a_leader_that_only_beats_is_not_in_the_way_of_its_own_writes(kit:
 
     writing = asyncio.ensure_future(old.engine.write(long, term))
     await is_inside.wait()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(promised(1)):
         assert await old.beat(term)
         await old.fold_counters(term)
     wakes.set()
@@ -107,6 +108,6 @@ async def test_a_successor_waits_for_a_write_that_was_first_and_finds_it_done(ki
 
 async def _until_it_waits(kit: Kit) -> None:
     sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not await kit.second.engine.read(lambda tx: tx.fetch(sql)):
             pass

@@ -12,6 +12,7 @@ import pytest
 
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.testing.patience import PATIENCE_S
 
 HOLD = """
 import asyncio, sys
@@ -82,7 +83,7 @@ async def test_a_master_that_was_killed_holds_no_lock_of_the_database(postgres_d
     holder.kill()
     opening = asyncio.create_task(open_store(postgres_dsn, is_only_master=True))
     await holder.communicate()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE_S):
         store = await opening
     await store.close()
 
@@ -95,7 +96,7 @@ async def test_a_lock_that_the_server_let_go_is_taken_again(postgres_dsn: str) -
     try:
         first = await admin.fetchval(held)
         await admin.execute("SELECT pg_terminate_backend($1)", first)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while await admin.fetchval(held) in (None, first):  # noqa: ASYNC110  a server tells nobody
                 await asyncio.sleep(0.05)
     finally:

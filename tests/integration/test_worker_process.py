@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from crawlfleet.model.execution import End
+from crawlfleet.testing.patience import PATIENCE_S, promised
 from tests.integration.executors_kit import assignment, is_alive, pid_in, until
 from tests.integration.http_master import TOKEN, HttpMaster, shown
 
@@ -51,15 +52,16 @@ class Worker:
         return [one.pid for one in everybody if one.status() != psutil.STATUS_ZOMBIE]
 
     def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        # Not by the process's own method: that may take its exit status from who waits for it.
+        os.kill(self.pid, number)
 
-    async def until_said(self, event: str, within_s: float = 15.0) -> None:
+    async def until_said(self, event: str, within_s: float = PATIENCE_S) -> None:
         assert self.process.stderr is not None
         async with asyncio.timeout(within_s):
             while not self._said or json.loads(self._said[-1])["event"] != event:
                 self._said.append(await self.process.stderr.readline())
 
-    async def ended(self, within_s: float = 15.0) -> tuple[int, list[dict[str, Any]]]:
+    async def ended(self, within_s: float = PATIENCE_S) -> tuple[int, list[dict[str, Any]]]:
         """Its exit code and its log lines."""
         _, said = await asyncio.wait_for(self.process.communicate(), within_s)
         assert self.process.returncode is not None
@@ -83,7 +85,7 @@ async def working(master: HttpMaster | str, data_dir: Path, **options: Any) -> A
 
 
 async def online(master: HttpMaster) -> None:
-    await until(lambda: master.syncs, 15)
+    await until(lambda: master.syncs)
 
 
 async def test_it_joins_works_and_leaves(tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ async def test_told_to_leave_before_it_has_joined_it_leaves(tmp_path: Path) -> N
     async with working("http://127.0.0.1:9", tmp_path / "node") as worker:
         await until((tmp_path / "node" / "node.json").exists)
         worker.signal(signal.SIGTERM)
-        assert (await worker.ended(5))[0] == 0
+        assert (await worker.ended())[0] == 0
 
 
 async def test_a_removed_node_ends(tmp_path: Path) -> None:
@@ -265,7 +267,7 @@ async def test_sigterm_lets_work_end_and_a_second_one_hands_it_back(tmp_path: Pa
             worker.signal(signal.SIGTERM)
             await until(lambda: any(up.is_draining for up in master.syncs))
             worker.signal(signal.SIGTERM)
-            assert (await worker.ended(8))[0] == 0
+            assert (await worker.ended())[0] == 0
             assert master.ends()[long.execution] == End.RETURNED
 
 
@@ -285,7 +287,7 @@ async def test_when_the_agent_is_killed_the_whole_family_of_its_executions_is_go
         assert all(is_alive(pid) for pid in everybody)
         worker.signal(signal.SIGKILL)
         await worker.ended()
-        await until(lambda: not [pid for pid in everybody if is_alive(pid)], 5)
+        await until(lambda: not [pid for pid in everybody if is_alive(pid)])
 
 
 async def test_a_recall_ends_the_whole_family(tmp_path: Path) -> None:
@@ -317,7 +319,7 @@ async def test_poison_hurts_only_itself(tmp_path: Path) -> None:
             poison = {one.execution: end for one, end in guilty}
             innocent = [assignment("sleep", {"seconds": 0.5}) for _ in range(30)]
             master.give(*[one for one, _ in guilty], *innocent)
-            await until(lambda: len(master.outcomes) == len(guilty) + len(innocent), 20)
+            await until(lambda: len(master.outcomes) == len(guilty) + len(innocent))
             ends = master.ends()
             assert {execution: ends[execution] for execution in poison} == poison
             assert {ends[one.execution] for one in innocent} == {End.COMPLETED}
@@ -340,9 +342,9 @@ async def test_while_the_agent_stands_still_past_its_lease_its_executions_end(tm
         pids = [pid_in(folder / name) or 0 for name in ("child", "grandchild", "daemon", "self")]
         hosts = [pid for pid in worker.family() if "shared" in psutil.Process(pid).cmdline()]
         os.kill(worker.pid, signal.SIGSTOP)
-        await until(lambda: not [pid for pid in [*pids, *hosts] if is_alive(pid)], 10)
+        await until(lambda: not [pid for pid in [*pids, *hosts] if is_alive(pid)], promised(10))
         os.kill(worker.pid, signal.SIGCONT)
-        await until(lambda: len(master.outcomes) == 2 or len(master.opens) > 1, 10)
+        await until(lambda: len(master.outcomes) == 2 or len(master.opens) > 1)
         echo = assignment("echo")
         master.give(echo)
         await until(lambda: master.ends().get(echo.execution) == End.COMPLETED)

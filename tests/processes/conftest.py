@@ -11,15 +11,6 @@ import pytest
 from tests.processes.fleet import Fleet, fleet
 from tests.processes.logging_site import LoggingSite, logging_site
 
-TEST_S = 600.0
-"""Only what hangs is ended by it: a busy machine may take many times as long as an idle one."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TEST_S))
-
 
 def pytest_sessionstart() -> None:
     """A run in the background of a shell ignores Ctrl-C, and so would every process that it starts."""

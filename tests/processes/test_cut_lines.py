@@ -15,7 +15,7 @@ from crawlfleet.testing.chaos import proxies
 from crawlfleet.testing.chaos.network import Direction
 from crawlfleet.testing.patience import promised
 from tests.processes.fleet import Fleet, echo, fleet, sleep
-from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
+from tests.processes.held_pages import ALLOW, USERS, WaitingTasks, held_site, held_tasks, lift_budgets
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -39,7 +39,7 @@ async def far_worker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     async with fleet(folder) as running:
         await running.start_master()
         port = int(running.client.url.rpartition(":")[2])
-        await running.start_worker("far", *ALLOW, slots=8, masters=await lines.join("far", [port]))
+        await running.start_worker("far", *ALLOW, *USERS, slots=8, masters=await lines.join("far", [port]))
         await running.until_online(1)
         try:
             yield running, lines
@@ -67,17 +67,17 @@ async def test_a_slow_and_a_cut_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for task in through:
             assert len(await running.client.executions(task)) == 1, "shorter than a lease: nothing is taken away"
 
-        await site.hold()
         (far,) = await running.client.nodes()
-        ended, lost = await running.submit(held_tasks(site, (3, 4))), await running.submit([sleep(600)] * 2)
+        waiting = WaitingTasks(tmp_path, 2)
+        ended, lost = await running.submit(waiting.tasks), await running.submit([sleep(600)] * 2)
         await running.until_status([*ended, *lost], "processing")
-        await site.wait_held(2)
-        await running.start_worker("near", *ALLOW, slots=8)
+        await running.until(waiting.are_running, "not all have started")
+        await running.start_worker("near", *USERS, slots=8)
         await running.until_online(2)
         await lines.cut("far", Direction.BOTH)
         cut_at = time.monotonic()
         # They end there, which cannot be said.
-        await site.release()
+        waiting.release()
         log = running.workers[0].log
         await running.until(
             lambda: "lease_lapsed" in log.read_text(), "it does not stop its own work", promised(LEASE_S)

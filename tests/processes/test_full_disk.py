@@ -23,7 +23,7 @@ async def test_a_store_without_space_refuses_says_why_and_goes_on_with_space(tmp
             await site.wait_held(4)
             disk.fill()
             taken = await _submit_until_refused(running)
-            # These end while it cannot be written down.
+            # Their pages come while nothing of them can be written down.
             await site.release()
             await running.until(lambda: _is_unready(running, is_known=small is not None), "it says that it is ready")
             assert (await running.call("GET", "/healthz")).status == 200

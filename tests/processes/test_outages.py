@@ -17,7 +17,7 @@ from crawlfleet.testing.servers import PostgresServer, RedisServer
 from crawlfleet.testing.site import SiteProcess, site_process
 from tests.processes.calls import Answer
 from tests.processes.fleet import Process, echo, sleep
-from tests.processes.held_pages import ALLOW, held_tasks, lift_budgets
+from tests.processes.held_pages import ALLOW, USERS, WaitingTasks, held_tasks, lift_budgets
 from tests.processes.masters import ManyMasters, MasterAt, has_readiness, many_masters, readiness
 
 pytestmark = [
@@ -32,7 +32,6 @@ GUARD_S = 2.0
 """So long before the end of its lease a node stops what it could not renew."""
 RESUMED_S = 10.0
 HANGS_TOLD_S = 12.0
-IN_TIME, TOO_LONG = r"^/products/1\d$", r"^/products/2\d$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[St
             site_process("--products", "40") as site,
             many_masters(folder, postgres.create_database(), redis.url) as running,
         ):
-            await running.start_all(*ALLOW)
+            await running.start_all(*ALLOW, *USERS)
             await lift_budgets(running)
             yield Standing(running, postgres, redis, site)
             assert await running.verdict() == []
@@ -228,15 +227,17 @@ async def test_whoever_submits_to_a_postgres_that_hangs_hears_so_in_time(standin
 
 async def test_after_a_long_outage_what_ended_in_time_counts_and_the_rest_runs_again(standing: Standing) -> None:
     running, postgres, site = standing.running, standing.postgres, standing.site
-    for pattern in (IN_TIME, TOO_LONG):
-        await site.hold(pattern)
-    in_time = await running.submit(held_tasks(site, range(10, 14)))
-    too_long = await running.submit(held_tasks(site, range(20, 24)))
-    await site.wait_held(8)
+    await site.hold()
+    folder = running.folder / "in-time"
+    folder.mkdir()
+    waiting = WaitingTasks(folder, 4)
+    in_time, too_long = await running.submit(waiting.tasks), await running.submit(held_tasks(site, range(1, 5)))
+    await site.wait_held(4)
+    await running.until(waiting.are_running, "not all have started")
     lapses = {worker: _lapses(worker) for worker in _alive(running)}
     await asyncio.to_thread(postgres.stop, "immediate")
     stopped_at = time.monotonic()
-    await site.release(IN_TIME)
+    waiting.release()
     # By then the nodes have stopped what they could not renew, and have what ended in time on disk.
     await running.until(lambda: all(_lapses(worker) > count for worker, count in lapses.items()), "none stopped")
     assert time.monotonic() - stopped_at < promised(LEASE_S)

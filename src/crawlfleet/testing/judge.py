@@ -36,7 +36,7 @@ from crawlfleet.testing.history import (
     SubmitSent,
     TaskState,
 )
-from crawlfleet.testing.violations import Violation
+from crawlfleet.testing.violations import Limits, Violation
 
 _PAGE = 10_000
 _FINAL_KINDS = {
@@ -59,7 +59,9 @@ class Seen:
     """Tasks of each batch, whose name its tasks bear: also of those that were not answered."""
 
 
-async def judge(engine: QueryEngine, answered: Mapping[str, Sequence[TaskId]], seen: Seen = Seen()) -> list[Violation]:
+async def judge(
+    engine: QueryEngine, answered: Mapping[str, Sequence[TaskId]], seen: Seen = Seen(), limits: Limits = Limits()
+) -> list[Violation]:
     """`answered`: the tasks of each batch that a client was told of."""
     store = SqlStore(engine)
     history = History()
@@ -71,7 +73,7 @@ async def judge(engine: QueryEngine, answered: Mapping[str, Sequence[TaskId]], s
         history.add(record)
     for event in await all_events(store):
         _record(history, event, seen.since)
-    return check(history, await _final_state(store, answered, seen))
+    return check(history, await _final_state(store, answered, seen), limits)
 
 
 async def all_events(store: SqlStore) -> list[Event]:

@@ -24,7 +24,7 @@ from crawlfleet.testing.history import (
     Record,
 )
 
-SERVING_S = 20.0
+SERVING_S = 60.0
 """So long a master that was started again is waited for; its database may be away meanwhile."""
 
 Say = Callable[[str], None]

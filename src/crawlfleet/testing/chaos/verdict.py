@@ -18,18 +18,20 @@ from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.chaos.load import Load
 from crawlfleet.testing.judge import Seen, all_events, final_status, judge
-from crawlfleet.testing.violations import Invariant, Violation
+from crawlfleet.testing.violations import Invariant, Limits, Violation
 
 _LOUD = re.compile(r"^(Traceback|.*\bloop_failed\b|.*\bInvariantBroken\b|.*was never retrieved)")
 _ALL = 1_000_000
 
 
-async def verdict(engine: QueryEngine, load: Load, seen: Seen, folder: Path) -> tuple[list[Violation], list[Event]]:
+async def verdict(
+    engine: QueryEngine, load: Load, seen: Seen, folder: Path, limits: Limits = Limits()
+) -> tuple[list[Violation], list[Event]]:
     """What does not hold, and the event log for whoever sums up."""
     store = SqlStore(engine)
     events = await all_events(store)
     tasks = await store.list_tasks(TaskFilter(), _ALL)
-    found = await judge(engine, load.answered, seen)
+    found = await judge(engine, load.answered, seen, limits)
     found += _ended_as_expected(tasks, load)
     found += await _gapless(store, events)
     found += _told_once(tasks, events)
