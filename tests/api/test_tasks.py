@@ -10,6 +10,7 @@ import pytest
 from crawlfleet.errors import ReadTooLong
 from crawlfleet.model.ids import node_text
 from crawlfleet.store import search
+from crawlfleet.store.store import SqlStore
 from tests.api.kit import Site, Worker, working
 from tests.api.test_submit import EXAMPLE
 
@@ -155,6 +156,7 @@ async def test_a_page_of_large_tasks_is_bounded_in_bytes(site: Site) -> None:
 
 
 async def test_what_takes_too_long_to_look_up_is_refused_with_advice(site: Site) -> None:
+    assert isinstance(site.store, SqlStore)
     with patch.object(site.store.engine, "page", side_effect=ReadTooLong()):
         answer = await site.get(f"{TASKS}?q=example")
     assert answer.told == (503, "read_too_long", None)

@@ -1,4 +1,4 @@
-"""People who look things up, many at once and for long: placement, leases and reaping go on, and nobody waits for ever."""
+"""People who look things up, many at once and for long: placement, leases and reaping go on."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ ENDED_OF_TASK = (
     f"UNION ALL {codec.kept_in_done('id = $1')}"
 )
 # Of a task that was tried very often the last ones: this is read wherever a task is shown.
-NEWEST_ENDED = f"SELECT * FROM ({ENDED_OF_TASK}) AS e ORDER BY id DESC LIMIT 100"
-ENDED_AMONG = f"SELECT * FROM ({ENDED_OF_TASK}) AS e WHERE id AMONG($2)"
+NEWEST_ENDED = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts ORDER BY id DESC LIMIT 100"
+ENDED_AMONG = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts WHERE id AMONG($2)"
 ENDED_SIZES = (
     "SELECT id, 256 + COALESCE(LENGTH(result), 0) + COALESCE(LENGTH(metrics), 0) "
-    f"FROM ({ENDED_OF_TASK}) AS e WHERE id > $2 ORDER BY id LIMIT $3"
+    f"FROM ({ENDED_OF_TASK}) AS attempts WHERE id > $2 ORDER BY id LIMIT $3"
 )
 LIVE_OF_TASK = (
     "SELECT execution, id, round, retries, node, session, assigned_at, started_at FROM live WHERE id = $1 AND node <> 0"
@@ -46,11 +46,12 @@ _PARAMETERS = 8
 class ReadTables:
     _engine: QueryEngine
 
-    async def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, TaskRecord]:
+    async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]:
         if not ids:
             return {}
         look = self._engine.glance if len(ids) <= _FEW else self._engine.read
-        rows = await look(lambda tx: tx.fetch(RECORDS_AMONG, list(ids)))
+        sql = RECORDS_AMONG if with_parameters else RECORDS_WITHOUT_PARAMETERS
+        rows = await look(lambda tx: tx.fetch(sql, list(ids)))
         return {row[0]: _record(row) for row in rows}
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
@@ -195,6 +196,7 @@ def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = Tru
 
 # The same words on both databases, written once: putting them together costs more than what they ask for.
 RECORDS_AMONG = f"{_records()} WHERE task.id AMONG($1)"
+RECORDS_WITHOUT_PARAMETERS = f"{_records(with_parameters=False)} WHERE task.id AMONG($1)"
 
 
 def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
