@@ -127,6 +127,10 @@ MEANINGS: dict[str, Meaning] = {
     "store_unavailable": Meaning(
         "The database does not answer. Nothing was written.", "Try again; look at the database."
     ),
+    "read_too_long": Meaning(
+        "What was asked for takes longer to look up than it may, or too many look things up at once.",
+        "Ask for less: name a project, a status or a group, or a smaller `limit`; or try again later.",
+    ),
     "outcome_unknown": Meaning(
         "The database was lost in the middle of a commit: it may have been written.",
         "Repeat it under the same `Idempotency-Key`, or read before you decide.",

@@ -69,7 +69,8 @@ Written by `scripts/generate_api_docs.py` from the OpenAPI document, which a mas
 
 Every request below `/api/v1` needs `Authorization: Bearer TOKEN`. Bodies are JSON; a field that is not known is
 refused. Errors are `application/problem+json` with a stable `code` and the `field` at fault: see [errors](errors.md).
-Instants are ISO 8601 in UTC. Lists come in pages: ask again with `next_cursor` as `cursor`.
+Instants are ISO 8601 in UTC. Lists come in pages: ask again with `next_cursor` as `cursor`, until it is null.
+A page of large records is shorter than `limit`.
 """
 
 

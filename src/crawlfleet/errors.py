@@ -11,6 +11,7 @@
     │   └── OverLimit        429   says when to come again
     ├── Unavailable          503   a retry can help
     │   ├── StoreUnavailable       nothing was written
+    │   ├── ReadTooLong            what a person looks for takes longer than it may
     │   └── OutcomeUnknown         the write may or may not have happened: read again before deciding
     ├── ConfigError                names the setting
     └── InvariantBroken      500   a bug of ours
@@ -93,6 +94,15 @@ class Unavailable(CrawlfleetError):
 
 class StoreUnavailable(Unavailable):
     code = "store_unavailable"
+
+
+class ReadTooLong(Unavailable):
+    code = "read_too_long"
+    may_retry = False
+
+    def __init__(self, detail: str = "") -> None:
+        told = "this takes too long to look up: ask for less, by a project, a status, a group or a smaller limit"
+        super().__init__(detail or told, told=told)
 
 
 class OutcomeUnknown(Unavailable):

@@ -48,7 +48,7 @@ async def until_finished(site: Site, group: str) -> Any:
 
 async def members(site: Site, group: str) -> list[Any]:
     """In order."""
-    tasks: list[Any] = (await site.get(f"/api/v1/tasks?group={group}")).json["tasks"]
+    tasks: list[Any] = (await site.get(f"/api/v1/tasks?group={group}&include=parameters")).json["tasks"]
     return tasks[::-1]
 
 

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from crawlfleet.errors import ReadTooLong
 from crawlfleet.model.ids import node_text
 from crawlfleet.store import search
+from crawlfleet.store.store import SqlStore
 from tests.api.kit import Site, Worker, working
 from tests.api.test_submit import EXAMPLE
 
@@ -126,6 +129,39 @@ async def test_lists_are_filtered(site: Site, worker: Worker) -> None:
     assert await listed(site, "?queue=slow") == [queued]
     assert await listed(site, f"?node={node}&status=failed") == [failed]
     assert await listed(site, "?project_id=nobody") == []
+
+
+async def test_a_list_has_parameters_only_when_they_are_asked_for(site: Site) -> None:
+    task = await site.submit(parameters={"n": 1})
+    (plain,) = (await site.get(TASKS)).json["tasks"]
+    assert plain["id"] == task
+    assert SOURCE_FIELDS - set(plain) == {"parameters"}
+    (whole,) = (await site.get(f"{TASKS}?include=parameters")).json["tasks"]
+    assert whole["parameters"] == {"n": 1}
+    assert (await site.get(f"{TASKS}?include=secrets")).told == (422, "invalid_input", "include[0]")
+
+
+async def test_a_page_of_large_tasks_is_bounded_in_bytes(site: Site) -> None:
+    tasks = [await site.submit(parameters={"padding": "x" * 900_000}) for _ in range(9)]
+    found, cursor = [], ""
+    while True:
+        answer = await site.get(f"{TASKS}?limit=1000&include=parameters{cursor}")
+        assert len(answer.content) < 5 << 20
+        found += [task["id"] for task in answer.json["tasks"]]
+        if answer.json["next_cursor"] is None:
+            break
+        cursor = f"&cursor={answer.json['next_cursor']}"
+    assert found == tasks[::-1]
+    assert len((await site.get(f"{TASKS}?limit=1000")).content) < 100_000
+
+
+async def test_what_takes_too_long_to_look_up_is_refused_with_advice(site: Site) -> None:
+    assert isinstance(site.store, SqlStore)
+    with patch.object(site.store.engine, "page", side_effect=ReadTooLong()):
+        answer = await site.get(f"{TASKS}?q=example")
+    assert answer.told == (503, "read_too_long", None)
+    assert "ask for less" in answer.json["detail"]
+    assert "Retry-After" not in answer.headers
 
 
 async def test_lists_are_paged_without_gaps(site: Site) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from crawlfleet.store.migrate import migrate_postgres
 from crawlfleet.store.postgres import tx as postgres
 from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.query import compiled
+from crawlfleet.store.query import PAGE_BYTES, RowPage, Sift, compiled
 from crawlfleet.store.store import SqlStore
 from crawlfleet.store.tx import Row, Tx
 from crawlfleet.testing.factories import Kit
@@ -88,7 +88,17 @@ class NotingEngine:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._engine.read(lambda tx: work(NotingTx(tx, self.plans)))
 
-    glance = read
+    glance = browse = read
+
+    async def page(
+        self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
+    ) -> RowPage:
+        page = RowPage(limit, max_bytes, sift)
+        all(page.add(row) for row in await self.query(query))
+        return page
+
+    async def wall_clock(self) -> int | None:
+        return await self._engine.wall_clock()
 
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, asyncpg_dialect())  # type: ignore[no-untyped-call]

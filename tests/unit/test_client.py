@@ -164,6 +164,14 @@ async def test_the_last_error_is_told_when_the_attempts_are_used_up() -> None:
     assert len(script.requests) == QUICK.attempts
 
 
+async def test_a_search_that_takes_too_long_is_not_repeated() -> None:
+    script = Script(error(503, "read_too_long"))
+    async with served(script) as client:
+        with pytest.raises(ApiError):
+            await client.page(q="example")
+    assert len(script.requests) == 1
+
+
 async def test_a_server_that_asks_for_a_long_wait_is_not_waited_for() -> None:
     script = Script(error(429, **{"Retry-After": "3600"}))
     async with served(script) as client:

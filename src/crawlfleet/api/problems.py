@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from crawlfleet.errors import CrawlfleetError, NotAllowed, OverLimit, Unavailable, UsageError
+from crawlfleet.errors import CrawlfleetError, NotAllowed, OverLimit, ReadTooLong, Unavailable, UsageError
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.wire.field_messages import model_message
 
@@ -175,7 +175,7 @@ def of_error(exc: CrawlfleetError) -> Response:
     headers: dict[str, str] = {}
     if isinstance(exc, NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(exc, Unavailable | OverLimit):
+    if isinstance(exc, Unavailable | OverLimit) and not isinstance(exc, ReadTooLong):
         headers["Retry-After"] = str(max(1, math.ceil(getattr(exc, "retry_after_s", RETRY_AFTER_S))))
     if isinstance(exc, Unavailable):
         log.warning("unavailable", error=str(exc), code=exc.code)

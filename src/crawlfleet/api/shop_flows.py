@@ -35,6 +35,8 @@ from crawlfleet.wire.tasks import TaskBody, unstorable
 BATCHES_MAX = 500
 _LAST_ONLY = frozenset({"children", "steps"})
 """Parameters by which a last step is given what the others gave."""
+WHOLE_AT_ONCE = 10
+"""Tasks that are read with their parameters, of which each may have a megabyte."""
 _OF_STEP = re.compile(r"^steps(\.[^.]+\.task)?\.?")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -77,8 +79,7 @@ async def submit_flow(services: Services, body: TaskBody, flow: ShopFlow, claim:
 
 async def cancel_tasks(services: Services, tasks: Sequence[TaskId]) -> Applied:
     """Who cancels the task that was submitted means all of its flow: the steps before it are what takes time."""
-    found = await services.store.tasks(tasks)
-    flows = {task: record.group for task, record in found.items() if record.group is not None and _is_last(record)}
+    flows = await _flows_of_last_steps(services, tasks)
     applied = await services.cancel.cancel([task for task in tasks if task not in flows])
     for task, flow in flows.items():
         whole = await services.flows.cancel(flow, CANCELLED)
@@ -88,6 +89,16 @@ async def cancel_tasks(services: Services, tasks: Sequence[TaskId]) -> Applied:
         applied.after.update({one: status for one, status in whole.after.items() if one == task})
         applied.refused.update({one: why for one, why in whole.refused.items() if one == task})
     return applied
+
+
+async def _flows_of_last_steps(services: Services, tasks: Sequence[TaskId]) -> dict[TaskId, GroupId]:
+    found = await services.store.tasks(tasks, with_parameters=False)
+    steps = [task for task, one in found.items() if one.group is not None and one.task_type in _MAKERS]
+    flows: dict[TaskId, GroupId] = {}
+    for start in range(0, len(steps), WHOLE_AT_ONCE):
+        whole = await services.store.tasks(steps[start : start + WHOLE_AT_ONCE])
+        flows.update({task: one.group for task, one in whole.items() if one.group is not None and _is_last(one)})
+    return flows
 
 
 def _is_last(record: TaskRecord) -> bool:

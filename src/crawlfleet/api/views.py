@@ -63,7 +63,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     workflow_id: str | None
     name: str | None
     task_type: str
-    parameters: AnObject
+    parameters: AnObject | msgspec.UnsetType = msgspec.UNSET
+    """Where one task is shown, and in lists with `include=parameters`."""
     priority: int
     min_resources: dict[str, float]
     capabilities: dict[str, Any]
@@ -113,7 +114,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 class TaskPageView(msgspec.Struct, frozen=True, omit_defaults=True):
     tasks: list[TaskView]
     next_cursor: str | None
-    """Ask again with it as `cursor`; null at the end. A search may give a short page, even an empty one, before it."""
+    """Ask again with it as `cursor`; null at the end. A page may be shorter than `limit` before it: one of large tasks,
+    and one of a search, which may even be empty."""
     searched_back_to: Time | None = None
     """Where a search stopped looking for this page: tasks created before are found on the next ones."""
 
@@ -167,6 +169,8 @@ class ExecutionView(msgspec.Struct, frozen=True):
 
 class ExecutionsView(msgspec.Struct, frozen=True):
     executions: list[ExecutionView]
+    next_cursor: str | None = None
+    """Ask again with it as `cursor`; null at the end."""
 
 
 class ChangedView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -209,15 +213,17 @@ class BulkView(msgspec.Struct, frozen=True):
 
 
 def task_view(
-    record: TaskRecord, executions: Sequence[ExecutionRecord] | None = None, progress: bytes | None = None
-) -> TaskView:
+    record: TaskRecord, executions: Sequence[ExecutionRecord] | None = None, progress: bytes | None = None,
+    *, with_parameters: bool = True,
+) -> TaskView:  # fmt: skip
     """With the executions, the result or the error too."""
     spec = _USUAL if record.spec is None else _spec(record.spec)
     times = (record.created_at, record.assigned_at, record.started_at, record.ended_at)
     ends = [one.ended_at for one in executions or () if one.ended_at is not None]
     return TaskView(
         id=task_text(record.id), project_id=record.project or None, workflow_id=record.workflow, name=record.name,
-        task_type=record.task_type, parameters=msgspec.Raw(record.parameters), priority=record.priority,
+        task_type=record.task_type, priority=record.priority,
+        parameters=msgspec.Raw(record.parameters) if with_parameters else msgspec.UNSET,
         min_resources=spec.min_resources, capabilities=spec.capabilities, cluster=spec.cluster,
         node_type=spec.node_type, schedule_strategy=spec.schedule_strategy, target_region=spec.target_region,
         require_region=spec.require_region, content_features=spec.content_features, categories=spec.categories,

@@ -118,7 +118,7 @@ def chosen_format(given: str | None, output: Path | None, taken: tuple[str, ...]
 
 def note_missing_archive(call: Call, task: TaskView) -> None:
     """Its file is a whole one, without a page in it, and looks as if they were lost."""
-    if task.task_type == "web_crawl" and "archive" not in task.parameters:
+    if task.task_type == "web_crawl" and "archive" not in (task.parameters or {}):
         call.out.note("note: no pages were kept, so there are none in it: a crawl keeps them with -p archive=warc")
 
 

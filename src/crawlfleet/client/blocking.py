@@ -114,8 +114,9 @@ class Client(Background):
         q: str | None = None,
         group: str | None = None,
         limit: int | None = None,
+        include: Status = None,
     ) -> Iterator[TaskView]:
-        """Newest first, page after page; at most `limit` of them."""
+        """Newest first, page after page; at most `limit` of them. With `include="parameters"` each with its own."""
         return self._each(
             self._client.list(
                 status=status,
@@ -127,6 +128,7 @@ class Client(Background):
                 q=q,
                 group=group,
                 limit=limit,
+                include=include,
             )
         )
 
@@ -143,6 +145,7 @@ class Client(Background):
         group: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        include: Status = None,
     ) -> TaskPageView:
         """One page, with the cursor of the next."""
         return self._done(
@@ -157,6 +160,7 @@ class Client(Background):
                 group=group,
                 limit=limit,
                 cursor=cursor,
+                include=include,
             )
         )
 

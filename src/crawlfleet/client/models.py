@@ -217,6 +217,7 @@ class ExecutionView(Struct, frozen=True, kw_only=True):
 
 class ExecutionsView(Struct, frozen=True, kw_only=True):
     executions: list[ExecutionView]
+    next_cursor: str | None = None
 
 
 class FieldQuality(Struct, frozen=True, kw_only=True):
@@ -745,7 +746,6 @@ class TaskView(Struct, frozen=True, kw_only=True):
     workflow_id: str | None
     name: str | None
     task_type: str
-    parameters: dict[str, Any]
     priority: int
     min_resources: dict[str, float]
     capabilities: dict[str, Any]
@@ -777,6 +777,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     round: int
     recall: str | None
     reason: str | None
+    parameters: dict[str, Any] | None = None
     result: ResultView | None = None
     error: ErrorView | None = None
     progress: Any | None = None

@@ -12,6 +12,9 @@ REFUSED_FOR_NOW = frozenset({429})
 UNDECIDED = frozenset({502, 503, 504})
 """It may have been done: another try is safe only for what may be done twice."""
 
+FUTILE = frozenset({"read_too_long"})
+"""Codes of errors that the same request meets again."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -28,8 +31,8 @@ def pauses(policy: RetryPolicy, rng: random.Random) -> Iterator[float]:
         yield rng.uniform(0, min(policy.cap_s, policy.base_s * 2**attempt))
 
 
-def may_repeat(status: int, *, is_repeatable: bool) -> bool:
-    return status in REFUSED_FOR_NOW or (is_repeatable and status in UNDECIDED)
+def may_repeat(status: int, code: str = "", *, is_repeatable: bool) -> bool:
+    return status in REFUSED_FOR_NOW or (is_repeatable and status in UNDECIDED and code not in FUTILE)
 
 
 def asked_wait(header: str | None) -> float:

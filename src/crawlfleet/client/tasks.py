@@ -70,14 +70,14 @@ class TaskCalls(Calls):
     async def list(
         self, *, status: Status = None, project_id: str | None = None, workflow_id: str | None = None,
         type: str | None = None, queue: str | None = None, node: str | None = None, q: str | None = None,
-        group: str | None = None, limit: int | None = None,
+        group: str | None = None, limit: int | None = None, include: Status = None,
     ) -> AsyncIterator[TaskView]:  # fmt: skip
-        """Newest first, page after page; at most `limit` of them."""
+        """Newest first, page after page; at most `limit` of them. With `include="parameters"` each with its own."""
         left, cursor = limit, None
         while left is None or left > 0:
             page = await self.page(
                 status=status, project_id=project_id, workflow_id=workflow_id, type=type, queue=queue, node=node, q=q,
-                group=group, limit=_PAGE if left is None else min(_PAGE, left), cursor=cursor,
+                group=group, limit=_PAGE if left is None else min(_PAGE, left), cursor=cursor, include=include,
             )  # fmt: skip
             for task in page.tasks:
                 yield task
@@ -88,12 +88,12 @@ class TaskCalls(Calls):
     async def page(
         self, *, status: Status = None, project_id: str | None = None, workflow_id: str | None = None,
         type: str | None = None, queue: str | None = None, node: str | None = None, q: str | None = None,
-        group: str | None = None, limit: int = 100, cursor: str | None = None,
+        group: str | None = None, limit: int = 100, cursor: str | None = None, include: Status = None,
     ) -> TaskPageView:  # fmt: skip
         """One page, with the cursor of the next."""
         params = {
             "status": status, "project_id": project_id, "workflow_id": workflow_id, "type": type, "queue": queue,
-            "node": node, "q": q, "group": group, "limit": limit, "cursor": cursor,
+            "node": node, "q": q, "group": group, "limit": limit, "cursor": cursor, "include": include,
         }  # fmt: skip
         return await self._transport.get(TaskPageView, "/tasks", params)
 
@@ -148,7 +148,14 @@ class TaskCalls(Calls):
 
     async def executions(self, task_id: str) -> Sequence[ExecutionView]:
         """Every attempt, oldest first."""
-        return (await self._transport.get(ExecutionsView, f"/tasks/{part(task_id)}/executions")).executions
+        found: list[ExecutionView] = []
+        cursor: str | None = None
+        while True:
+            page = await self._transport.get(ExecutionsView, f"/tasks/{part(task_id)}/executions", {"cursor": cursor})
+            found.extend(page.executions)
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
 
     async def stats(self, project_id: str | None = None) -> StatsView:
         return await self._transport.get(StatsView, "/tasks:stats", {"project_id": project_id})

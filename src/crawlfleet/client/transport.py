@@ -89,7 +89,9 @@ class Transport:
                 error, wait = Unreachable(self.url, exc), 0.0
                 if not is_repeatable:
                     raise error from exc
-            if isinstance(error, ApiError) and not may_repeat(error.status, is_repeatable=is_repeatable):
+            if isinstance(error, ApiError) and not may_repeat(
+                error.status, error.error_code, is_repeatable=is_repeatable
+            ):
                 raise error
             pause = next(waits, None)
             if pause is None or wait > self._policy.longest_wait_s:

@@ -19,6 +19,7 @@ from crawlfleet.model.product import (
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.product_store import ProductBatch, ProductFilter, ProductStore
 from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.wire.products import ANSWER_PRODUCTS, ProductsUp, ReportUp, UnseenUp, product_in
 
@@ -72,7 +73,7 @@ class Products:
             project, up.shop, up.since, kind, up.after, ANSWER_PRODUCTS
         )  # fmt: skip
 
-    async def page(self, where: ProductFilter, limit: int, after: ProductKey | None) -> list[ProductRecord]:
+    async def page(self, where: ProductFilter, limit: int, after: ProductKey | None) -> RecordPage[ProductRecord]:
         return await self._store.products(where, limit, after)
 
     async def show(self, key: ProductKey) -> tuple[ProductRecord, list[ProductChange]]:

@@ -21,6 +21,7 @@ from crawlfleet.ports.broker import SCHEDULES, Broker
 from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
 from crawlfleet.scheduling import schedules as times
 from crawlfleet.wire.complaints import shortened
@@ -108,7 +109,7 @@ class Schedules:
             raise NotFound(f"no schedule {schedule_text(schedule)}")
         return record
 
-    async def page(self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None) -> list[Schedule]:
+    async def page(self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None) -> RecordPage[Schedule]:
         return await self._store.list_schedules(where, limit, before)
 
     async def runs(self, schedule: Schedule, limit: int = LAST_RUNS) -> Runs:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.product import ChangeKind, Product, ProductChange, ProductKey, ProductRecord, SyncCounts
+from crawlfleet.ports.record_page import RecordPage
 
 
 class ProductBatch(NamedTuple):
@@ -37,7 +38,9 @@ class ProductStore(Protocol):
         nothing but when its products were seen."""
         ...
 
-    async def products(self, where: ProductFilter, limit: int, after: ProductKey | None = None) -> list[ProductRecord]:
+    async def products(
+        self, where: ProductFilter, limit: int, after: ProductKey | None = None
+    ) -> RecordPage[ProductRecord]:
         """In order of their keys."""
         ...
 

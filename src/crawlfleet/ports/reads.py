@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import GroupId, NodeId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
+from crawlfleet.ports.record_page import RecordPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,25 @@ class TaskPage(NamedTuple):
 class Reads(Protocol):
     """What people look at. Pages are newest first; the cursor is the last id seen."""
 
-    async def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, TaskRecord]: ...
+    async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]: ...
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]: ...
 
     async def find_tasks(
-        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None
-    ) -> TaskPage:
-        """A page that costs no more than so many rows. `text` is the beginning of an id or of a name, or a part of the
-        host of a URL in the parameters."""
+        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None,
+        *, with_parameters: bool = False,
+    ) -> TaskPage:  # fmt: skip
+        """A page that costs no more than so many rows and bytes. `text` is the beginning of an id or of a name, or a
+        part of the host of a URL in the parameters. Records have their parameters only `with_parameters`."""
         ...
 
-    async def executions(self, task: TaskId) -> list[ExecutionRecord]: ...
+    async def executions(self, task: TaskId) -> list[ExecutionRecord]:
+        """The last hundred, oldest first."""
+        ...
+
+    async def execution_page(self, task: TaskId, limit: int, after: ExecutionId = 0) -> RecordPage[ExecutionRecord]:
+        """Oldest first."""
+        ...
 
     async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
         """Parents a waiting task still waits for, with their status."""

@@ -12,6 +12,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.schedule import Plan, Schedule, Tick
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.task_store import Accepted, Applied, NewTask
 
 
@@ -88,7 +89,7 @@ class ScheduleStore(Protocol):
 
     async def list_schedules(
         self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None
-    ) -> list[Schedule]:
+    ) -> RecordPage[Schedule]:
         """Newest first."""
         ...
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from crawlfleet.model.principal import AuditEntry, Role
 from crawlfleet.ports.identity import NewAuditEntry
 from crawlfleet.store import codec
-from crawlfleet.store.tx import Engine, Row
+from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.tx import Row
 
 _COLUMNS = "at, role, name, token, node, address, action, target, details"
 _INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
@@ -16,7 +17,7 @@ _AFTER_ALL = (1 << 63) - 1
 
 
 class AuditTables:
-    _engine: Engine
+    _engine: QueryEngine
 
     async def note_change(self, entry: NewAuditEntry) -> None:
         row = (entry.at, None if entry.role is None else int(entry.role), *entry[2:])
@@ -24,7 +25,7 @@ class AuditTables:
 
     async def audit_page(self, limit: int, before: int | None = None) -> list[AuditEntry]:
         last = _AFTER_ALL if before is None else before
-        return [_entry(row) for row in await self._engine.read(lambda tx: tx.fetch(AUDIT_PAGE, last, limit))]
+        return [_entry(row) for row in await self._engine.browse(lambda tx: tx.fetch(AUDIT_PAGE, last, limit))]
 
 
 def _entry(row: Row) -> AuditEntry:

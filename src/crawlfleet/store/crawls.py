@@ -107,7 +107,7 @@ class CrawlTables:
 
     async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
         sql = RECORD_PARTS if kind == "warc" else PARTS
-        rows = await self._engine.read(lambda tx: tx.fetch(sql, crawl, after, limit))
+        rows = await self._engine.browse(lambda tx: tx.fetch(sql, crawl, after, limit))
         return [CrawlPart(*row) for row in rows]
 
 

@@ -17,6 +17,10 @@ TAKE_OUTBOX = (
 )
 LAST = "SELECT first + count - 1 FROM event_log ORDER BY first DESC LIMIT 1"
 AFTER = "SELECT first, count, at, body FROM event_log WHERE first >= $1 ORDER BY first LIMIT $2"
+ROWS_AT_ONCE = 50
+"""Read before it is known how many events they are: a row may be one, or those of a thousand tasks."""
+MAX_BYTES = 4 << 20
+"""Of events in one answer, as they are stored; the one that passes it is the last."""
 CONTAINS = "SELECT first FROM event_log WHERE first <= $1 ORDER BY first DESC LIMIT 1"
 
 
@@ -48,9 +52,15 @@ class EventTables:
             rows = await tx.fetch(CONTAINS, number + 1)
             first = rows[0][0] if rows else number + 1
             events: list[Event] = []
-            for start, _, at, body in await tx.fetch(AFTER, first, limit):
-                events.extend(e for e in expand(start, at, codec.decode_events(bytes(body))) if e.number > number)
-                if len(events) >= limit:
+            size = 0
+            while len(events) < limit and size < MAX_BYTES:
+                found = await tx.fetch(AFTER, first, ROWS_AT_ONCE)
+                for start, count, at, body in found:
+                    events.extend(e for e in expand(start, at, codec.decode_events(bytes(body))) if e.number > number)
+                    first, size = start + count, size + len(body)
+                    if len(events) >= limit or size >= MAX_BYTES:
+                        break
+                if len(found) < ROWS_AT_ONCE:
                     break
             return events[:limit]
 

@@ -26,9 +26,10 @@ from crawlfleet.store.doors import open_doors, over_limit
 from crawlfleet.store.flow_release import EDGE_COLUMNS, STEP_COLUMNS, StepRelease
 from crawlfleet.store.joining import LOCK_GROUPS, Joining
 from crawlfleet.store.lanes import LaneBook
+from crawlfleet.store.query import QueryEngine
 from crawlfleet.store.tasks import LOCK_FINAL, next_round
 from crawlfleet.store.transitions import Transition
-from crawlfleet.store.tx import Engine, Row, Tx
+from crawlfleet.store.tx import Row, Tx
 
 _STATUS = "COALESCE(l.status, d.status)"
 _BOTH = "LEFT JOIN live l ON l.id = f.task LEFT JOIN done d ON d.id = f.task"
@@ -75,7 +76,7 @@ class _Step(NamedTuple):
 
 
 class FlowTables:
-    _engine: Engine
+    _engine: QueryEngine
     _lanes: LaneBook
 
     async def add_flow(self, flow: NewFlow, claim: Claim | None, now: Instant) -> AddedFlow:
@@ -100,7 +101,7 @@ class FlowTables:
         async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
             return await tx.fetch(STEPS, flow), await tx.fetch(ITEMS, flow)
 
-        steps, items = await self._engine.read(work)
+        steps, items = await self._engine.browse(work)
         counts: dict[StepKey, dict[TaskStatus, int]] = defaultdict(dict)
         for key, status, count in items:
             counts[key][codec.STATUSES[status]] = count
@@ -113,7 +114,7 @@ class FlowTables:
         ]  # fmt: skip
 
     async def flow_tallies(self, flows: Sequence[GroupId]) -> dict[GroupId, list[StepTally]]:
-        rows = await self._engine.read(lambda tx: tx.fetch(TALLIES, list(flows)))
+        rows = await self._engine.browse(lambda tx: tx.fetch(TALLIES, list(flows)))
         tallies: dict[GroupId, list[StepTally]] = {flow: [] for flow in flows}
         for flow, status, unrun, count in rows:
             tallies[flow].append(StepTally(codec.STATUSES[status], Unrun(unrun), count))

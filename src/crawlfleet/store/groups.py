@@ -95,12 +95,12 @@ class GroupTables:
         return await self._engine.glance(lambda tx: _counts(tx, ids))
 
     async def count_members(self, group: GroupId) -> GroupCounts:
-        rows = await self._engine.read(lambda tx: tx.fetch(COUNT_MEMBERS, group))
+        rows = await self._engine.browse(lambda tx: tx.fetch(COUNT_MEMBERS, group))
         return _as_counts(dict(rows))
 
     async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
         sql = MEMBERS if with_results else MEMBERS_WITHOUT_RESULTS
-        rows = await self._engine.read(lambda tx: tx.fetch(sql, group, after, limit))
+        rows = await self._engine.browse(lambda tx: tx.fetch(sql, group, after, limit))
         return [_member(row) for row in rows]
 
     async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:

@@ -25,6 +25,7 @@ from crawlfleet.model.product import (
     key_of,
 )
 from crawlfleet.ports.product_store import ProductBatch, ProductFilter
+from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.scheduling.products import Judged, judged
 from crawlfleet.store import codec, tables
 from crawlfleet.store.query import QueryEngine
@@ -73,9 +74,11 @@ class ProductTables:
 
         return await self._engine.write(work)
 
-    async def products(self, where: ProductFilter, limit: int, after: ProductKey | None = None) -> list[ProductRecord]:
+    async def products(
+        self, where: ProductFilter, limit: int, after: ProductKey | None = None
+    ) -> RecordPage[ProductRecord]:
         product = tables.product.c
-        query = select(tables.product).order_by(product.key).limit(limit)
+        query = select(tables.product).order_by(product.key).limit(limit + 1)
         if after is not None:
             query = query.where(product.key > after)
         if where.project is not None:
@@ -88,14 +91,15 @@ class ProductTables:
             query = query.where(product.changed_at >= where.changed_since)
         if where.is_gone is not None:
             query = query.where(product.gone_at.is_not(None) if where.is_gone else product.gone_at.is_(None))
-        return await self._listed(query)
+        page = await self._engine.page(query, limit)
+        return RecordPage(map(_record, page.rows), has_more=page.has_more)
 
     async def product(self, key: ProductKey) -> ProductRecord | None:
         found = await self._listed(select(tables.product).where(tables.product.c.key == key))
         return found[0] if found else None
 
     async def product_changes(self, key: ProductKey) -> list[ProductChange]:
-        rows = await self._engine.read(lambda tx: tx.fetch(CHANGES, key))
+        rows = await self._engine.browse(lambda tx: tx.fetch(CHANGES, key))
         return [
             ProductChange(number, at, ChangeKind(kind), codec.decode(bytes(fields)), execution)
             for _, number, at, kind, fields, execution in rows

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Select, func, literal_column, null, or_, select
 
 from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import TaskId
+from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.model.status import FINAL_STATUSES, Recall, TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
 from crawlfleet.ports.reads import TaskFilter, TaskPage
+from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.store import codec, search
-from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.query import PAGE_BYTES, QueryEngine
 from crawlfleet.store.tables import dead_letter, dependency, done, lane, live, task
 from crawlfleet.store.tx import Row, Tx
 
@@ -25,22 +26,32 @@ ENDED_OF_TASK = (
     f"SELECT {', '.join(codec.EXECUTION_COLUMNS)} FROM execution WHERE task = $1 "
     f"UNION ALL {codec.kept_in_done('id = $1')}"
 )
+# Of a task that was tried very often the last ones: this is read wherever a task is shown.
+NEWEST_ENDED = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts ORDER BY id DESC LIMIT 100"
+ENDED_AMONG = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts WHERE id AMONG($2)"
+ENDED_SIZES = (
+    "SELECT id, 256 + COALESCE(LENGTH(result), 0) + COALESCE(LENGTH(metrics), 0) "
+    f"FROM ({ENDED_OF_TASK}) AS attempts WHERE id > $2 ORDER BY id LIMIT $3"
+)
 LIVE_OF_TASK = (
     "SELECT execution, id, round, retries, node, session, assigned_at, started_at FROM live WHERE id = $1 AND node <> 0"
 )
 _FINAL = frozenset(FINAL_STATUSES)
 _ZERO: ColumnElement[int] = literal_column("0")
 _FEW = 50
+_PARAMETERS = 8
+"""Their place among the columns of a record."""
 
 
 class ReadTables:
     _engine: QueryEngine
 
-    async def tasks(self, ids: Sequence[TaskId]) -> dict[TaskId, TaskRecord]:
+    async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]:
         if not ids:
             return {}
         look = self._engine.glance if len(ids) <= _FEW else self._engine.read
-        rows = await look(lambda tx: tx.fetch(RECORDS_AMONG, list(ids)))
+        sql = RECORDS_AMONG if with_parameters else RECORDS_WITHOUT_PARAMETERS
+        rows = await look(lambda tx: tx.fetch(sql, list(ids)))
         return {row[0]: _record(row) for row in rows}
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
@@ -51,48 +62,73 @@ class ReadTables:
         return [_record(row) for row in rows]
 
     async def find_tasks(
-        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None
-    ) -> TaskPage:
-        query = _filtered(_records(_walked(where)), where)
+        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None,
+        *, with_parameters: bool = False,
+    ) -> TaskPage:  # fmt: skip
         ids = search.ids_of(text)
+        about = text if ids is None else None
+        query = _filtered(_records(_walked(where), with_parameters=with_parameters or about is not None), where)
+        stop = await self._stop(where, before, about) if ids is None and search.is_search(where, text) else None
         if ids is not None:
             query = query.where(task.c.id.between(*ids))
-        elif text is not None:
-            query = query.where(search.mentions(text))
-        stop = await self._stop(where, before) if ids is None and search.is_search(where, text) else None
+        if about is not None:
+            query = query.where(search.mentions(about))
         if stop is not None:
             query = query.where(task.c.id > stop)
-        found: list[TaskRecord] = []
-        while len(found) <= limit:
-            page = query if before is None else query.where(task.c.id < before)
-            rows = await self._engine.query(page.order_by(task.c.id.desc()).limit(limit + 1))
-            records = [_record(row) for row in rows]
-            found.extend(one for one in records if text is None or ids is not None or search.is_about(one, text))
-            if len(rows) <= limit:
-                break
-            before = records[-1].id
-        if len(found) > limit:
-            return TaskPage(found[:limit], found[limit - 1].id)
+        if before is not None:
+            query = query.where(task.c.id < before)
+        kept = _whole if with_parameters else _without_parameters
+        page = await self._engine.page(
+            query.order_by(task.c.id.desc()).limit(limit + 1 if about is None else search.ROWS), limit,
+            sift=None if about is None else search.sift(about, _record, kept),
+        )  # fmt: skip
+        found = [_record(row) for row in page.rows]
+        if page.has_more:
+            return TaskPage(found, found[-1].id)
         return TaskPage(found, None) if stop is None else TaskPage(found, stop + 1, stop)
 
-    async def _stop(self, where: TaskFilter, before: TaskId | None) -> TaskId | None:
+    async def _stop(self, where: TaskFilter, before: TaskId | None, about: str | None) -> TaskId | None:
         """The first id a search does not look at; None when it reaches the end."""
         query = search.walked(where)
         (walked,) = query.selected_columns
         if before is not None:
             query = query.where(walked < before)
-        rows = await self._engine.query(query.order_by(walked.desc()).offset(search.ROWS).limit(1))
-        return rows[0][0] if rows else None
+        query = query.order_by(walked.desc())
+        if about is None:
+            rows = await self._engine.query(query.offset(search.ROWS).limit(1))
+            return rows[0][0] if rows else None
+        window = query.limit(search.ROWS + 1).subquery()
+        sizes = (
+            select(window.c.id, func.length(task.c.parameters))
+            .select_from(window.join(task, task.c.id == window.c.id))
+            .order_by(window.c.id.desc())
+        )
+        return search.stop_of(await self._engine.query(sizes))
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]:
         async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
             # In this order one that ends between the two looks is seen by both, never by none.
-            return await tx.fetch(LIVE_OF_TASK, task), await tx.fetch(ENDED_OF_TASK, task)
+            return await tx.fetch(LIVE_OF_TASK, task), await tx.fetch(NEWEST_ENDED, task)
 
-        running, ended = await self._engine.glance(work)
-        records = [codec.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
-        known = {record.id for record in records}
-        return records + [_live_record(row) for row in running if row[0] not in known]
+        return _oldest_first(*await self._engine.glance(work))
+
+    async def execution_page(self, task: TaskId, limit: int, after: ExecutionId = 0) -> RecordPage[ExecutionRecord]:
+        async def work(tx: Tx) -> RecordPage[ExecutionRecord]:
+            running = [row for row in await tx.fetch(LIVE_OF_TASK, task) if row[0] > after]
+            left = PAGE_BYTES
+            fitting: list[ExecutionId] = []
+            found = await tx.fetch(ENDED_SIZES, task, after, limit + 1)
+            for execution, size in found:
+                left -= size
+                if fitting and (left < 0 or len(fitting) == limit):
+                    break
+                fitting.append(execution)
+            ended = await tx.fetch(ENDED_AMONG, task, fitting) if fitting else ()
+            is_whole = len(fitting) == len(found)
+            records = _oldest_first(running if is_whole else (), ended)
+            return RecordPage(records, has_more=not is_whole)
+
+        return await self._engine.browse(work)
 
     async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
         child = live.alias("child")
@@ -135,7 +171,7 @@ def _walked(where: TaskFilter) -> Sequence[TaskStatus]:
     return () if where.group is not None else where.statuses
 
 
-def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
+def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = True) -> Select[Any]:
     both = task.outerjoin(live, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
     # With a status asked for, an inner join lets the database walk the smaller table.
     if statuses and not _FINAL.intersection(statuses):
@@ -149,7 +185,8 @@ def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
     stands_in = lane.c.id == either("lane")
     return select(
         task.c.id, task.c.project, task.c.workflow, task.c.name, lane.c.task_type, lane.c.queue, lane.c.priority,
-        task.c.created_at, task.c.parameters, task.c.spec, either("status"), either("round"), either("retries"),
+        task.c.created_at, task.c.parameters if with_parameters else null(), task.c.spec,
+        either("status"), either("round"), either("retries"),
         either("losses"), either("deaths"), func.coalesce(live.c.waits, _ZERO), live.c.due_at, either("timeout_s"),
         func.coalesce(live.c.recall, _ZERO), either("node"), either("execution"), either("assigned_at"),
         either("started_at"), done.c.ended_at, done.c.reason, either("lane"),
@@ -159,6 +196,7 @@ def _records(statuses: Sequence[TaskStatus] = ()) -> Select[Any]:
 
 # The same words on both databases, written once: putting them together costs more than what they ask for.
 RECORDS_AMONG = f"{_records()} WHERE task.id AMONG($1)"
+RECORDS_WITHOUT_PARAMETERS = f"{_records(with_parameters=False)} WHERE task.id AMONG($1)"
 
 
 def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
@@ -187,8 +225,23 @@ def _record(row: Sequence[Any]) -> TaskRecord:
     (head, (parameters, spec, status), middle, recall, (node, run), rest) = (
         row[:8], row[8:11], row[11:18], row[18], row[19:21], row[21:],
     )  # fmt: skip
-    body = (bytes(parameters), None if spec is None else bytes(spec), codec.STATUSES[status])
+    asked = b"" if parameters is None else bytes(parameters)
+    body = (asked, None if spec is None else bytes(spec), codec.STATUSES[status])
     return TaskRecord(*(*head, *body, *middle, Recall(recall), node or None, run or None, *rest))
+
+
+def _whole(row: Row) -> Row:
+    return row
+
+
+def _without_parameters(row: Row) -> Row:
+    return (*row[:_PARAMETERS], None, *row[_PARAMETERS + 1 :])
+
+
+def _oldest_first(running: Sequence[Row], ended: Sequence[Row]) -> list[ExecutionRecord]:
+    records = [codec.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
+    known = {record.id for record in records}
+    return records + [_live_record(row) for row in running if row[0] not in known]
 
 
 def _live_record(row: Sequence[Any]) -> ExecutionRecord:

@@ -15,6 +15,7 @@ from crawlfleet.model.ids import ScheduleId, schedule_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, Tick, TickStatus, Timing
 from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import ScheduleAnswer, ScheduleFilter
 from crawlfleet.store import codec, tables
 from crawlfleet.store.claims import claimed, keep_answer
@@ -105,7 +106,7 @@ class ScheduleTables:
 
     async def list_schedules(
         self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None
-    ) -> list[Schedule]:
+    ) -> RecordPage[Schedule]:
         table = tables.schedule.c
         query = select(*(table[name] for name in COLUMNS))
         if where.project is not None:
@@ -116,7 +117,8 @@ class ScheduleTables:
             query = query.where(table.is_paused == int(where.is_paused))
         if before is not None:
             query = query.where(table.id < before)
-        return [record_of(row) for row in await self._engine.query(query.order_by(table.id.desc()).limit(limit))]
+        page = await self._engine.page(query.order_by(table.id.desc()).limit(limit + 1), limit)
+        return RecordPage(map(record_of, page.rows), has_more=page.has_more)
 
     async def ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
         rows = await self._engine.glance(lambda tx: tx.fetch(TICKS, schedule, limit))

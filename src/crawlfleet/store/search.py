@@ -7,6 +7,7 @@ of a URL counts.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,10 +21,14 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import FINAL_STATUSES, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.store.query import Sift
 from crawlfleet.store.tables import done, live, task
+from crawlfleet.store.tx import Row
 
 ROWS = 20_000
 """Looked at for one page of a search."""
+BYTES = 64 << 20
+"""Of parameters in which text is looked for, for one page."""
 _ID = re.compile(r"task-([0-9a-f]{1,16})")
 _ID_DIGITS = 16
 _FINAL = frozenset(FINAL_STATUSES)
@@ -82,6 +87,25 @@ def walked(where: TaskFilter) -> Select[Any]:
     if where.workflow is not None:
         query = query.where(task.c.workflow == where.workflow)
     return query
+
+
+def stop_of(sizes: Iterable[Row]) -> TaskId | None:
+    """The first id that a search leaves to the next page, of ids in its order with how much is to be read of each."""
+    rows = size = 0
+    for task_id, bytes_ in sizes:
+        rows, size = rows + 1, size + bytes_
+        if rows > ROWS or (size > BYTES and rows > 1):
+            return int(task_id)
+    return None
+
+
+def sift(text: str, record_of: Callable[[Row], TaskRecord], kept: Callable[[Row], Row]) -> Sift:
+    """Only rows of tasks that are about the text, and of those what is kept."""
+
+    def look(row: Row) -> Row | None:
+        return kept(row) if is_about(record_of(row), text) else None
+
+    return look
 
 
 def mentions(text: str) -> ColumnElement[bool]:

@@ -11,7 +11,8 @@ from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.identity import NewToken, TokenAnswer
 from crawlfleet.store.claims import claimed, keep_answer
 from crawlfleet.store.configs import lock_installation
-from crawlfleet.store.tx import Engine, Row, Tx
+from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.tx import Row, Tx
 
 _COLUMNS = (
     "id, role, name, created_at, created_by, expires_at, uses_left, last_used_at, rotated_at, rotated_by, revoked_at"
@@ -40,7 +41,7 @@ TOUCH = "UPDATE token SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS N
 
 
 class TokenTables:
-    _engine: Engine
+    _engine: QueryEngine
 
     async def add_token(self, token: NewToken, now: Instant) -> TokenRecord:
         return await self._engine.write(lambda tx: _add(tx, token, now))
@@ -74,7 +75,7 @@ class TokenTables:
 
     async def tokens(self) -> list[TokenRecord]:
         sql = f"SELECT {_COLUMNS} FROM token ORDER BY id DESC"
-        return [_record(row) for row in await self._engine.read(lambda tx: tx.fetch(sql))]
+        return [_record(row) for row in await self._engine.browse(lambda tx: tx.fetch(sql))]
 
     async def rotate_token(self, token: int, secret_hash: str, by: str, now: Instant) -> TokenRecord:
         async def work(tx: Tx) -> TokenRecord:

@@ -116,7 +116,7 @@ async def list_products(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:  # fmt: skip
     found = await _products(services).page(where, limit, cursor_id(cursor, "product"))
-    next_cursor = product_text(found[-1].key) if len(found) == limit else None
+    next_cursor = product_text(found[-1].key) if found.has_more else None
     return reply(ProductPage([product_view(one) for one in found], next_cursor))
 
 

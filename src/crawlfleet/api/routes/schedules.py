@@ -83,7 +83,7 @@ async def list_schedules(
 ) -> Response:  # fmt: skip
     where = ScheduleFilter(project_id, task_type, is_paused)
     found = await services.schedules.page(where, limit, cursor_id(cursor, "schedule"))
-    next_cursor = schedule_text(found[-1].id) if len(found) == limit else None
+    next_cursor = schedule_text(found[-1].id) if found.has_more else None
     return reply(SchedulePageView([schedule_view(one) for one in found], next_cursor))
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_MOST, PAGE_USUAL, Body, Label, Name, TaskInPath, cursor_id, node_named
+from crawlfleet.api.fields import (
+    PAGE_MOST,
+    PAGE_USUAL,
+    Body,
+    Cursor,
+    Label,
+    Limit,
+    Name,
+    TaskInPath,
+    cursor_id,
+    node_named,
+)
 from crawlfleet.api.problems import refused
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.task import known_task, progress_of
-from crawlfleet.api.routes.task_filters import TaskWhere
+from crawlfleet.api.routes.task_filters import TaskWhere, split_commas
 from crawlfleet.api.services import TheServices
 from crawlfleet.api.shop_flows import cancel_tasks
 from crawlfleet.api.views import (
@@ -30,7 +41,7 @@ from crawlfleet.api.views import (
     why_view,
 )
 from crawlfleet.model import limits
-from crawlfleet.model.ids import TaskId, made_at, node_text, task_text
+from crawlfleet.model.ids import TaskId, execution_text, made_at, node_text, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.task_store import Applied
@@ -43,6 +54,10 @@ class TaskPageQuery(TaskWhere):
     # A query has only text: a number is written as one there.
     limit: Annotated[int, Field(ge=1, le=PAGE_MOST, strict=False)] = PAGE_USUAL
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
+    include: Annotated[list[Literal["parameters"]], BeforeValidator(split_commas)] = Field(
+        default_factory=list, max_length=limits.LABELS,
+        description="What else to show of each task: a page is bounded in bytes, and is shorter with it.",
+    )  # fmt: skip
 
 
 class PriorityBody(Body):
@@ -57,11 +72,15 @@ class AssignBody(Body):
 async def list_tasks(
     query: Annotated[TaskPageQuery, Query()], services: TheServices, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    """Newest first. What no index knows (`q`, `type`, `queue`, `node`) is searched for a bounded way back per page."""
+    """Newest first, without parameters unless they are asked for. What no index knows (`q`, `type`, `queue`, `node`) is
+    searched for a bounded way back per page."""
     where = await query.resolved(services)
-    page = await services.store.find_tasks(where, query.limit, cursor_id(query.cursor), query.q)
+    with_parameters = "parameters" in query.include
+    page = await services.store.find_tasks(
+        where, query.limit, cursor_id(query.cursor), query.q, with_parameters=with_parameters
+    )
     return reply(TaskPageView(
-        [task_view(record) for record in page.tasks],
+        [task_view(record, with_parameters=with_parameters) for record in page.tasks],
         None if page.before is None else task_text(page.before),
         None if page.searched_to is None else to_text(made_at(page.searched_to)),
     ))  # fmt: skip
@@ -76,11 +95,18 @@ async def stats(
 
 
 @router.get("/tasks/{task_id}/executions", responses={200: shows(ExecutionsView, "Oldest first.")})
-async def executions(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+async def executions(
+    task: TaskInPath, services: TheServices, limit: Limit = PAGE_MOST, cursor: Cursor = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """Every attempt at a task, with its result."""
     record = await known_task(services, task)
-    found = await services.store.executions(task)
+    found = await services.store.execution_page(task, limit, cursor_id(cursor, "exec") or 0)
     progress = await progress_of(services, found)
-    return reply(ExecutionsView([execution_view(one, record.status, progress.get(one.id)) for one in found]))
+    return reply(ExecutionsView(
+        [execution_view(one, record.status, progress.get(one.id)) for one in found],
+        execution_text(found[-1].id) if found.has_more else None,
+    ))  # fmt: skip
 
 
 @router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})

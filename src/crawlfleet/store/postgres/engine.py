@@ -10,17 +10,18 @@ caller reads again before deciding.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 from sqlalchemy import Select
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 
-from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, StoreUnavailable
+from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, ReadTooLong, StoreUnavailable
 from crawlfleet.model.instants import Instant
 from crawlfleet.store.postgres.tx import PostgresTx, render
-from crawlfleet.store.query import compiled
+from crawlfleet.store.query import BROWSE_S, BROWSERS, PAGE_BYTES, RowPage, Sift, compiled
 from crawlfleet.store.tx import LEADER_CHECK, Row, Tx
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ STATEMENT_TIMEOUT_MS = 30_000
 PATIENCE_S = 8.0
 """For a transaction as a whole, the wait for a connection included: a server that hangs answers nobody, and whoever
 asked should hear so. Batches are bounded, and take a small part of it."""
-LONG_READ_PATIENCE_S = STATEMENT_TIMEOUT_MS / 1000 + 5
-"""For what people search."""
+BROWSE_GRACE_S = 2.0
+"""Beyond the deadline of a read for people, for a server that does not even end it."""
 CONNECT_S = 5.0
 """A server that takes no connection by then is away."""
 _TRIES = 5
@@ -56,21 +57,34 @@ _ONE_ROW = "SELECT 1"
 
 
 class PostgresEngine:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, browsers: Pool, browse_s: float) -> None:
         self._pool = pool
+        self._browse_s = browse_s
+        self._browsers = browsers
+        """Few, and apart from those that the loops and the nodes wait for."""
 
     @classmethod
-    async def connect(cls, dsn: str, *, connections: int = 8) -> PostgresEngine:
+    async def connect(cls, dsn: str, *, connections: int = 8, browse_s: float = BROWSE_S) -> PostgresEngine:
+        pool = await cls._make_pool(dsn, "crawlfleet", connections, STATEMENT_TIMEOUT_MS)
+        browsers = await cls._make_pool(dsn, "crawlfleet browse", BROWSERS, int(browse_s * 1000))
         try:
-            pool = await asyncpg.create_pool(
+            async with pool.acquire():
+                return cls(pool, browsers, browse_s)
+        except _AWAY as exc:
+            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+
+    @staticmethod
+    async def _make_pool(dsn: str, name: str, connections: int, statement_timeout_ms: int) -> Pool:
+        try:
+            return await asyncpg.create_pool(
                 # None is kept for its own sake: the pool would try for it, in its own words, while the server is away.
                 dsn, min_size=0, max_size=connections, reset=_nothing_to_reset, timeout=CONNECT_S,
-                command_timeout=LONG_READ_PATIENCE_S,
+                command_timeout=statement_timeout_ms / 1000 + BROWSE_GRACE_S,
                 server_settings={
-                    "application_name": "crawlfleet",
+                    "application_name": name,
                     "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
                     "lock_timeout": str(LOCK_TIMEOUT_MS),
-                    "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+                    "statement_timeout": str(statement_timeout_ms),
                     # Hot tables churn: a plan made while one was nearly empty, and kept, would read all of it when
                     # it is full. Planning anew looks at its size of the moment, and costs a batch next to nothing.
                     "plan_cache_mode": "force_custom_plan",
@@ -80,8 +94,6 @@ class PostgresEngine:
                     "jit": "off",
                 },
             )  # fmt: skip
-            async with pool.acquire():
-                return cls(pool)
         except _AWAY as exc:
             raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
 
@@ -126,9 +138,9 @@ class PostgresEngine:
                 raise
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
-    async def read(self, work: Callable[[Tx], Awaitable[T]], *, patience_s: float = PATIENCE_S) -> T:
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
-            async with asyncio.timeout(patience_s), self._pool.acquire() as connection, _LeftAtOnce(connection):
+            async with asyncio.timeout(PATIENCE_S), self._pool.acquire() as connection, _LeftAtOnce(connection):
                 return await work(PostgresTx(connection))
         except _AWAY as exc:
             raise StoreUnavailable(f"PostgreSQL: {_said(exc)}") from exc
@@ -137,9 +149,45 @@ class PostgresEngine:
 
     glance = read
 
+    async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        try:
+            async with self._browsing() as connection:
+                return await work(PostgresTx(connection))
+        except (asyncpg.QueryCanceledError, TimeoutError) as exc:
+            raise ReadTooLong(f"PostgreSQL: {_said(exc)}") from exc
+        except _AWAY as exc:
+            raise StoreUnavailable(f"PostgreSQL: {_said(exc)}") from exc
+        except asyncpg.PostgresError as exc:
+            raise InvariantBroken(f"PostgreSQL: {exc}") from exc
+
+    @contextlib.asynccontextmanager
+    async def _browsing(self) -> AsyncIterator[Connection]:
+        async with (
+            asyncio.timeout(self._browse_s + BROWSE_GRACE_S),
+            self._browsers.acquire() as connection,
+            _LeftAtOnce(connection),
+        ):
+            yield connection
+
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
-        return await self.read(lambda tx: tx.fetch(sql, *args), patience_s=LONG_READ_PATIENCE_S)
+        return await self.browse(lambda tx: tx.fetch(sql, *args))
+
+    async def page(
+        self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
+    ) -> RowPage:
+        sql, args = compiled(query, _DIALECT)
+        page = RowPage(limit, max_bytes, sift)
+
+        async def fill(tx: Tx) -> RowPage:
+            assert isinstance(tx, PostgresTx)
+            async with contextlib.aclosing(tx.rows(sql, args)) as rows:
+                async for row in rows:
+                    if not page.add(row):
+                        break
+            return page
+
+        return await self.browse(fill)
 
     async def wall_clock(self) -> Instant | None:
         rows = await self.read(lambda tx: tx.fetch("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"))
@@ -148,8 +196,10 @@ class PostgresEngine:
     async def close(self) -> None:
         try:
             async with asyncio.timeout(5):
+                await self._browsers.close()
                 await self._pool.close()
         except TimeoutError:
+            self._browsers.terminate()
             self._pool.terminate()
 
 

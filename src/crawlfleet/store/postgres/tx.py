@@ -7,7 +7,7 @@ takes it all along on one way.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
 
 from crawlfleet.store import codec, tables
+from crawlfleet.store.query import row_bytes
 from crawlfleet.store.tx import START_GRACE_MS, Row
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _LOCKS = (
 _DIALECT = postgresql_dialect()  # type: ignore[no-untyped-call]
 _COPY_FROM = 200
 """Rows from which COPY's extra round trips pay."""
+_FIRST_ROWS, _MOST_ROWS, _ROWS_BYTES = 10, 500, 1 << 20
 _ARGUMENT = re.compile(r"\$(\d+)")
 
 # `status < 1` is `status = 0`, said so that the index of pending tasks is no way to answer it: after a quiet time the
@@ -111,6 +113,21 @@ class PostgresTx:
     async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
         await self.flush()
         return [tuple(record) for record in await self._connection.fetch(render(sql), *args)]
+
+    async def rows(self, sql: str, args: Sequence[Any]) -> AsyncGenerator[Row]:
+        """A few at a time, and fewer of those that are large: what is not asked for is not sent."""
+        async with self._connection.transaction(readonly=True):
+            cursor = await self._connection.cursor(sql, *args)
+            count = _FIRST_ROWS
+            while records := await cursor.fetch(count):
+                size = 0
+                for record in records:
+                    row = tuple(record)
+                    size += row_bytes(row)
+                    yield row
+                if len(records) < count:
+                    return
+                count = max(1, min(_MOST_ROWS, _ROWS_BYTES * len(records) // max(1, size)))
 
     async def execute(self, sql: str, *args: Any) -> int:
         await self.flush()

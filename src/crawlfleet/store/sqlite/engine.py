@@ -1,4 +1,5 @@
 """One writer thread owns the only connection that writes; a reader thread has its own, and the loop one for glances.
+What people read has threads apart (see `browser.py`): the loops of the leader never wait for it.
 
 Group commit: while one commit is on its way to disk, what arrives is gathered and goes into the next one together,
 each piece in a savepoint of its own, so that one that fails takes nobody with it. An idle writer commits at once.
@@ -22,7 +23,8 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
 from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotLeader, StoreUnavailable
 from crawlfleet.model.instants import Instant
-from crawlfleet.store.query import compiled
+from crawlfleet.store.query import BROWSE_S, PAGE_BYTES, RowPage, Sift, compiled
+from crawlfleet.store.sqlite.browser import Browser
 from crawlfleet.store.sqlite.tx import SqliteTx
 from crawlfleet.store.tx import LEADER_CHECK, Row, Tx
 
@@ -30,6 +32,7 @@ T = TypeVar("T")
 Work = Callable[[Tx], Awaitable[Any]]
 
 _GROUP_MOST = 256
+_BROWSER_CACHE_KIB = 16_384
 _DIALECT = sqlite_dialect()
 
 
@@ -41,7 +44,7 @@ class _Job(NamedTuple):
 
 
 class SqliteEngine:
-    def __init__(self, path: Path, *, synchronous: str = "FULL") -> None:
+    def __init__(self, path: Path, *, synchronous: str = "FULL", browse_s: float = BROWSE_S) -> None:
         self._path = path
         self._writer = connect(path, synchronous=synchronous)
         self._reader = connect(path, synchronous=synchronous)
@@ -49,6 +52,9 @@ class SqliteEngine:
         self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._is_closed = False
+        self._browser = Browser(
+            lambda: connect(path, synchronous=synchronous, cache_kib=_BROWSER_CACHE_KIB), read_once, deadline_s=browse_s
+        )
         self._threads = [
             threading.Thread(target=self._write_loop, name="sqlite-writer", daemon=True),
             threading.Thread(target=self._read_loop, name="sqlite-reader", daemon=True),
@@ -68,9 +74,19 @@ class SqliteEngine:
         with _translated:
             return drive(work(SqliteTx(self._glancer)))
 
+    async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        return await self._browser.read(work)
+
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
-        return await self.read(lambda tx: tx.fetch(sql, *args))
+        return await self.browse(lambda tx: tx.fetch(sql, *args))
+
+    async def page(
+        self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
+    ) -> RowPage:
+        return await self.browse(lambda tx: _fill(tx, query, RowPage(limit, max_bytes, sift)))
 
     async def wall_clock(self) -> Instant | None:
         return None
@@ -83,6 +99,7 @@ class SqliteEngine:
         self._reads.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
+        await self._browser.close()
         self._glancer.close()
         self._reader.close()
         self._writer.close()
@@ -127,9 +144,16 @@ class InlineEngine:
 
     glance = read
 
+    browse = read
+
     async def query(self, query: Select[Any]) -> Sequence[Row]:
         sql, args = compiled(query, _DIALECT)
-        return await self.read(lambda tx: tx.fetch(sql, *args))
+        return await self.browse(lambda tx: tx.fetch(sql, *args))
+
+    async def page(
+        self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
+    ) -> RowPage:
+        return await self.browse(lambda tx: _fill(tx, query, RowPage(limit, max_bytes, sift)))
 
     async def wall_clock(self) -> Instant | None:
         return None
@@ -138,10 +162,20 @@ class InlineEngine:
         self._connection.close()
 
 
-def connect(path: Path, *, synchronous: str) -> sqlite3.Connection:
+async def _fill(tx: Tx, query: Select[Any], page: RowPage) -> RowPage:
+    assert isinstance(tx, SqliteTx)
+    sql, args = compiled(query, _DIALECT)
+    with contextlib.closing(tx.rows(sql, args)) as rows:
+        for row in rows:
+            if not page.add(row):
+                break
+    return page
+
+
+def connect(path: Path, *, synchronous: str, cache_kib: int = 65_536) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
     for pragma in (
-        "journal_mode = WAL", f"synchronous = {synchronous}", "busy_timeout = 5000", "cache_size = -65536",
+        "journal_mode = WAL", f"synchronous = {synchronous}", "busy_timeout = 5000", f"cache_size = -{cache_kib}",
         "temp_store = MEMORY", "wal_autocheckpoint = 4000", "journal_size_limit = 67108864",
     ):  # fmt: skip
         connection.execute(f"PRAGMA {pragma}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -71,6 +71,14 @@ class SqliteTx:
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
         return self._connection.execute(render(sql), [_bound(arg) for arg in args]).fetchall()
+
+    def rows(self, sql: str, args: Sequence[Any]) -> Generator[Row]:
+        """One by one: what is not asked for is not read."""
+        cursor = self._connection.execute(sql, args)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
 
     async def execute(self, sql: str, *args: Any) -> int:
         return self._connection.execute(render(sql), [_bound(arg) for arg in args]).rowcount

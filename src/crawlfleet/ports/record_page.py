@@ -1,0 +1,16 @@
+"""A page of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+RecordT = TypeVar("RecordT")
+
+
+class RecordPage(list[RecordT]):
+    """The records of a page: fewer than were asked for where they are large, which does not mean the end."""
+
+    def __init__(self, records: Iterable[RecordT] = (), *, has_more: bool = False) -> None:
+        super().__init__(records)
+        self.has_more = has_more
