@@ -241,3 +241,14 @@ async def lose(site: Site, node: RemoteNode) -> None:
     now = site.master.clock.now()
     decide = life.lose("its node was lost", now, Random(1))
     await site.store.end_session(node.id, node.session, NodeStatus.UNRESPONSIVE, decide, now)
+
+
+async def test_a_cluster_shows_the_fields_of_the_source(site: Site) -> None:
+    default = (await site.get(f"{CLUSTERS}/default")).json
+    assert (default["id"], default["project_id"], default["configuration"]) == ("default", None, {})
+    made = (await site.send("PUT", f"{CLUSTERS}/eu", {"project": "shop"})).json
+    assert (made["id"], made["project_id"], made["created_at"]) == ("eu", "shop", made["updated_at"])
+    await site.send("PUT", f"{CLUSTERS}/eu/config", {"values": {"health_cpu_unhealthy": 0.9}})
+    changed = (await site.send("PUT", f"{CLUSTERS}/eu", {"description": "Europe"})).json
+    assert changed["configuration"] == {"health_cpu_unhealthy": 0.9}
+    assert changed["created_at"] == made["created_at"] <= changed["updated_at"]

@@ -35,7 +35,7 @@ class Stream:
                     data += value
                 elif not line and data:
                     found = json.loads(data)
-                    assert str(found["number"]) == self.last_id
+                    assert found["number"] == 0 or str(found["number"]) == self.last_id
                     return found
         return None
 
@@ -227,3 +227,40 @@ async def test_listeners_that_leave_leave_nothing_behind(site: Site) -> None:
         return not [task for task in asyncio.all_tasks() if task.get_name() == "event feed"]
 
     await site.until(is_gone)
+
+
+async def test_heartbeats_are_live_for_streams_that_name_them_and_in_no_log(site: Site) -> None:
+    node, other = await RemoteNode.online(site, name="a"), await RemoteNode.online(site, name="b")
+    async with listening(site, f"?kind=node.heartbeat&kind=task.&node={node.text}") as stream:
+        # The first look only learns what was told before; a node is heard again and again.
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+            beating = group.create_task(beat_for_ever(node, other))
+            told = await stream.until("node.heartbeat")
+            again = await stream.until("node.heartbeat")
+            beating.cancel()
+        assert (told["number"], stream.last_id) == (0, "")
+        assert told["data"]["node"] == again["data"]["node"] == node.text
+        assert (told["data"]["status"], "cpu" in told["data"]) == ("online", True)
+        assert again["at"] > told["at"]
+    kinds = {event["kind"] for event in await settled(site)}
+    assert "node.heartbeat" not in kinds
+
+
+async def beat_for_ever(*nodes: RemoteNode) -> None:
+    while True:
+        for node in nodes:
+            await node.sync()
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ((), False),
+        (("node.",), False),
+        (("task.",), False),
+        (("node.heartbeat",), True),
+    ],
+)
+def test_heartbeats_come_only_where_they_are_named(query: tuple[str, ...], expected: bool) -> None:
+    assert events.EventFilter(kinds=query).wants_heartbeats is expected

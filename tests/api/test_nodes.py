@@ -1,10 +1,17 @@
 """Nodes over HTTP: joining, beating, and what people tell them."""
 
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.node import Measurement
 from crawlfleet.model.principal import Role
+from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.ports.node_store import HealthChange
+from crawlfleet.scheduling import life
 from tests.api.kit import Site, Worker
 from tests.api.remote_node import ECHO, RemoteNode
 
@@ -435,3 +442,76 @@ async def test_what_was_done_to_nodes_is_noted(site: Site) -> None:
     noted = await site.audited()
     assert ("enrol", "node.register", joined["node_id"]) in noted
     assert ("operator", "node.remove", joined["node_id"]) in noted
+
+
+# -- the source's fields, health and history
+
+
+async def test_a_node_shows_the_fields_of_the_source(site: Site) -> None:
+    node = await RemoteNode.online(site, cluster="eu")
+    shown = (await site.get(f"/api/v1/nodes/{node.text}")).json
+    assert (shown["cluster_id"], shown["health_status"]) == ("eu", shown["health"])
+    assert shown["last_heartbeat"] == shown["last_seen_at"]
+    assert shown["health_timestamp"] == shown["health_at"]
+    assert shown["updated_at"] >= shown["last_heartbeat"] >= shown["created_at"]
+
+
+@pytest.mark.parametrize("status", [NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE])
+async def test_nothing_is_known_of_the_health_of_a_node_that_is_gone(site: Site, status: NodeStatus) -> None:
+    node = await RemoteNode.online(site)
+    term = site.master.lead.term
+    assert term is not None
+    healthy = HealthChange(node.id, (await site.store.nodes([node.id]))[0].health, Health.HEALTHY, {})
+    await site.store.set_health([healthy], term, site.master.clock.now())
+    decide = life.lose("it is gone", site.master.clock.now(), Random(1))
+    (record,) = await site.store.nodes([node.id])
+    await site.store.end_session(node.id, record.session, status, decide, site.master.clock.now())
+    shown = (await site.get(f"/api/v1/nodes/{node.text}")).json
+    assert (shown["status"], shown["health"], shown["health_details"]) == (status.word, "unknown", {})
+
+
+async def test_the_history_of_a_node_is_read_by_time(site: Site) -> None:
+    node = await RemoteNode.online(site, name="n")
+    path, term = f"/api/v1/nodes/{node.text}/history", site.master.lead.term
+    assert term is not None
+    now = site.master.clock.now()
+    before = len((await site.get(path)).json["samples"])
+    for minute in (3, 2, 1):
+        sample = msgspec.json.encode(Measurement(cpu=minute / 10, running=minute))
+        await site.store.note_heartbeats([(node.id, sample)], term, now - minute * 60_000)
+    shown = (await site.get(path, role="viewer")).json
+    assert shown["node_id"] == node.text
+    assert [one["measurement"]["cpu"] for one in shown["samples"]][:3] == [0.3, 0.2, 0.1]
+    assert len(shown["samples"]) == 3 + before
+    since, until = to_text(now - 150_000).replace("+", "%2B"), to_text(now - 70_000)
+    part = (await site.get(f"{path}?since={since}&until={until}")).json["samples"]
+    assert [one["measurement"]["running"] for one in part] == [2]
+    newest = (await site.get(f"{path}?until={until}&limit=1")).json["samples"]
+    assert [one["measurement"]["running"] for one in newest] == [2]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"), [("since=yesterday", "since"), ("until=2026-01-01", "until"), ("limit=0", "limit")]
+)
+async def test_a_history_of_no_time_is_refused_by_name(site: Site, query: str, field: str) -> None:
+    node = await RemoteNode.online(site)
+    answer = await site.get(f"/api/v1/nodes/{node.text}/history?{query}")
+    assert answer.told == (422, "invalid_input", field)
+
+
+async def test_a_node_reads_its_own_history_and_no_other(site: Site) -> None:
+    node, other = await RemoteNode.online(site, name="a"), await RemoteNode.online(site, name="b")
+    assert (await site.get(f"/api/v1/nodes/{node.text}/history", token=node.secret)).status == 200
+    assert (await site.get(f"/api/v1/nodes/{other.text}/history", token=node.secret)).status == 403
+
+
+async def test_ready_clears_the_judgement(site: Site) -> None:
+    node = await RemoteNode.online(site)
+    term = site.master.lead.term
+    assert term is not None
+    had = (await site.store.nodes([node.id]))[0].health
+    ill = HealthChange(node.id, had, Health.UNHEALTHY, {"reasons": [{"rule": "crash_rate"}]})
+    await site.store.set_health([ill], term, site.master.clock.now())
+    shown = (await site.post(f"/api/v1/nodes/{node.text}:ready")).json
+    assert (shown["status"], shown["health_details"]) == ("online", {})
+    assert shown["health"] in ("unknown", "healthy")

@@ -84,6 +84,7 @@ async def test_executions_are_listed_with_how_they_ended(site: Site, worker: Wor
     task = await site.submit(parameters={"fail": "no"}, retry=retry)
     await site.until_status(task, "failed")
     executions = (await site.get(f"{TASKS}/{task}/executions", role="viewer")).json["executions"]
+    assert [one["retry_count"] for one in executions] == [one["retry"] for one in executions]
     assert [(one["status"], one["retry"], one["node_id"]) for one in executions] == [
         ("failed", 0, node_text(worker.node)), ("failed", 1, node_text(worker.node)),
     ]  # fmt: skip
@@ -330,3 +331,16 @@ async def test_a_thousand_at_once_all_finish(site: Site, worker: Worker) -> None
         return bool((await site.get("/api/v1/tasks:stats")).json["by_status"]["completed"] == 1_000)
 
     await site.until(are_done)
+
+
+async def test_the_time_that_a_task_was_submitted_for_is_shown(site: Site) -> None:
+    task = await site.submit(run_at="2099-01-01T01:00:00+01:00")
+    shown = await site.task(task)
+    assert (shown["run_at"], shown["due_at"]) == ("2099-01-01T00:00:00.000Z",) * 2
+    assert (await site.task(await site.submit()))["run_at"] is None
+
+
+async def test_the_time_that_a_task_was_submitted_for_is_shown_when_it_is_over(site: Site, worker: Worker) -> None:
+    task = await site.submit(run_at="2026-01-01T00:00:00Z")
+    shown = await site.until_status(task, "completed")
+    assert (shown["run_at"], shown["due_at"]) == ("2026-01-01T00:00:00.000Z", None)

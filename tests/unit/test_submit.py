@@ -165,7 +165,8 @@ async def test_a_task_is_stored_as_it_was_said(desk: Desk) -> None:
     lane = desk.store.lanes[task.lane]
     assert (task.project, task.workflow, task.name, task.priority, task.timeout_s) == ("shop", "w", "n", 8, 30)
     assert (lane.queue, lane.project, lane.priority, lane.requirement.task_type) == ("q", "shop", 8, "echo")
-    assert (msgspec.json.decode(task.parameters), task.spec, task.due_at) == ({"url": "http://a"}, None, EPOCH)
+    assert (msgspec.json.decode(task.parameters), task.due_at) == ({"url": "http://a"}, EPOCH)
+    assert msgspec.json.decode(task.spec or b"") == {"retry": {}, "run_at": "2026-01-01T01:00:00+01:00"}
     assert task.created_at == desk.clock.now()
 
 

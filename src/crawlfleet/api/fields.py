@@ -15,6 +15,7 @@ from crawlfleet.api.problems import shown
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, ScheduleId, TaskId
+from crawlfleet.model.instants import Instant, from_text
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.wire.field_messages import unknown_name
 from crawlfleet.wire.tasks import unstorable
@@ -33,7 +34,16 @@ Text = Annotated[str, AfterValidator(_storable)]
 Name = Annotated[Text, Field(max_length=limits.NAME_CHARS)]
 Label = Annotated[Text, Field(min_length=1, max_length=limits.LABEL_CHARS)]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MOST, description="How many to show at most.")]
+Moment = Annotated[Text, Field(max_length=limits.LABEL_CHARS, json_schema_extra={"format": "date-time"})]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+
+
+def instant_of(field: str, text: str | None) -> Instant | None:
+    """Raises InvalidInput with the field named."""
+    try:
+        return None if text is None else from_text(text)
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput(str(exc), field=field) from exc
 
 
 class Body(BaseModel):

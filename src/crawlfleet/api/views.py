@@ -10,7 +10,7 @@ import msgspec
 from crawlfleet.model.answers import Refusal
 from crawlfleet.model.execution import ExecutionRecord, Failure
 from crawlfleet.model.ids import TaskId, execution_text, group_text, node_text, task_text
-from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.instants import Instant, from_text, to_text
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.task_store import Accepted, Applied
@@ -84,6 +84,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     status: StatusWord
     created_at: Time
     updated_at: Time
+    run_at: Time | None
+    """When it was to start at the earliest, as it was submitted."""
     due_at: Time | None
     """When it starts, or is tried again, at the earliest."""
     assigned_node: str | None
@@ -160,6 +162,8 @@ class ExecutionView(msgspec.Struct, frozen=True):
     assigned_at: Time
     round: int
     retry: int
+    retry_count: int
+    """The same: how many retries its task had used before it."""
     session: int
     result: msgspec.Raw
     error: ErrorView | None
@@ -231,6 +235,7 @@ def task_view(
         group_id=None if record.group is None else group_text(record.group), preemptible=spec.preemptible,
         status=_word(record.status), created_at=to_text(record.created_at),
         updated_at=to_text(max(at for at in (*times, *ends) if at is not None)), due_at=_text(record.due_at),
+        run_at=None if spec.run_at is None else to_text(from_text(spec.run_at)),
         assigned_node=None if record.node is None else node_text(record.node), assigned_at=_text(record.assigned_at),
         started_at=_text(record.started_at), completed_at=_text(record.ended_at),
         execution_id=None if record.execution is None else execution_text(record.execution),
@@ -277,7 +282,7 @@ def execution_view(one: ExecutionRecord, live_status: TaskStatus, progress: byte
     status = live_status.word if one.status is None else one.status.word
     return ExecutionView(
         execution_text(one.id), task_text(one.task), node_text(one.node), status, _text(one.started_at),
-        _text(one.ended_at), _raw(one.metrics), to_text(one.assigned_at), one.round, one.retry, one.session,
+        _text(one.ended_at), _raw(one.metrics), to_text(one.assigned_at), one.round, one.retry, one.retry, one.session,
         _raw(one.result), error_view(one.failure), _raw(progress),
     )  # fmt: skip
 

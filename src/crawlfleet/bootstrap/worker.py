@@ -55,6 +55,8 @@ class WorkerOptions:
     executors: list[str] = field(default_factory=list)
     device_id: str | None = None
     name: str = ""
+    description: str = ""
+    port: int = 0
     region: str = ""
     egress_address: str = ""
     node_type: str = "standard"
@@ -191,6 +193,8 @@ class _Worker:
             ip_address=own_address(self._masters[0]),
             machine_id=probed.machine,
             egress_address=options.egress_address,
+            description=options.description,
+            port=options.port,
         )
 
     def _leave(self) -> None:

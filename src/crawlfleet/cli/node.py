@@ -50,6 +50,37 @@ def show(call: Call, node_id: NodeId) -> None:
         call.out.record(plain(node))
 
 
+@api_command(
+    app,
+    "history",
+    "crawlfleet node history worker-001",
+    "crawlfleet node history worker-001 --since 2026-11-16T08:00:00Z --limit 600 --json",
+)
+def history(
+    call: Call,
+    node_id: NodeId,
+    since: Annotated[str | None, typer.Option("--since", help="Samples from this instant on (ISO 8601).")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Samples before this instant.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many at most, the newest.", min=1, max=1_500)] = 60,
+) -> None:
+    """Show what a node measured, a sample a minute."""
+    found = _of_node(
+        call, node_id, lambda known: call.client.node_history(known, since=since, until=until, limit=limit)
+    )
+    if call.out.is_json:
+        call.out.json(found)
+        return
+    call.out.table(
+        ("AT", "CPU", "MEMORY", "DISK", "LOAD", "IN bit/s", "OUT bit/s", "RUNNING", "ERRORS", "START s"),
+        [
+            (sample.at, one.cpu, one.memory, one.disk, one.load, one.network_in_bps, one.network_out_bps, one.running,
+             one.error_rate, one.start_latency_s)
+            for sample in found.samples for one in (sample.measurement,)
+        ],
+        empty="there are no samples of that time: one is taken every minute",
+    )  # fmt: skip
+
+
 @api_command(app, "drain", "crawlfleet node drain worker-001", "crawlfleet node drain worker-001 --within 600")
 def drain(
     call: Call,
@@ -62,7 +93,7 @@ def drain(
 
 @api_command(app, "ready", "crawlfleet node ready worker-001")
 def ready(call: Call, node_id: NodeId) -> None:
-    """Give a node work again."""
+    """Give a node work again, and judge its health anew."""
     _tell(call, _of_node(call, node_id, call.client.ready))
 
 

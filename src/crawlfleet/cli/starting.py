@@ -99,6 +99,8 @@ def start_worker(settings: WorkerSettings) -> None:
         executors=list(settings.executors),
         device_id=settings.device_id,
         name=settings.name,
+        description=settings.description,
+        port=settings.port,
         region=settings.region,
         egress_address=settings.egress_address,
         node_type=settings.node_type,

@@ -39,6 +39,11 @@ def worker(
         str | None, typer.Option("--device-id", help="A handle you choose: the same handle is the same node.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", "--device-name", help="The name people see.")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="A text for people.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", help="A port that people know the node by; the agent listens nowhere."),
+    ] = None,
     region: Annotated[str | None, typer.Option("--region", help="Where the node stands, such as us.")] = None,
     egress_address: Annotated[
         str | None, typer.Option("--egress-address", help="The address that sites see, if masters see another one.")
@@ -83,7 +88,8 @@ def worker(
 
     flags = {
         "--master": starting.joined(master), "--enrol-token": enrol_token, "--enrol-token-file": enrol_token_file,
-        "--executors": starting.joined(executors), "--device-id": device_id, "--name": name, "--region": region,
+        "--executors": starting.joined(executors), "--device-id": device_id, "--name": name,
+        "--description": description, "--port": port, "--region": region,
         "--egress-address": egress_address, "--node-type": node_type, "--cluster": cluster,
         "--capability": capability, "--slots": slots, "--weight": weight, "--resource": resource,
         "--data-dir": data_dir, "--allow-host": starting.joined(allow_host), "--proxies-file": proxies_file,

@@ -45,6 +45,7 @@ from crawlfleet.client.models import (
     FullConfigView,
     GroupOutcome,
     GroupView,
+    HeartbeatHistory,
     HostDetail,
     HostHistory,
     HostView,
@@ -553,11 +554,18 @@ class Client(Background):
         """By its id or device id."""
         return self._done(self._client.node(node_id))
 
+    def node_history(
+        self, node_id: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
+    ) -> HeartbeatHistory:
+        """What it measured: one sample a minute, the newest so many, oldest first."""
+        return self._done(self._client.node_history(node_id, since=since, until=until, limit=limit))
+
     def drain(self, node_id: str, *, within_s: float = 300.0) -> NodeView:
         """No new work; what still runs after `within_s` is handed back."""
         return self._done(self._client.drain(node_id, within_s=within_s))
 
     def ready(self, node_id: str) -> NodeView:
+        """It takes work again, and its health is judged anew."""
         return self._done(self._client.ready(node_id))
 
     def set_slots(self, node_id: str, slots: int | Literal["auto"] | None) -> NodeView:

@@ -209,6 +209,7 @@ class ExecutionView(Struct, frozen=True, kw_only=True):
     assigned_at: datetime
     round: int
     retry: int
+    retry_count: int
     session: int
     result: Any
     error: ErrorView | None
@@ -479,6 +480,11 @@ class NodeView(Struct, frozen=True, kw_only=True):
     created_at: str
     machine_id: str
     egress_address: str
+    cluster_id: str
+    health_status: str
+    health_timestamp: str | None
+    last_heartbeat: str | None
+    updated_at: str
 
 
 class ProductChangeView(Struct, frozen=True, kw_only=True):
@@ -765,6 +771,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     status: str
     created_at: datetime
     updated_at: datetime
+    run_at: datetime | None
     due_at: datetime | None
     assigned_node: str | None
     assigned_at: datetime | None
@@ -834,6 +841,11 @@ class ClusterView(Struct, frozen=True, kw_only=True):
     nodes: dict[str, int]
     node_count: int
     slots: SlotsView
+    id: str
+    project_id: str | None
+    configuration: dict[str, Any]
+    created_at: datetime | None
+    updated_at: datetime | None
 
 
 class ConfigHistory(Struct, frozen=True, kw_only=True):
@@ -894,6 +906,11 @@ class GroupView(Struct, frozen=True, kw_only=True):
     shard: ShardSpec | None
     failures: list[GroupFailure]
     crawl: CrawlView | None = None
+
+
+class HeartbeatView(Struct, frozen=True, kw_only=True):
+    at: str
+    measurement: MeasurementView
 
 
 class HostDetail(Struct, frozen=True, kw_only=True):
@@ -1000,6 +1017,11 @@ class DeadLetterPageView(Struct, frozen=True, kw_only=True):
 class GroupPageView(Struct, frozen=True, kw_only=True):
     groups: list[GroupView]
     next_cursor: str | None
+
+
+class HeartbeatHistory(Struct, frozen=True, kw_only=True):
+    node_id: str
+    samples: list[HeartbeatView]
 
 
 class ProjectPage(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from crawlfleet.client.calls import Calls, part
-from crawlfleet.client.models import NodeList, NodeView
+from crawlfleet.client.models import HeartbeatHistory, NodeList, NodeView
 
 
 class NodeCalls(Calls):
@@ -17,6 +17,13 @@ class NodeCalls(Calls):
         """By its id or device id."""
         return await self._transport.get(NodeView, f"/nodes/{part(node_id)}")
 
+    async def node_history(
+        self, node_id: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
+    ) -> HeartbeatHistory:
+        """What it measured: one sample a minute, the newest so many, oldest first."""
+        query = {"since": since, "until": until, "limit": limit}
+        return await self._transport.get(HeartbeatHistory, f"/nodes/{part(node_id)}/history", query)
+
     async def drain(self, node_id: str, *, within_s: float = 300.0) -> NodeView:
         """No new work; what still runs after `within_s` is handed back."""
         body = {"within_s": within_s}
@@ -25,6 +32,7 @@ class NodeCalls(Calls):
         )  # fmt: skip
 
     async def ready(self, node_id: str) -> NodeView:
+        """It takes work again, and its health is judged anew."""
         return await self._transport.change(NodeView, "POST", f"/nodes/{part(node_id)}:ready", is_repeatable=True)
 
     async def set_slots(self, node_id: str, slots: int | Literal["auto"] | None) -> NodeView:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from crawlfleet.control.configure import Configure
 from crawlfleet.model.node import Cluster, Node
@@ -44,6 +44,8 @@ class ClusterReport:
     nodes: Sequence[Node]
     by_node: Mapping[int, Use]
     by_project: Mapping[str, Use]
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    """What the cluster has of its own."""
 
     @property
     def health(self) -> Health:
@@ -102,5 +104,5 @@ async def cluster_reports(store: _Store, configure: Configure, only: str | None 
                 lane = lanes[row.lane]
                 by_node[node.id].add(lane.requirement)
                 by_project.setdefault(lane.project, Use()).add(lane.requirement)
-        reports.append(ClusterReport(clusters[name], members, by_node, by_project))
+        reports.append(ClusterReport(clusters[name], members, by_node, by_project, configure.own(name)))
     return reports

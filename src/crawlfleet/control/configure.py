@@ -242,6 +242,11 @@ class Configure:
             self._effective[cluster] = config
         return config
 
+    def own(self, cluster: str) -> Mapping[str, Any]:
+        """What the cluster has of its own, as of the last `refresh`."""
+        config = self._newest.get(cluster)
+        return config.values if config else {}
+
     def slots(
         self, cluster: str, wanted: int | None, measured: int | None = None, follows_load: bool = False
     ) -> int | None:

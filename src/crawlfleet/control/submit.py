@@ -318,7 +318,7 @@ def _retry(said: RetryWanted, usual: _Usual) -> RetryBody:
 
 
 def _spec(body: TaskBody, asks: bool, retry: RetryBody) -> bytes | None:
-    says_more = body.depends_on or body.content_features or retry != _KEPT_RETRY
+    says_more = body.depends_on or body.content_features or body.run_at or retry != _KEPT_RETRY
     if not asks and not says_more:
         return None
     return _encode(SpecBody(**{field: getattr(body, field) for field in _SPEC_FIELDS}, retry=retry))

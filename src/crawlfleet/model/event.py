@@ -37,6 +37,8 @@ class Kind(StrEnum):
     NODE_TIMEOUT = "node.timeout"
     NODE_HEALTH_CHANGED = "node.health_changed"
     NODE_SLOTS_CHANGED = "node.slots_changed"
+    NODE_HEARTBEAT = "node.heartbeat"
+    """Live only: told to streams that ask for it, and stored nowhere."""
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
     TASKS_STUCK = "scheduler.tasks_stuck"
     GROUP_CREATED = "group.created"

@@ -104,3 +104,6 @@ class Cluster:
     description: str = ""
     project: str | None = None
     """Reserved for this project, when set."""
+    created_at: Instant | None = field(default=None, compare=False)
+    """None for the default cluster, which was always there."""
+    changed_at: Instant | None = field(default=None, compare=False)

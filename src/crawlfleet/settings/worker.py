@@ -23,6 +23,7 @@ from crawlfleet.settings.values import (
     Folder,
     Label,
     Modules,
+    Port,
     Seconds,
     Secret,
     Urls,
@@ -43,6 +44,8 @@ class WorkerSettings(Settings):
     executors: Modules = setting((), about="Python modules with your own executors.")
     device_id: Label | None = setting(None, about="A handle you choose: the same handle is the same node.")
     name: Label = setting(platform.node, about="The name people see.", shown="the machine's host name")
+    description: str = setting("", about="A text for people.", max_length=limits.MESSAGE_CHARS)
+    port: Port = setting(0, about="A port that people know the node by. The agent itself listens nowhere.")
     region: Annotated[str, AfterValidator(str.strip)] = setting(
         "", about="Where the node stands, such as us or cn-north.", max_length=limits.LABEL_CHARS
     )

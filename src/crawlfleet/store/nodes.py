@@ -39,7 +39,7 @@ _SELECT_NODE = (
     "n.follows_load, l.granted, l.departing "
     "FROM node n JOIN lease l ON l.node = n.id"
 )
-_SELECT_CLUSTER = "SELECT name, status, description, project FROM cluster"
+_SELECT_CLUSTER = "SELECT name, status, description, project, created_at, changed_at FROM cluster"
 LOCK_LEASES = (
     "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at, "
     "n.slots_measured, n.follows_load, l.granted, l.departing "
@@ -202,7 +202,7 @@ class NodeTables:
             columns = ("name", "status", "description", "project", "changed_at")
             row = (cluster.name, int(cluster.status), cluster.description, cluster.project, now)
             known = await tx.fetch(f"{_SELECT_CLUSTER} WHERE name = $1", cluster.name)
-            await tx.insert_new(tables.cluster, columns, [row])
+            await tx.insert_new(tables.cluster, (*columns, "created_at"), [(*row, now)])
             await tx.update(tables.cluster, columns, [row])
             if not known or _cluster(known[0]) != cluster:
                 shared = {"cluster": cluster.name, "status": cluster.status.word, "project": cluster.project}
@@ -272,8 +272,8 @@ async def _described(tx: Tx, node: NodeId) -> dict[str, Any]:
 
 
 def _cluster(row: Row) -> Cluster:
-    name, status, description, project = row
-    return Cluster(name, ClusterStatus(status), description, project)
+    name, status, description, project, created_at, changed_at = row
+    return Cluster(name, ClusterStatus(status), description, project, created_at or None, changed_at or None)
 
 
 def _node(row: Row) -> Node:

@@ -84,8 +84,8 @@ async def announced(tx: Tx, node: NodeId, said: NodeDescription, now: Instant, j
 
 
 async def _make_room(tx: Tx, said: NodeDescription, now: Instant) -> None:
-    columns = ("name", "status", "description", "project", "changed_at")
-    await tx.insert_new(tables.cluster, columns, [(said.cluster, int(ClusterStatus.ACTIVE), "", None, now)])
+    columns = ("name", "status", "description", "project", "changed_at", "created_at")
+    await tx.insert_new(tables.cluster, columns, [(said.cluster, int(ClusterStatus.ACTIVE), "", None, now, now)])
     if said.device_id is not None:
         # Two that ask for one handle at once stand in line here, so that the second is told whose it is.
         await lock_installation(tx)

@@ -420,6 +420,7 @@ cluster = Table(
     _text("description"),
     _text("project", nullable=True),
     _big("changed_at"),
+    _at("created_at"),
 )  # fmt: skip
 
 node = Table(

@@ -91,6 +91,7 @@ class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
     depends_on: list[str] = []
     retry: RetryBody = RetryBody()
     preemptible: bool = False
+    run_at: str | None = None
 
 
 _TEXT_FIELDS = (

@@ -23,7 +23,7 @@ from crawlfleet.control.cluster_report import ClusterReport, Use, cluster_report
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
-from crawlfleet.model.instants import to_text
+from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
@@ -67,6 +67,15 @@ class ClusterView(msgspec.Struct, frozen=True):
     """How many, by status."""
     node_count: int
     slots: SlotsView
+    id: str
+    """Its name."""
+    project_id: str | None
+    """The same as `project`."""
+    configuration: Mapping[str, Any]
+    """What the cluster has of its own; `config` tells the defaults too."""
+    created_at: Time | None
+    """null: it was always there."""
+    updated_at: Time | None
 
 
 class ClusterList(msgspec.Struct, frozen=True):
@@ -245,8 +254,13 @@ def _view(report: ClusterReport) -> ClusterView:
     by_status = {status.word: count for status, count in report.by_status.items()}
     return ClusterView(
         said.name, said.status.word, said.description, said.project, report.health.word, by_status,
-        len(report.nodes), SlotsView(report.slots, report.running),
+        len(report.nodes), SlotsView(report.slots, report.running), said.name, said.project, report.configuration,
+        _text(said.created_at), _text(said.changed_at),
     )  # fmt: skip
+
+
+def _text(at: Instant | None) -> str | None:
+    return None if at is None else to_text(at)
 
 
 def _sum(uses: Iterable[Use]) -> dict[str, float]:

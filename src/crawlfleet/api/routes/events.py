@@ -19,9 +19,10 @@ from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
 from crawlfleet.api.services import services_of
 from crawlfleet.api.views import Time
 from crawlfleet.control.events import BATCH, EventFeed
+from crawlfleet.control.heartbeat_feed import READ_S, UNNUMBERED, HeartbeatFeed, SeenRenewals
 from crawlfleet.errors import InvalidInput, Unavailable
 from crawlfleet.model import ids
-from crawlfleet.model.event import Event
+from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
@@ -42,7 +43,8 @@ _encode = msgspec.json.Encoder().encode
 
 class EventView(msgspec.Struct, frozen=True):
     number: int
-    """Its place in the log: events are numbered without gaps in the order in which they became visible."""
+    """Its place in the log: events are numbered without gaps in the order in which they became visible. 0: it is not in
+    the log, as a live `node.heartbeat`."""
     at: Time
     kind: str
     data: Mapping[str, Any]
@@ -64,6 +66,11 @@ class EventFilter:
     kinds: tuple[str, ...] = ()
     task: TaskId | None = None
     node: NodeId | None = None
+
+    @property
+    def wants_heartbeats(self) -> bool:
+        """Only where their kind is named: they would drown everything else."""
+        return Kind.NODE_HEARTBEAT in self.kinds and self.task is None
 
     def keeps(self, event: Event) -> bool:
         if self.kinds and not event.kind.startswith(self.kinds):
@@ -107,13 +114,14 @@ async def events(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """What happens, as it happens. A stream begins now, or after `Last-Event-ID` or `after`, and so goes on where it
-    broke off; a page begins with the oldest event kept."""
+    broke off; a page begins with the oldest event kept. `node.heartbeat` is told live, to streams that name it."""
     feed = event_feed(request)
     if format == "json":
         return reply(await _page(feed, after or 0, limit, wanted))
     start = _number(last_event_id) if last_event_id else after
     last = await feed.last()
-    stream = _stream(request, feed, last if start is None else min(start, last), wanted)
+    heartbeats = heartbeat_feed(request) if wanted.wants_heartbeats else None
+    stream = _stream(request, feed, last if start is None else min(start, last), wanted, heartbeats)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
@@ -121,6 +129,12 @@ async def events(
 def event_feed(request: Request) -> EventFeed:
     """The application's one."""
     return kept(request, EventFeed, lambda: _feed(request))
+
+
+def heartbeat_feed(request: Request) -> HeartbeatFeed:
+    """The application's one."""
+    services = services_of(request)
+    return kept(request, HeartbeatFeed, lambda: HeartbeatFeed(store=services.store, clock=services.clock))
 
 
 def _feed(request: Request) -> EventFeed:
@@ -152,11 +166,20 @@ async def _page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) ->
     return EventPage(shown, after, await feed.last())
 
 
-async def _stream(request: Request, feed: EventFeed, number: int, wanted: EventFilter) -> AsyncIterator[bytes]:
+async def _stream(
+    request: Request, feed: EventFeed, number: int, wanted: EventFilter, heartbeats: HeartbeatFeed | None
+) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
+    seen: SeenRenewals | None = None
+    quiet_s = 0.0
+    pause_s = HEARTBEAT_S if heartbeats is None else READ_S
     while not is_stopping(request):
         try:
             found: Sequence[Event] = await feed.after(number)
+            if heartbeats is not None:
+                beats, seen = await heartbeats.newer(seen)
+                if told := b"".join(_told(event) for event in beats if wanted.keeps(event)):
+                    yield told
         except Unavailable:
             # The stream ends; whoever listens comes again, after the last number it has seen.
             return
@@ -166,12 +189,18 @@ async def _stream(request: Request, feed: EventFeed, number: int, wanted: EventF
             number = found[-1].number
             if told := b"".join(_told(event) for event in found if wanted.keeps(event)):
                 yield told
-        elif not await feed.wait(number, HEARTBEAT_S) and not is_stopping(request):
-            # The number goes along, so that a stream which filters much does not begin far back when it is resumed.
-            yield f": still here\nid: {number}\n\n".encode()
+        elif not await feed.wait(number, pause_s) and not is_stopping(request):
+            quiet_s += pause_s
+            if quiet_s >= HEARTBEAT_S:
+                quiet_s = 0.0
+                # The number goes along: a stream that filters much does not begin far back when it is resumed.
+                yield f": still here\nid: {number}\n\n".encode()
 
 
 def _told(event: Event) -> bytes:
+    if event.number == UNNUMBERED:
+        # Without an id: a stream is resumed after the last event of the log.
+        return b"data: %s\n\n" % _encode(event_view(event))
     return b"id: %d\ndata: %s\n\n" % (event.number, _encode(event_view(event)))
 
 

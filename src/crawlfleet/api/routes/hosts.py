@@ -10,26 +10,24 @@ from pydantic import Field
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_USUAL, Body, Limit, Text
+from crawlfleet.api.fields import PAGE_USUAL, Body, Limit, Moment, Text, instant_of
 from crawlfleet.api.host_views import HostFiguresView, HostHistory, figures_view, history_view
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.api.views import Time
 from crawlfleet.control.hosts import HostReport
-from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.host_budget import HostLimits
 from crawlfleet.model.host_figures import SPANS
 from crawlfleet.model.ids import node_text
-from crawlfleet.model.instants import Instant, from_text, to_text
+from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.host_store import HostFilter
 from crawlfleet.scheduling.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX, Source
 
 router = APIRouter(prefix=PREFIX, tags=["hosts"])
 POINTS = 500
-Moment = Annotated[Text, Field(max_length=limits.LABEL_CHARS, json_schema_extra={"format": "date-time"})]
 
 HostName = Annotated[Text, Field(min_length=1, max_length=limits.HOST_CHARS)]
 HostInPath = Annotated[HostName, Path(description="A name or an address, with its port where that is an unusual one.")]
@@ -149,7 +147,7 @@ async def history(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:  # fmt: skip
     """What was counted of a host, over all nodes: minutes of six hours, hours of two weeks. `*`: of all hosts."""
-    bounds = _instant("since", since), _instant("until", until)
+    bounds = instant_of("since", since), instant_of("until", until)
     name, points = await services.hosts.history(host, SPANS[span], *bounds, limit)
     return reply(history_view(name, span, points, services.clock.now()))
 
@@ -184,13 +182,6 @@ async def forgive(
     has_changed = await services.hosts.forgive(host)
     await audited(request, principal, "host.forgive", host)
     return reply(ForgivenView(await _name(services, host), has_changed))
-
-
-def _instant(field: str, text: str | None) -> Instant | None:
-    try:
-        return None if text is None else from_text(text)
-    except ValueError as exc:
-        raise InvalidInput(str(exc), field=field) from exc
 
 
 async def _name(services: Services, host: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Annotated, Any
@@ -20,6 +20,8 @@ from crawlfleet.model.ids import node_text, parse
 from crawlfleet.model.instants import Instant, ms, to_text
 from crawlfleet.model.node import DEFAULT_CLUSTER, Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Capability, canonical_capabilities, canonical_resources
+from crawlfleet.model.status import Health
+from crawlfleet.ports.node_store import HeartbeatSample
 
 _ACTIVE_TASKS = 2 * limits.SLOTS_MAX
 _NUMBER_MOST = 1e12
@@ -245,28 +247,59 @@ class NodeView(msgspec.Struct, frozen=True):
     machine_id: str
     egress_address: str
     """Where its requests are taken to come from: nodes that share it share what sites do to it."""
+    cluster_id: str
+    """The same as `cluster`."""
+    health_status: str
+    """The same as `health`."""
+    health_timestamp: str | None
+    """The same as `health_at`."""
+    last_heartbeat: str | None
+    """The same as `last_seen_at`."""
+    updated_at: str
+    """When it was heard or judged last."""
 
 
 class NodeList(msgspec.Struct, frozen=True):
     nodes: list[NodeView]
 
 
+class HeartbeatView(msgspec.Struct, frozen=True):
+    at: str
+    measurement: MeasurementView
+
+
+class HeartbeatHistory(msgspec.Struct, frozen=True):
+    node_id: str
+    samples: list[HeartbeatView]
+    """Oldest first."""
+
+
 def node_view(
     node: Node, slots: int, running: int, newest: Measurement | None = None, *, follows_load: bool = False
 ) -> NodeView:
     said = node.description
+    # Of a node that nothing is heard of, nothing is known.
+    health, details = (node.health, node.health_details) if node.is_session_open else (Health.UNKNOWN, {})
+    heard_at, judged_at = _text(node.renewed_at), _text(node.health_at)
     return NodeView(
-        id=node_text(node.id), name=said.name, status=node.status.word, health=node.health.word,
-        health_details=node.health_details, health_at=_text(node.health_at), cluster=said.cluster,
+        id=node_text(node.id), name=said.name, status=node.status.word, health=health.word,
+        health_details=details, health_at=judged_at, cluster=said.cluster,
         node_type=said.node_type, region=said.region, weight=said.weight, slots=slots, slots_declared=said.slots,
         slots_set=node.slots_wanted, slots_mode=SLOTS_BY_LOAD if follows_load else "fixed", running=running,
         measurement=measurement_view(newest or node.measurement),
         description=said.description, ip_address=said.ip_address, port=said.port, device_id=said.device_id,
         task_types=said.task_types, capabilities=dict(said.capabilities), resources=dict(said.resources),
         is_pull_only=said.is_pull_only, is_connected=node.is_session_open, lease_s=said.lease_ms / 1000,
-        last_seen_at=_text(node.renewed_at), drain_by=_text(node.drain_by), created_at=to_text(node.created_at),
-        machine_id=said.machine, egress_address=said.address,
+        last_seen_at=heard_at, drain_by=_text(node.drain_by), created_at=to_text(node.created_at),
+        machine_id=said.machine, egress_address=said.address, cluster_id=said.cluster, health_status=health.word,
+        health_timestamp=judged_at, last_heartbeat=heard_at,
+        updated_at=to_text(max(node.created_at, node.renewed_at or 0, node.health_at or 0)),
     )  # fmt: skip
+
+
+def history_view(node: Node, samples: Sequence[HeartbeatSample]) -> HeartbeatHistory:
+    views = [(to_text(sample.at), measurement_view(sample.measurement)) for sample in samples]
+    return HeartbeatHistory(node_text(node.id), [HeartbeatView(at, view) for at, view in views if view is not None])
 
 
 def measurement_view(found: Measurement | None) -> MeasurementView | None:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited, identity_of
+from crawlfleet.api.fields import Moment, instant_of
 from crawlfleet.api.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.problems import NotAuthenticated
 from crawlfleet.api.reply import nothing, reply, shows
@@ -22,12 +23,14 @@ from crawlfleet.api.routes.node_bodies import (
     DrainBody,
     HeartbeatBody,
     HeartbeatHeard,
+    HeartbeatHistory,
     MeasurementView,
     NodeList,
     NodeRegistered,
     NodeRegistration,
     NodeView,
     SlotsBody,
+    history_view,
     node_view,
 )
 from crawlfleet.api.services import Services, TheServices
@@ -37,7 +40,9 @@ from crawlfleet.model.node import Node
 from crawlfleet.model.principal import Principal, Role
 
 router = APIRouter(prefix=PREFIX, tags=["nodes"])
-structs = (NodeRegistered, HeartbeatHeard, MeasurementView, NodeView, NodeList)
+structs = (NodeRegistered, HeartbeatHeard, MeasurementView, NodeView, NodeList, HeartbeatHistory)
+SAMPLES = 1_500
+"""A day of minutes, and an hour more."""
 
 
 @router.post(
@@ -126,6 +131,23 @@ async def show(
     return reply((await _views(services, [node]))[0])
 
 
+@router.get("/nodes/{node_id}/history", responses={200: shows(HeartbeatHistory)})
+async def history(
+    request: Request,
+    node: KnownNode,
+    services: TheServices,
+    since: Annotated[Moment | None, Query(description="The oldest sample; else as far back as there are any.")] = None,
+    until: Annotated[Moment | None, Query(description="Samples before that; else before now.")] = None,
+    limit: Annotated[int, Query(ge=1, le=SAMPLES, description="The newest so many.")] = SAMPLES,
+    principal: Principal = allow(Role.VIEWER, Role.NODE),
+) -> Response:
+    """What the node measured: one sample a minute while it is heard, kept as long as events are."""
+    await require_itself(request, principal, node.id, "node.history")
+    begin, end = instant_of("since", since), instant_of("until", until)
+    last = services.clock.now() + 1 if end is None else end
+    return reply(history_view(node, await services.store.heartbeat_history(node.id, begin or 0, last, limit)))
+
+
 @router.post("/nodes/{node_id}:heartbeat", responses={200: shows(HeartbeatHeard)})
 async def heartbeat(
     request: Request,
@@ -159,7 +181,7 @@ async def drain(
 async def ready(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
-    """It takes work again."""
+    """It takes work again. Its health is judged anew: what it was judged by so far is forgotten."""
     await services.drain.ready(node.id)
     await audited(request, principal, "node.ready", node_text(node.id))
     return await _shown(services, node)

@@ -54,6 +54,7 @@ class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
     join_key: str = ""
     machine_id: str = ""
     egress_address: str = ""
+    port: int = 0
 
 
 class Joiner:
