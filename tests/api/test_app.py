@@ -218,3 +218,21 @@ async def test_the_documentation_page_needs_nothing_from_elsewhere(site: Site) -
     for named in re.findall(r'href="#([^"]+)"', text):
         assert f'id="{named}"' in text, named
     assert (await site.send("POST", "/docs", role=None)).status == 405
+
+
+@pytest.mark.parametrize("has_docs", [True, False])
+async def test_the_root_says_where_the_rest_is(site: Site, has_docs: bool) -> None:
+    async with serving(create_app(site.master, ApiSettings(has_docs=has_docs))) as url:
+        root = Site(site.master, url, site.tokens, site._session)
+        told = (await root.get("/", role=None)).json
+        assert (told["name"], told["health"], told.get("docs")) == (
+            "crawlfleet",
+            "/healthz",
+            "/docs" if has_docs else None,
+        )
+        assert told["cli"] == f"crawlfleet status --url {url} --token TOKEN"
+        page = await root.get("/", role=None, headers={"Accept": "text/html,*/*"})
+        assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert ('href="/docs"' in page.content.decode()) is has_docs
+        for href in re.findall(r'href="([^"]+)"', page.content.decode()):
+            assert (await root.get(href, role=None)).status == 200, href

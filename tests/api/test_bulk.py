@@ -5,7 +5,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api.kit import Site, Worker
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.node import NodeDescription
+from tests.api.kit import Site, Worker, working
 
 LETTERS = "/api/v1/dead-letters"
 NOBODY = "task-0000000000000001"
@@ -163,3 +165,71 @@ async def test_a_queue_has_a_name_that_can_be_kept(site: Site, name: str) -> Non
 
 async def test_a_queue_may_have_a_slash_in_its_name(site: Site) -> None:
     assert (await site.post("/api/v1/queues/shop%2Fslow:pause")).json["name"] == "shop/slow"
+
+
+async def test_many_are_given_to_a_node_by_its_name_as_far_as_it_has_room(site: Site) -> None:
+    await site.pause("kept")
+    async with working(site, name="pi", slots=10) as worker:
+        tasks = [await site.submit(parameters={"hold": True}, queue="kept", project_id="a") for _ in range(12)]
+        other = await site.submit(queue="kept", project_id="b")
+
+        async def is_ready() -> bool:
+            answer = await site.post("/api/v1/tasks:assign", {"ids": [tasks[0]], "node": "pi"}, role="operator")
+            return bool(answer.json["changed"])
+
+        await site.until(is_ready)
+        answer = (await site.post("/api/v1/tasks:assign", {"filter": {"project_id": "a"}, "node": "pi"})).json
+        assert (answer["changed"], answer["by_status"], answer["refused"]) == (9, {"assigned": 9}, 2)
+        assert {refusal["code"] for refusal in answer["refusals"]} == {"does_not_fit"}
+        assert (await site.task(tasks[0]))["assigned_node"] == node_text(worker.node)
+        assert (await site.task(other))["status"] == "pending"
+        nobody = (await site.post("/api/v1/tasks:assign", {"ids": [NOBODY], "node": "pi"})).json
+        assert (nobody["changed"], nobody["refusals"][0]["id"]) == (0, NOBODY)
+
+
+async def test_a_name_that_no_node_or_several_have_is_refused(site: Site) -> None:
+    body = {"ids": [NOBODY], "node": "twin"}
+    none = await site.post("/api/v1/tasks:assign", body)
+    assert none.told == (422, "invalid_input", "node")
+    assert "no node has this id, device id or name: 'twin'" in none.json["detail"]
+    nodes = [
+        (await site.master.register.register(NodeDescription(name="twin", slots=1), f"join {at}")).node for at in (1, 2)
+    ]
+    several = await site.post("/api/v1/tasks:assign", body)
+    assert several.told == (422, "invalid_input", "node")
+    assert all(node_text(node) in several.json["detail"] for node in nodes)
+
+
+async def test_many_dead_letters_are_dropped_by_id_or_cause(site: Site, worker: Worker) -> None:
+    tasks = [await buried(site, "no") for _ in range(3)]
+    kept = await buried(site, "another")
+    done = await site.submit()
+    await site.until_status(done, "completed")
+    answer = (await site.post(f"{LETTERS}:drop", {"ids": [tasks[0], done, NOBODY]}, role="operator")).json
+    assert (answer["changed"], answer["refused"]) == (1, 2)
+    assert {refusal["id"] for refusal in answer["refusals"]} == {done, NOBODY}
+    cause = (await site.get(f"{LETTERS}/{tasks[1]}")).json["dead_letter"]["cause"]
+    answer = (await site.post(f"{LETTERS}:drop", {"cause": cause})).json
+    assert (answer["changed"], answer["refused"]) == (2, 0)
+    for task in tasks:
+        assert (await site.get(f"/api/v1/tasks/{task}")).status == 404
+    assert await statuses(site, kept, done) == ["failed", "completed"]
+    assert (await site.post(f"{LETTERS}:drop", {"cause": cause}, role="viewer")).status == 403
+
+
+@pytest.mark.parametrize("verb", ["replay", "drop"])
+async def test_a_cause_that_no_dead_letter_has_is_an_error(site: Site, verb: str) -> None:
+    answer = await site.post(f"{LETTERS}:{verb}", {"cause": "http: never"})
+    assert answer.told == (404, "not_found", None)
+    assert answer.json["detail"] == "no dead letter has the cause 'http: never'"
+
+
+async def test_several_queues_are_paused_and_resumed(site: Site) -> None:
+    answer = await site.post("/api/v1/queues:pause", {"names": ["a", "b", "a"]}, role="operator")
+    assert answer.json == {"queues": [{"name": name, "is_paused": True, "has_changed": True} for name in "ab"]}
+    answer = await site.post("/api/v1/queues:resume", {"names": ["b", "c"]})
+    assert [(one["name"], one["has_changed"]) for one in answer.json["queues"]] == [("b", True), ("c", False)]
+    paused = [one["name"] for one in (await site.get("/api/v1/queues")).json["queues"] if one["is_paused"]]
+    assert paused == ["a"]
+    assert (await site.post("/api/v1/queues:pause", {"names": []})).told == (422, "invalid_input", "names")
+    assert ("queues.pause", "queues") in {(action, target) for _, action, target in await site.audited()}

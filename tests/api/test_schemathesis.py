@@ -122,8 +122,10 @@ def _real(site: FuzzedSite, label: str) -> st.SearchStrategy[dict[str, Any]]:
             cron, zone = st.sampled_from(["0 3 * * *", "0 0 30 2 *"]), st.sampled_from(["UTC", "Asia/Tokyo", "Nowhere"])
             chosen |= {"field task": st.just({"task_type": "echo"}), "field cron": cron, "field time_zone": zone}
             chosen |= {f"field {name}": st.none() for name in ("at", "every_s", "starts_at", "ends_at")}
-        case "tasks:cancel" | "tasks:retry" | "tasks:prioritize" | "dead-letters:replay":
+        case "tasks:cancel" | "tasks:retry" | "tasks:prioritize" | "dead-letters:replay" | "dead-letters:drop":
             chosen |= {"field ids": ids}
+        case "tasks:assign":
+            chosen |= {"field ids": ids, "field node": st.sampled_from(known["node_id"])}
         case "{task_id}:assign":
             chosen |= {"field node": st.sampled_from(known["node_id"])}
         case "config":

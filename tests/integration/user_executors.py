@@ -52,14 +52,6 @@ async def spell(context: TaskContext) -> int:
     return len(context.parameters["values"])
 
 
-@executor("waits_for_file")
-async def waits_for_file(context: TaskContext) -> None:
-    """Tells by one file that it runs, and ends when there is another; it leaves nothing but its end."""
-    Path(context.parameters["started"]).touch()
-    while not Path(context.parameters["file"]).exists():
-        await asyncio.sleep(0.02)
-
-
 class Shout(Executor):
     task_type = "shout"
 

@@ -41,7 +41,7 @@ class WaitingTasks:
     @property
     def tasks(self) -> list[dict[str, Any]]:
         return [
-            {"task_type": "waits_for_file", "parameters": {"file": str(self._file), "started": str(started)}}
+            {"task_type": "waits_for_file", "parameters": {"released": str(self._file), "started": str(started)}}
             for started in self._started
         ]
 

@@ -46,7 +46,8 @@ async def said(script: Script, *arguments: str, code: int = 0) -> Result:
     [
         ("items.csv", [], "csv"),
         ("items.parquet", [], "parquet"),
-        ("items.txt", [], "jsonl"),
+        ("items.txt", ["--format", "jsonl"], "jsonl"),
+        ("items", [], "jsonl"),
         ("items", ["--format", "csv"], "csv"),
         ("items.csv", ["--format", "jsonl"], "jsonl"),
     ],

@@ -48,6 +48,11 @@ def test_columns_are_left_out_in_the_order_that_is_asked_for() -> None:
     assert lay_out(TITLES, [ROW], 1).dropped == ["STATUS", "NODE", "CREATED", "NAME"]
 
 
+def test_a_column_that_went_for_a_wider_one_comes_back_where_there_is_room() -> None:
+    layout = lay_out(("A", "B", "C"), [("1234567890", "12", "1" * 30)], 16, drop=("B", "C"))
+    assert (layout.columns, layout.dropped) == ([0, 1], ["C"])
+
+
 def test_columns_without_a_value_go_first_and_are_not_missed() -> None:
     row = (ID, "completed", "", "2026-01-01T00:00:00Z", "")
     layout = lay_out(TITLES, [row], 57, drop=("STATUS",))
@@ -66,10 +71,12 @@ def test_words_that_are_longer_than_a_line_have_one_for_themselves() -> None:
 
 
 def test_a_table_says_what_it_leaves_out(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
-    output.Output(is_json=False).table(TITLES, [ROW], drop=("NODE", "NAME"))
+    output.Output(is_json=False).table(TITLES, [ROW], drop=("CREATED", "NAME"))
     said = capsys.readouterr()
-    assert said.out == f"TASK                   STATUS     CREATED\n{ID}  completed  2026-01-01T00:00:00Z\n"
-    assert said.err == "(no room for NODE, NAME; a wider terminal or --json shows all)\n"
+    assert said.out == (
+        f"TASK                   STATUS     NODE                   CREATED\n{ID}  completed  {ROW[2]}  {ROW[3]}\n"
+    )
+    assert said.err == "(no room for NAME; a wider terminal or --json shows all)\n"
 
 
 def test_a_pipe_gets_all_of_it_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

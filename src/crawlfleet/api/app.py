@@ -10,7 +10,7 @@ from fastapi.telemetry import TelemetryConfig
 from starlette.types import Receive, Scope, Send
 
 from crawlfleet import __version__
-from crawlfleet.api import docs_page, openapi, problems
+from crawlfleet.api import docs_page, front_page, openapi, problems
 from crawlfleet.api.auth import Gate
 from crawlfleet.api.fields import known_query_only
 from crawlfleet.api.guard import Guard
@@ -95,6 +95,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     problems.install(app)
     app.add_middleware(Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes)
     openapi.install(app, ROUTES)
+    front_page.install(app, has_docs=settings.has_docs)
     if settings.has_docs:
         docs_page.install(app)
     return app

@@ -29,7 +29,7 @@ padding: .1rem 1rem .1rem 0; } b { display: inline-block; min-width: 4rem; } .ge
 .post { color: #080; } .put, .patch { color: #a60; } .delete { color: #c00; }
 """
 _DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_DIGEST}'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
@@ -42,7 +42,7 @@ def install(app: FastAPI) -> None:
     pages = _Pages(app)
 
     async def docs(_: Request) -> Response:
-        return HTMLResponse((await pages.made())[0], headers=_HEADERS)
+        return HTMLResponse((await pages.made())[0], headers=HEADERS)
 
     async def document(_: Request) -> Response:
         return Response((await pages.made())[1], media_type="application/json")

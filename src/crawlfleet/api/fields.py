@@ -22,6 +22,7 @@ from crawlfleet.wire.tasks import unstorable
 
 PAGE_MOST = 1_000
 PAGE_USUAL = 100
+_NODES_NAMED = 10
 
 
 def _storable(text: str) -> str:
@@ -111,14 +112,22 @@ ScheduleInPath = Annotated[ScheduleId, Depends(_schedule_in_path)]
 
 
 async def node_named(store: NodeStore, text: str, *, field: str = "node") -> NodeId:
-    """The node of an id, or of a device id."""
+    """The node of an id, of a device id, or of a name that only one node has."""
     try:
         return ids.parse(text, "node", field=field)
     except InvalidInput:
-        for node in await store.nodes():
-            if node.description.device_id == text:
-                return node.id
-    raise InvalidInput(f"no node has this id or device id: {shown(text)[: limits.NAME_CHARS]!r}", field=field)
+        nodes = await store.nodes()
+    for node in nodes:
+        if node.description.device_id == text:
+            return node.id
+    named = [node.id for node in nodes if node.description.name == text]
+    if len(named) > 1:
+        several = ", ".join(map(ids.node_text, named[:_NODES_NAMED]))
+        raise InvalidInput(f"{len(named)} nodes have the name {text!r}: {several}; give an id", field=field)
+    if not named:
+        detail = f"no node has this id, device id or name: {shown(text)[: limits.NAME_CHARS]!r}"
+        raise InvalidInput(detail, field=field)
+    return named[0]
 
 
 def only_query(connection: HTTPConnection, *known: str) -> None:

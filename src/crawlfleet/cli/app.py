@@ -12,6 +12,7 @@ import typer
 
 import crawlfleet
 from crawlfleet.cli import (
+    audit,
     cluster,
     config,
     cookie_jar,
@@ -19,6 +20,7 @@ from crawlfleet.cli import (
     dead_letter,
     demo,
     distribute,
+    event,
     flow,
     group,
     host,
@@ -34,9 +36,11 @@ from crawlfleet.cli import (
     status,
     submit_task,
     task_changes,
+    task_type,
     token,
     worker,
 )
+from crawlfleet.cli.command import with_examples
 from crawlfleet.cli.exits import RootGroup
 
 HELP = """Manage a fleet of crawler nodes: submit tasks, see where they run, and why one waits.
@@ -55,23 +59,106 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
+
+def add_group(group: typer.Typer, name: str, about: str, *examples: str) -> None:
+    """Add the commands of a noun, with help that ends in examples as that of each command does."""
+    app.add_typer(group, name=name, help=with_examples(about, *examples), short_help=about)
+
+
 for single in (demo, standalone, master, worker, distribute, crawl, init, status, submit_task, project):
     single.add_to(app)
-app.add_typer(task_changes.app, name="task", help="Submit tasks, watch them, change them, read what they left.")
-app.add_typer(group.app, name="group", help="Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.")
-app.add_typer(node.app, name="node", help="Nodes: list, show, drain, make ready, set slots, remove.")
-app.add_typer(cluster.app, name="cluster", help="Clusters: list, show, what they use, whether they get work.")
-app.add_typer(dead_letter.app, name="dead-letter", help="Tasks that were given up: list, group, replay, drop.")
-app.add_typer(flow.app, name="flow", help="Graphs of tasks: submit, show, watch, cancel, resume.")
-app.add_typer(queue.app, name="queue", help="Queues: list, pause, resume, set their order.")
-app.add_typer(project.app, name="project", help="Projects: weights and quotas, and what is used of them.")
-app.add_typer(schedule.app, name="schedule", help="Schedules: add, list, show, pause, resume, run, remove, preview.")
-app.add_typer(host.app, name="host", help="Target hosts: their budgets, back-offs, and who asks them.")
-app.add_typer(product.app, name="product", help="Products that were found in shops: list, show, export.")
-app.add_typer(proxy.app, name="proxy", help="Proxies of nodes' pools: how they do.")
-app.add_typer(cookie_jar.app, name="cookie-jar", help="Cookies that crawls keep over executions: list, remove.")
-app.add_typer(token.app, name="token", help="Tokens: create, list, rotate, revoke.")
-app.add_typer(config.app, name="config", help="Settings of a process, and configuration of a cluster at run time.")
+add_group(
+    task_changes.app, "task", "Submit tasks, watch them, change them, read what they left.",
+    "crawlfleet task submit web_crawl -p url=https://example.com -p depth=1",
+    "crawlfleet task list --status failed,timeout",
+    "crawlfleet task retry --project shop --status failed",
+)  # fmt: skip
+add_group(
+    group.app, "group", "Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.",
+    "crawlfleet group shard web_crawl --over urls --values urls.txt --size 100",
+    "crawlfleet group list --kind crawl",
+    "crawlfleet group list --project shop --json",
+)  # fmt: skip
+add_group(
+    node.app, "node", "Nodes: list, show, drain, make ready, set slots, remove.",
+    "crawlfleet node list",
+    "crawlfleet node drain worker-001",
+    "crawlfleet node ready worker-001",
+)  # fmt: skip
+add_group(
+    cluster.app, "cluster", "Clusters: list, show, what they use, whether they get work.",
+    "crawlfleet cluster list",
+    "crawlfleet cluster usage default",
+)  # fmt: skip
+add_group(
+    dead_letter.app, "dead-letter", "Tasks that were given up: list, group, replay, drop.",
+    "crawlfleet dead-letter groups",
+    "crawlfleet dead-letter list --project shop",
+)  # fmt: skip
+add_group(
+    flow.app, "flow", "Graphs of tasks: submit, show, watch, cancel, resume.",
+    "crawlfleet flow submit flow.yaml --wait",
+    "crawlfleet flow list",
+)  # fmt: skip
+add_group(
+    queue.app, "queue", "Queues: list, pause, resume, set their order.",
+    "crawlfleet queue list",
+    "crawlfleet queue pause default",
+    "crawlfleet queue resume default",
+)  # fmt: skip
+add_group(
+    project.app, "project", "Projects: weights and quotas, and what is used of them.",
+    "crawlfleet project set shop --weight 3 --max-running 50",
+    "crawlfleet project list",
+)  # fmt: skip
+add_group(
+    schedule.app, "schedule", "Schedules: add, list, show, pause, resume, run, remove, preview.",
+    "crawlfleet schedule add echo --every 15m --name heartbeat",
+    "crawlfleet schedule list",
+    "crawlfleet schedule next --cron '0 3 * * *'",
+)  # fmt: skip
+add_group(
+    host.app, "host", "Target hosts: their budgets, back-offs, and who asks them.",
+    "crawlfleet host list",
+    "crawlfleet host set example.com --rate 20 --concurrency 8",
+    "crawlfleet host show example.com",
+)  # fmt: skip
+add_group(
+    product.app, "product", "Products that were found in shops: list, show, export.",
+    "crawlfleet product list --shop shop.example",
+    "crawlfleet product export -o products.csv",
+)  # fmt: skip
+add_group(
+    proxy.app, "proxy", "Proxies of nodes' pools: how they do.",
+    "crawlfleet proxy list",
+    "crawlfleet proxy list --down",
+)  # fmt: skip
+add_group(
+    cookie_jar.app, "cookie-jar", "Cookies that crawls keep over executions: list, remove.",
+    "crawlfleet cookie-jar list",
+    "crawlfleet cookie-jar remove login --project shop",
+)  # fmt: skip
+add_group(
+    token.app, "token", "Tokens: create, list, rotate, revoke.",
+    "crawlfleet token create --role enrol --uses 1 --expires 1h",
+    "crawlfleet token list",
+)  # fmt: skip
+add_group(
+    config.app, "config", "Settings of a process, and configuration of a cluster at run time.",
+    "crawlfleet config show",
+    "crawlfleet config get",
+    "crawlfleet config set strategy=round_robin",
+    "crawlfleet config history",
+)  # fmt: skip
+add_group(
+    task_type.app, "type", "Task types: list, show their parameters.",
+    "crawlfleet type list", "crawlfleet type show web_crawl",
+)  # fmt: skip
+add_group(
+    event.app, "event", "Events: list what happened, watch what happens.",
+    "crawlfleet event list --kind task.failed", "crawlfleet event watch",
+)  # fmt: skip
+add_group(audit.app, "audit", "The audit log: who changed what, when and from where.", "crawlfleet audit list")
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 
+EXAMPLE_CHARS = 74
 _PANEL = "Which master"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 _COMMON: dict[str, Any] = {
@@ -109,7 +111,24 @@ def api_command(app: typer.Typer, name: str, *examples: str, **options: Any) -> 
 def _register(
     app: typer.Typer, name: str, function: Command, about: str, examples: tuple[str, ...], options: dict[str, Any]
 ) -> None:
-    lines = "\n".join(f"  {example}" for example in examples)
+    app.command(name, help=with_examples(about, *examples), **options)(function)
+
+
+def with_examples(about: str, *examples: str) -> str:
+    """A help text that ends in examples, each fit to be pasted as it stands."""
+    lines = "\n".join(f"  {fold_example(example)}" for example in examples)
     text = f"{inspect.cleandoc(about)}\n\n\b\nExamples:\n{lines}\n"
     # A square bracket in an example is a bracket, not markup.
-    app.command(name, help=text.replace("[", "\\["), **options)(function)
+    return text.replace("[", "\\[")
+
+
+def fold_example(example: str, width: int = EXAMPLE_CHARS) -> str:
+    """Over several lines, joined as a shell joins them, where a terminal of 80 columns would break it anywhere."""
+    lines, line = [], ""
+    for part in re.split(r" (?=-)", example):
+        if line and len(line) + 1 + len(part) > width:
+            lines.append(f"{line} \\")
+            line = f"    {part}"
+        else:
+            line = f"{line} {part}" if line else part
+    return "\n  ".join([*lines, line])

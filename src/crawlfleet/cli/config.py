@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +44,7 @@ def show(
     file = config_file(config)
     chosen = mode if mode == "client" else load_mode(file, os.environ, mode) or "master"
     cls = next(cls for cls in CLASSES if cls.section == chosen)
-    loaded = load(cls, file, os.environ, {"--data-dir": data_dir})
+    loaded = load(cls, file, os.environ, {"--data-dir": data_dir}, is_for_show=True)
     out = Output(is_json=json)
     if out.is_json:
         out.json(_as_json(chosen, loaded))
@@ -105,3 +106,21 @@ def set_values(
     # Somebody else's change between the look and ours is not undone: the master refuses it by the version.
     done = call.client.put_config(want, cluster, expected_version=have.version)
     call.out.answer(done, f"cluster {done.cluster}: version {done.version}")
+
+
+@api_command(app, "history", "crawlfleet config history", "crawlfleet config history --cluster eu --json")
+def history(call: Call, cluster: ClusterOption = "default") -> None:
+    """List the versions of a cluster's run-time configuration, newest first: who changed what, and when."""
+    versions = list(call.client.config_history(cluster))
+    before = {later.version: earlier.values for later, earlier in pairwise(versions)}
+    call.out.listing(
+        "versions", versions, ("VERSION", "AT", "BY", "CHANGES"),
+        lambda one: (one.version, one.changed_at, one.changed_by, _changes(before.get(one.version, {}), one.values)),
+        empty="nothing was set yet", prose=("CHANGES",), drop=("BY",),
+    )  # fmt: skip
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """`strategy=round_robin, max_retries unset`"""
+    said = [f"{name}={shown(value)}" for name, value in new.items() if name not in old or old[name] != value]
+    return ", ".join(said + [f"{name} unset" for name in old if name not in new])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exits import Complaint, usage_error
 from crawlfleet.cli.output import plain
+
+if TYPE_CHECKING:
+    from crawlfleet.client.models import BulkView
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -76,23 +79,38 @@ def replay(
     """Give dead letters another round, by id or by cause."""
     if bool(task_ids) == (cause is not None):
         usage_error("name either tasks or --cause", "crawlfleet dead-letter groups lists the causes")
-    done = call.client.replay_many(ids=task_ids, cause=cause) if task_ids else call.client.replay_many(cause=cause)
+    done = call.client.replay_many(ids=task_ids) if task_ids else call.client.replay_many(cause=cause)
+    _print_changed(call, done, "open again")
+
+
+@api_command(
+    app,
+    "drop",
+    "crawlfleet dead-letter drop task-0123456789abcdef",
+    'crawlfleet dead-letter drop --cause "network: connection refused"',
+)
+def drop(
+    call: Call,
+    task_ids: Annotated[list[str] | None, typer.Argument(help="Ids of tasks; or choose by --cause.")] = None,
+    cause: CauseOption = None,
+) -> None:
+    """Forget dead letters, by id or by cause, with their tasks and all of their history."""
+    if bool(task_ids) == (cause is not None):
+        usage_error("name either tasks or --cause", "crawlfleet dead-letter groups lists the causes")
+    if task_ids and len(task_ids) == 1:
+        call.client.drop_dead_letter(task_ids[0])
+        call.out.answer({"dropped": task_ids}, f"{task_ids[0]}: dropped")
+        return
+    done = call.client.drop_many(ids=task_ids) if task_ids else call.client.drop_many(cause=cause)
+    _print_changed(call, done, "dropped")
+
+
+def _print_changed(call: Call, done: BulkView, word: str) -> None:
     if call.out.is_json:
         call.out.json(done)
     else:
-        call.out.text(f"{done.changed} tasks open again" + (f", {done.refused} refused" if done.refused else ""))
+        call.out.text(f"{done.changed} tasks {word}" + (f", {done.refused} refused" if done.refused else ""))
         for refusal in done.refusals[:10]:
             call.out.note(f"{refusal.id}: {refusal.detail}")
     if done.refused and not done.changed:
-        raise Complaint("no task was changed")
-
-
-@api_command(app, "drop", "crawlfleet dead-letter drop task-0123456789abcdef")
-def drop(call: Call, task_ids: Annotated[list[str], typer.Argument(help="Ids of tasks.", show_default=False)]) -> None:
-    """Forget dead letters, with their tasks and all of their history."""
-    for task_id in task_ids:
-        call.client.drop_dead_letter(task_id)
-        if not call.out.is_json:
-            call.out.text(f"{task_id}: dropped")
-    if call.out.is_json:
-        call.out.json({"dropped": task_ids})
+        raise Complaint("no task was changed", hint="crawlfleet dead-letter list shows those there are")

@@ -6,12 +6,13 @@ import re
 import shutil
 import sys
 from enum import IntEnum
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
 
 from crawlfleet.cli.table_layout import wrap_words
+from crawlfleet.cli.usage_messages import usage_message
 from crawlfleet.errors import ConfigError, CrawlfleetError
 from crawlfleet.observe.terminal_text import escape_controls
 
@@ -27,6 +28,10 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+# The library keeps the class of all usage errors to itself and offers one of its children.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
 class Complaint(CrawlfleetError):
     """Something a command itself has to say, with the exit code for it."""
 
@@ -39,12 +44,30 @@ class Complaint(CrawlfleetError):
 class RootGroup(TyperGroup):
     """Every command runs inside this one, so every error of ours is told in one way."""
 
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        try:
+            return super().make_context(*args, **more)
+        except _UsageError as exc:
+            raise _told_usage(exc) from exc
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except CrawlfleetError as exc:
             tell(exc)
             raise typer.Exit(exit_code_of(exc)) from exc
+        except _UsageError as exc:
+            raise _told_usage(exc) from exc
+
+
+def _told_usage(exc: Any) -> Exception:
+    """A wrong command or option, in the form of every other error; a command without any shows its help."""
+    if type(exc).__name__ == "NoArgsIsHelpError":
+        return cast(Exception, exc)
+    talk(f"error: {usage_message(exc.format_message())}")
+    path = exc.ctx.command_path if exc.ctx is not None else "crawlfleet"
+    talk(f"hint: {path} --help")
+    return typer.Exit(ExitCode.USAGE)
 
 
 def tell(exc: CrawlfleetError) -> None:

@@ -107,7 +107,12 @@ def chosen_format(given: str | None, output: Path | None, taken: tuple[str, ...]
     # The archive of a crawl is called items.warc.gz: of what is compressed the name before decides.
     name = "" if output is None else output.name
     named = Path(name.removesuffix(".gz")).suffix.removeprefix(".")
-    found = given or (named if named in FORMATS else "jsonl")
+    if given is None and named and named not in FORMATS:
+        usage_error(
+            f"--output: {name} ends like none of {', '.join(f'.{one}' for one in taken)}",
+            "--format says what to write, whatever the name",
+        )
+    found = given or named or "jsonl"
     if found not in taken:
         option = "--format" if given else "--output"
         usage_error(f"{option}: {found!r} is none of {', '.join(taken)}")

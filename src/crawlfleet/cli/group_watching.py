@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from crawlfleet.cli.exits import Complaint, ExitCode
 from crawlfleet.cli.output import seconds
 from crawlfleet.cli.watching import group_done, group_note, left_alone
-from crawlfleet.observe.terminal_text import escape_line
 
 if TYPE_CHECKING:
     from crawlfleet.cli.command import Call
@@ -16,13 +15,10 @@ if TYPE_CHECKING:
     from crawlfleet.client.models import GroupView
 
 LINES_S = 2.0
-WHY_CHARS = 120
 
 
 def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines: bool = False) -> GroupView:
     """The group once it is finished. A timeout is exit code 4: it is not known to have failed."""
-    from rich.markup import escape
-
     from crawlfleet.client import WaitTimeout
 
     lines = _Lines(call)
@@ -39,9 +35,12 @@ def watch_group(call: Call, group_id: str, timeout: float | None, *, with_lines:
             # Members that run and wait for nothing are at work, however long a task or a page takes.
             if why.data["cause"] in {"processing", "final"}:
                 return
-            bar.update(line, note=escape(escape_line(_still(why)[:WHY_CHARS])))
-            if with_lines or bar.disable:
-                lines.tell_why(why)
+            if why.data["cause"] == "host_budget":
+                # It goes on at the pace that the host allows: members report their pages by the chunk.
+                lines.tell_limit(why)
+                return
+            bar.update(line, note="stands still")
+            lines.tell_why(why)
 
         try:
             return call.client.wait_group(group_id, timeout, looked, stands_still, lines.tell_limit)

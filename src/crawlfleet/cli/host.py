@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -15,8 +16,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
+
+def _host_of(text: str) -> str:
+    """The host of an address, where one is given: people paste what stands in their browser."""
+    return urlsplit(text).netloc.rpartition("@")[2] or text if "://" in text else text
+
+
 HostName = Annotated[
-    str, typer.Argument(help="A name or an address, with its port where that is an unusual one.", show_default=False)
+    str,
+    typer.Argument(
+        help="A name or an address, with its port where that is an unusual one; of a URL, its host counts.",
+        show_default=False,
+        callback=_host_of,
+    ),
 ]
 
 

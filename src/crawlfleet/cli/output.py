@@ -46,6 +46,11 @@ class Output:
     def text(self, text: str) -> None:
         sys.stdout.write(f"{escape_controls(text)}\n")
 
+    def sentence(self, text: str) -> None:
+        """A terminal gets it in lines that are broken between words, a pipe in one."""
+        for line in wrap_words(text, terminal_width(sys.stdout)):
+            self.text(line)
+
     def note(self, text: str) -> None:
         talk(text)
 
@@ -54,7 +59,7 @@ class Output:
         if self.is_json:
             self.json(whole)
         else:
-            self.text(text)
+            self.sentence(text)
 
     def listing(
         self, name: str, things: Sequence[T], columns: Sequence[str], row: Callable[[T], Sequence[object]],

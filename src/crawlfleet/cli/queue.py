@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 QueueName = Annotated[str, typer.Argument(help="The queue's name.")]
+QueueNames = Annotated[list[str], typer.Argument(help="Names of queues.", show_default=False)]
 
 
 @api_command(app, "list", "crawlfleet queue list")
@@ -27,16 +29,16 @@ def list_queues(call: Call) -> None:
     )  # fmt: skip
 
 
-@api_command(app, "pause", "crawlfleet queue pause default")
-def pause(call: Call, name: QueueName) -> None:
-    """Pause a queue: its tasks are kept and not placed; what runs goes on."""
-    _tell(call, call.client.pause(name))
+@api_command(app, "pause", "crawlfleet queue pause default", "crawlfleet queue pause slow news")
+def pause(call: Call, names: QueueNames) -> None:
+    """Pause queues: their tasks are kept and not placed; what runs goes on."""
+    _tell(call, names, call.client.pause, call.client.pause_many)
 
 
-@api_command(app, "resume", "crawlfleet queue resume default")
-def resume(call: Call, name: QueueName) -> None:
-    """Resume a paused queue."""
-    _tell(call, call.client.resume(name))
+@api_command(app, "resume", "crawlfleet queue resume default", "crawlfleet queue resume slow news")
+def resume(call: Call, names: QueueNames) -> None:
+    """Resume paused queues."""
+    _tell(call, names, call.client.resume, call.client.resume_many)
 
 
 @api_command(app, "set", "crawlfleet queue set news --order lifo", "crawlfleet queue set news --order fifo")
@@ -51,6 +53,13 @@ def set_order(
     call.out.answer(done, f"{done.name}:{already} {done.order}")
 
 
-def _tell(call: Call, state: QueueState) -> None:
-    already = "" if state.has_changed else " already"
-    call.out.answer(state, f"{state.name}:{already} {'paused' if state.is_paused else 'open'}")
+def _tell(
+    call: Call, names: list[str], one: Callable[[str], QueueState], many: Callable[[list[str]], Sequence[QueueState]]
+) -> None:
+    states = [one(names[0])] if len(names) == 1 else many(names)
+    if call.out.is_json:
+        call.out.json(states[0] if len(names) == 1 else {"queues": states})
+        return
+    for state in states:
+        already = "" if state.has_changed else " already"
+        call.out.text(f"{state.name}:{already} {'paused' if state.is_paused else 'open'}")

@@ -44,6 +44,11 @@ def lay_out(
             break
         shown.remove(at)
         dropped.append(at)
+    for at in list(reversed(dropped)):
+        # One that had to go before a wider one may have room now.
+        if any(cells[at]) and _total(least, [*shown, at]) <= width:
+            shown = sorted([*shown, at])
+            dropped.remove(at)
     widths = _spread(natural, least, shown, width)
     return Layout(shown, widths, [titles[at] for at in sorted(dropped) if any(cells[at])])
 

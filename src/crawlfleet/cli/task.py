@@ -88,7 +88,7 @@ def _print_end(call: Call, task: TaskView, *, with_result: bool) -> None:
         if task.result is not None:
             call.out.json(task.result.data)
     elif task.status == "completed":
-        call.out.text(end_line(task))
+        call.out.sentence(end_line(task))
     if task.result is not None and not call.out.is_json:
         print_notes(call, task.result.notes)
     if task.status != "completed":
@@ -159,7 +159,7 @@ def watch(call: Call, task_ids: TaskIds, timeout: TimeoutOption = None) -> None:
         call.out.json({"tasks": ended})
     else:
         for task in ended:
-            call.out.text(end_line(task))
+            call.out.sentence(end_line(task))
             print_notes(call, task.result.notes if task.result is not None else None)
     if bad := [task for task in ended if task.status != "completed"]:
         raise Complaint(failed_message(bad[0]), ExitCode.TASK_NOT_COMPLETED, f"crawlfleet task log {bad[0].id}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -50,10 +51,7 @@ def for_chosen(name: str, *examples: str) -> Callable[[Callable[[Call, Chosen], 
             node: NodeOption = None,
             search: SearchOption = None,
         ) -> None:
-            where = _filter(status, project, task_type, node, search)
-            if bool(task_ids) == bool(where):
-                usage_error("name either tasks or a filter", "crawlfleet task list shows what a filter finds")
-            function(call, Chosen(task_ids or [], where))
+            function(call, _chosen(task_ids or [], _filter(status, project, task_type, node, search)))
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         api_command(app, name, *examples)(run)
@@ -81,24 +79,59 @@ def retry(call: Call, chosen: Chosen) -> None:
     _change(call, chosen, call.client.retry, call.client.retry_many, "open again")
 
 
-@api_command(app, "prioritize", "crawlfleet task prioritize task-0123456789abcdef high")
+@api_command(
+    app,
+    "prioritize",
+    "crawlfleet task prioritize task-0123456789abcdef high",
+    "crawlfleet task prioritize 8 --project shop --status pending",
+)
 def prioritize(
     call: Call,
-    task_id: TaskId,
-    priority: Annotated[str, typer.Argument(help="1 to 10, or high, normal, low.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(help="Ids of tasks, then 1 to 10, or high, normal, low.", metavar="[TASK...] PRIORITY"),
+    ],
+    status: StatusOption = None,
+    project: ProjectOption = None,
+    task_type: TypeOption = None,
+    node: NodeOption = None,
+    search: SearchOption = None,
 ) -> None:
-    """Change the priority of a task that has not ended."""
-    changed = call.client.prioritize(task_id, values.priority(priority))
-    call.out.answer(changed, f"{changed.id}: priority {changed.priority}")
+    """Change the priority of tasks that have not ended, by id or by filter."""
+    *task_ids, word = words
+    chosen = _chosen(task_ids, _filter(status, project, task_type, node, search))
+    priority = values.priority(word)
+    if len(chosen.ids) == 1:
+        changed = call.client.prioritize(chosen.ids[0], priority)
+        call.out.answer(changed, f"{changed.id}: priority {changed.priority}")
+    else:
+        _print_changed(call, chosen, partial(call.client.prioritize_many, priority), f"have priority {priority}")
 
 
-@api_command(app, "assign", "crawlfleet task assign task-0123456789abcdef worker-001")
+@api_command(
+    app,
+    "assign",
+    "crawlfleet task assign task-0123456789abcdef worker-001",
+    "crawlfleet task assign worker-001 --project shop",
+)
 def assign(
-    call: Call, task_id: TaskId, node: Annotated[str, typer.Argument(help="A node's id or device id.")]
-) -> None:  # fmt: skip
-    """Give a pending task to a node of your choice."""
-    changed = call.client.assign(task_id, node)
-    call.out.answer(changed, f"{changed.id}: {changed.status} to {changed.assigned_node}")
+    call: Call,
+    words: Annotated[
+        list[str],
+        typer.Argument(help="Ids of tasks, then a node's id, device id or name.", metavar="[TASK...] NODE"),
+    ],
+    project: ProjectOption = None,
+    task_type: TypeOption = None,
+    search: SearchOption = None,
+) -> None:
+    """Give pending tasks to a node of your choice, by id or by filter: as many as it has room for."""
+    *task_ids, node = words
+    chosen = _chosen(task_ids, _filter(None, project, task_type, None, search))
+    if len(chosen.ids) == 1:
+        changed = call.client.assign(chosen.ids[0], node)
+        call.out.answer(changed, f"{changed.id}: {changed.status} to {changed.assigned_node}")
+    else:
+        _print_changed(call, chosen, partial(call.client.assign_many, node), f"assigned to {node}")
 
 
 @api_command(
@@ -184,12 +217,22 @@ def _filter(
     return {name: value for name, value in said.items() if value is not None}
 
 
+def _chosen(task_ids: list[str], where: dict[str, Any]) -> Chosen:
+    if bool(task_ids) == bool(where):
+        usage_error("name either tasks or a filter", "crawlfleet task list shows what a filter finds")
+    return Chosen(task_ids, where)
+
+
 def _change(call: Call, chosen: Chosen, one: Callable[[str], Any], many: Callable[..., BulkView], done: str) -> None:
     if len(chosen.ids) == 1:
         changed = one(chosen.ids[0])
         is_asked = " (its node was asked to stop it)" if changed.is_requested else ""
         call.out.answer(changed, f"{changed.id}: {changed.status}{is_asked}")
-        return
+    else:
+        _print_changed(call, chosen, many, done)
+
+
+def _print_changed(call: Call, chosen: Chosen, many: Callable[..., BulkView], done: str) -> None:
     answers = [many(ids=chosen.ids)] if chosen.ids else list(_rounds(many, chosen.where))
     changed_count, refused = sum(one.changed for one in answers), sum(one.refused for one in answers)
     if call.out.is_json:
@@ -199,7 +242,7 @@ def _change(call: Call, chosen: Chosen, one: Callable[[str], Any], many: Callabl
         for refusal in answers[0].refusals[:10]:
             call.out.note(f"{refusal.id}: {refusal.detail}")
     if refused and not changed_count:
-        raise Complaint("no task was changed", ExitCode.FAILURE)
+        raise Complaint("no task was changed", ExitCode.FAILURE, f"crawlfleet task why {answers[0].refusals[0].id}")
 
 
 def _rounds(many: Callable[..., BulkView], where: dict[str, Any]) -> Any:

@@ -190,7 +190,7 @@ class Client(Background):
         return self._done(self._client.prioritize(task_id, priority))
 
     def assign(self, task_id: str, node: str) -> ChangedView:
-        """To a node of your choice, by its id or device id."""
+        """To a node of your choice, by its id, device id or name."""
         return self._done(self._client.assign(task_id, node))
 
     def cancel_many(
@@ -213,6 +213,12 @@ class Client(Background):
         cursor: str | None = None,
     ) -> BulkView:
         return self._done(self._client.prioritize_many(priority, ids=ids, filter=filter, cursor=cursor))
+
+    def assign_many(
+        self, node: str, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
+    ) -> BulkView:
+        """To a node of your choice, as many as it has room for; a filter without a status means those pending."""
+        return self._done(self._client.assign_many(node, ids=ids, filter=filter, cursor=cursor))
 
     def why(self, task_id: str) -> Why:
         return self._done(self._client.why(task_id))
@@ -621,6 +627,10 @@ class Client(Background):
     def replay_many(self, *, ids: Sequence[str] | None = None, cause: str | None = None) -> BulkView:
         return self._done(self._client.replay_many(ids=ids, cause=cause))
 
+    def drop_many(self, *, ids: Sequence[str] | None = None, cause: str | None = None) -> BulkView:
+        """Forget them, with their tasks and their history."""
+        return self._done(self._client.drop_many(ids=ids, cause=cause))
+
     def drop_dead_letter(self, task_id: str) -> None:
         """Forget it, with its task and its history."""
         return self._done(self._client.drop_dead_letter(task_id))
@@ -634,6 +644,12 @@ class Client(Background):
 
     def resume(self, queue: str) -> QueueState:
         return self._done(self._client.resume(queue))
+
+    def pause_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
+        return self._done(self._client.pause_many(queues))
+
+    def resume_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
+        return self._done(self._client.resume_many(queues))
 
     def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
         """Which of its tasks are placed first: those that came first, or those that came last."""

@@ -49,6 +49,11 @@ class DeadLetterCalls(Calls):
         body = {"ids": ids} if ids is not None else {"cause": cause}
         return await self._transport.change(BulkView, "POST", "/dead-letters:replay", body)
 
+    async def drop_many(self, *, ids: Sequence[str] | None = None, cause: str | None = None) -> BulkView:
+        """Forget them, with their tasks and their history."""
+        body = {"ids": ids} if ids is not None else {"cause": cause}
+        return await self._transport.change(BulkView, "POST", "/dead-letters:drop", body)
+
     async def drop_dead_letter(self, task_id: str) -> None:
         """Forget it, with its task and its history."""
         return await self._transport.change(type(None), "DELETE", f"/dead-letters/{part(task_id)}")

@@ -554,6 +554,10 @@ class QueueState(Struct, frozen=True, kw_only=True):
     has_changed: bool
 
 
+class QueueStates(Struct, frozen=True, kw_only=True):
+    queues: list[QueueState]
+
+
 class QueueView(Struct, frozen=True, kw_only=True):
     name: str
     is_paused: bool

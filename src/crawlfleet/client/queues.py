@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from crawlfleet.client.calls import Calls, part
-from crawlfleet.client.models import QueueOrder, QueueState, QueuesView, QueueView
+from crawlfleet.client.models import QueueOrder, QueueState, QueueStates, QueuesView, QueueView
 
 
 class QueueCalls(Calls):
@@ -19,6 +19,14 @@ class QueueCalls(Calls):
 
     async def resume(self, queue: str) -> QueueState:
         return await self._transport.change(QueueState, "POST", f"/queues/{part(queue)}:resume", is_repeatable=True)
+
+    async def pause_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
+        body = {"names": list(queues)}
+        return (await self._transport.change(QueueStates, "POST", "/queues:pause", body, is_repeatable=True)).queues
+
+    async def resume_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
+        body = {"names": list(queues)}
+        return (await self._transport.change(QueueStates, "POST", "/queues:resume", body, is_repeatable=True)).queues
 
     async def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
         """Which of its tasks are placed first: those that came first, or those that came last."""

@@ -121,7 +121,7 @@ class TaskCalls(Calls):
         )  # fmt: skip
 
     async def assign(self, task_id: str, node: str) -> ChangedView:
-        """To a node of your choice, by its id or device id."""
+        """To a node of your choice, by its id, device id or name."""
         return await self._transport.change(ChangedView, "POST", f"/tasks/{part(task_id)}:assign", {"node": node})
 
     async def cancel_many(
@@ -141,6 +141,13 @@ class TaskCalls(Calls):
     ) -> BulkView:  # fmt: skip
         body = {**_which(ids, filter, cursor), "priority": priority}
         return await self._transport.change(BulkView, "POST", "/tasks:prioritize", body, is_repeatable=True)
+
+    async def assign_many(
+        self, node: str, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
+    ) -> BulkView:
+        """To a node of your choice, as many as it has room for; a filter without a status means those pending."""
+        body = {**_which(ids, filter, cursor), "node": node}
+        return await self._transport.change(BulkView, "POST", "/tasks:assign", body)
 
     async def why(self, task_id: str) -> Why:
         said = await self._transport.get(dict[str, Any], f"/tasks/{part(task_id)}/why")

@@ -47,5 +47,8 @@ class DeadLetters:
             before = letters[-1].task
         return replayed
 
+    async def has_cause(self, cause: str) -> bool:
+        return bool(await self._store.dead_letters(1, None, cause))
+
     async def drop(self, tasks: Sequence[TaskId]) -> Applied:
         return await self._store.drop(tasks, self._clock.now())

@@ -33,6 +33,8 @@ _FLAGS = {
     "master": "masters", "master_url": "masters", "device_name": "name", "capability": "capabilities",
     "resource": "resources", "allow_host": "allow_hosts", "allowed_network": "allowed_networks",
 }  # fmt: skip
+_STAND_INS = {"masters": "http://127.0.0.1:8000"}
+"""For settings without a default, so that the others can be checked and shown without them."""
 _PASSWORD = re.compile(r"(://[^:/@]*):[^@]*@")
 
 
@@ -41,6 +43,8 @@ class Loaded(Generic[S]):
     settings: S
     sources: Mapping[str, Source]
     ignored: tuple[Ignored, ...] = ()
+    missing: frozenset[str] = frozenset()
+    """Settings that are needed to start and were not given."""
 
     def rows(self) -> Iterator[tuple[str, Any, Source]]:
         """Each setting with its value, fit to be shown, and its source."""
@@ -48,6 +52,8 @@ class Loaded(Generic[S]):
             yield name, self._shown(name), self.sources[name]
 
     def _shown(self, name: str) -> Any:
+        if name in self.missing:
+            return None
         value = getattr(self.settings, name)
         if value is not None and self.settings.is_secret(name):
             return "********"
@@ -61,20 +67,26 @@ def load(
     file: Path | None = None,
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
+    *,
+    is_for_show: bool = False,
 ) -> Loaded[S]:
-    """Raises BadSetting. Flags go by `--flag` or by the setting's name; None stands for one that was not given."""
+    """Raises BadSetting. Flags go by `--flag` or by the setting's name; None stands for one that was not given. With
+    `is_for_show` a setting that is needed and was not given is no error: nothing is started."""
     ignored: list[Ignored] = []
     given: dict[str, Given] = {}
     if file is not None:
         given.update(_from_file(cls, file, ignored))
     given.update(_from_environment(cls, env or {}))
     given.update(_from_flags(flags or {}))
+    missing = [name for name in _STAND_INS if name in cls.model_fields and name not in given] if is_for_show else []
+    values = {name: entry.value for name, entry in given.items()} | {name: _STAND_INS[name] for name in missing}
     try:
-        settings = cls(**{name: entry.value for name, entry in given.items()})
+        settings = cls(**values)
     except ValidationError as exc:
         raise bad_setting(cls, exc, given) from exc
     origin = {name: given[name].source if name in given else DEFAULT for name in cls.model_fields}
-    return Loaded(settings, origin, tuple(ignored))
+    origin |= dict.fromkeys(missing, Source("needed to start"))
+    return Loaded(settings, origin, tuple(ignored), frozenset(missing))
 
 
 def setting_of(flag: str) -> str:

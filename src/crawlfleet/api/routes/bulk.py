@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import Body, Label, cursor_id
+from crawlfleet.api.fields import Body, Label, cursor_id, node_named
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.task_filters import TaskWhere
@@ -32,6 +32,9 @@ structs = (BulkView,)
 PAGE = 1_000
 MOST = 100_000
 """Tasks looked at in one call: it must end before its caller gives up. The answer says where to go on."""
+
+ASSIGNED_MOST = 1_000
+"""Of tasks given to one node, which are looked at one by one: a node has room for few of them."""
 
 Change = Callable[[Sequence[TaskId]], Awaitable[Applied]]
 
@@ -53,6 +56,11 @@ class Which(Body):
 
 class WhichAndPriority(Which):
     priority: Annotated[int, Field(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
+
+
+class WhichAndNode(Which):
+    node: Label
+    """Its id, device id or name."""
 
 
 class Tally:
@@ -108,6 +116,27 @@ async def prioritize_many(
     )
 
 
+@router.post("/tasks:assign", responses={200: shows(BulkView)})
+async def assign_many(
+    body: WhichAndNode, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Give many pending tasks to a node of your choice, as many as it has room for; the others are refused and stay
+    pending. A filter without `status` means those that are pending."""
+    node = await node_named(services.store, body.node)
+
+    async def change(tasks: Sequence[TaskId]) -> Applied:
+        applied = Applied()
+        for task in tasks:
+            if refusal := await services.assign.assign(task, node):
+                applied.refused[task] = refusal
+            else:
+                applied.after[task] = TaskStatus.ASSIGNED
+        return applied
+
+    view = await _changed(services, body, change, (TaskStatus.PENDING,), most=ASSIGNED_MOST)
+    return await _answer(request, principal, "tasks.assign", body, view)
+
+
 async def _answer(request: Request, principal: Principal, action: str, body: Which, view: BulkView) -> Response:
     said: dict[str, Any] = body.model_dump(exclude_unset=True, exclude={"ids"})
     if body.ids is not None:
@@ -116,7 +145,9 @@ async def _answer(request: Request, principal: Principal, action: str, body: Whi
     return reply(view)
 
 
-async def _changed(services: Services, body: Which, change: Change, usual: tuple[TaskStatus, ...]) -> BulkView:
+async def _changed(
+    services: Services, body: Which, change: Change, usual: tuple[TaskStatus, ...], *, most: int = MOST
+) -> BulkView:
     tally = Tally()
     if body.ids is not None:
         tasks = [ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(body.ids)]
@@ -128,7 +159,7 @@ async def _changed(services: Services, body: Which, change: Change, usual: tuple
     body.filter.require_something("filter")
     where = await body.filter.resolved(services, usual)
     before, seen = cursor_id(body.cursor), 0
-    while seen < MOST:
+    while seen < most:
         page = await services.store.find_tasks(where, PAGE, before, body.filter.q)
         if page.tasks:
             tally.add(await change([record.id for record in page.tasks]))

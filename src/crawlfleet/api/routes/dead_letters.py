@@ -32,9 +32,10 @@ structs = (DeadLetterPageView, DeadLetterDetail, CausesView, ChangedView, BulkVi
 Project = Annotated[Name | None, Query()]
 Cause = Annotated[Text, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
 _IDS_MOST = 1_000
+_NO_LETTER = Refusal(Code.UNKNOWN_TASK, "is no dead letter")
 
 
-class ReplayBody(Body):
+class LettersBody(Body):
     """Either `ids` or `cause`."""
 
     ids: Annotated[list[Label], Field(min_length=1, max_length=_IDS_MOST)] | None = None
@@ -87,9 +88,11 @@ async def replay(
 
 @router.post("/dead-letters:replay", responses={200: shows(BulkView)})
 async def replay_many(
-    body: ReplayBody, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+    body: LettersBody, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
+    """Open the next round of many. A cause that no dead letter has is a 404."""
     if body.cause is not None:
+        await _known_cause(services, body.cause)
         count = await services.dead_letters.replay_cause(body.cause)
         view = BulkView(count, {"pending": count} if count else {}, 0, [], None)
     else:
@@ -97,6 +100,34 @@ async def replay_many(
     said = {"cause": body.cause, "changed": view.changed, "refused": view.refused}
     await audited(request, principal, "dead_letters.replay", "dead-letters", said)
     return reply(view)
+
+
+@router.post("/dead-letters:drop", responses={200: shows(BulkView)})
+async def drop_many(
+    body: LettersBody, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Forget many, with their tasks and all of their history. A cause that no dead letter has is a 404."""
+    tally, before = Tally(), None
+    if body.cause is not None:
+        await _known_cause(services, body.cause)
+        while letters := await services.dead_letters.page(_IDS_MOST, before, body.cause):
+            await _drop(services, [letter.task for letter in letters], tally)
+            before = letters[-1].task
+    else:
+        tasks = _parsed(body.ids or [])
+        found = [task for task in tasks if await _letter(services, task) is not None]
+        await _drop(services, found, tally)
+        tally.add(Applied(refused={task: _NO_LETTER for task in tasks if task not in set(found)}))
+    view = tally.view(None)
+    said = {"cause": body.cause, "changed": view.changed, "refused": view.refused}
+    await audited(request, principal, "dead_letters.drop", "dead-letters", said)
+    return reply(view)
+
+
+async def _drop(services: Services, tasks: list[TaskId], tally: Tally) -> None:
+    applied = await services.dead_letters.drop(tasks) if tasks else Applied()
+    await services.chunks.drop(list(applied.after))
+    tally.add(applied)
 
 
 @router.delete("/dead-letters/{task_id}", status_code=204, response_class=Response)
@@ -113,14 +144,22 @@ async def drop(
 
 
 async def _replayed(services: Services, texts: list[str]) -> BulkView:
-    tasks = dict.fromkeys(ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(texts))
+    tasks = _parsed(texts)
     found = [task for task in tasks if await _letter(services, task) is not None]
     tally = Tally()
     if found:
         tally.add(await services.dead_letters.replay(found))
-    unknown = Refusal(Code.UNKNOWN_TASK, "is no dead letter")
-    tally.add(Applied(refused={task: unknown for task in tasks if task not in set(found)}))
+    tally.add(Applied(refused={task: _NO_LETTER for task in tasks if task not in set(found)}))
     return tally.view(None)
+
+
+def _parsed(texts: list[str]) -> dict[TaskId, None]:
+    return dict.fromkeys(ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(texts))
+
+
+async def _known_cause(services: Services, cause: str) -> None:
+    if not await services.dead_letters.has_cause(cause):
+        raise NotFound(f"no dead letter has the cause {cause!r}")
 
 
 async def _known_letter(services: Services, task: TaskId) -> DeadLetter:

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 import msgspec
 from fastapi import APIRouter, Path, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import Body, Text
+from crawlfleet.api.fields import Body, Label, Text
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services import TheServices
@@ -20,6 +21,7 @@ from crawlfleet.model.queue import Queue
 router = APIRouter(prefix=PREFIX, tags=["queues"])
 
 DEFAULT_QUEUE = "default"
+_NAMES_MOST = 1_000
 QueueName = Annotated[Text, Path(min_length=1, max_length=limits.LABEL_CHARS)]
 
 
@@ -53,7 +55,15 @@ class QueueBody(Body):
     """`lifo`: what came last is placed first; of every eight tasks of a lane one is its oldest all the same."""
 
 
-structs = (QueuesView, QueueState, QueueOrder)
+class QueueStates(msgspec.Struct, frozen=True):
+    queues: list[QueueState]
+
+
+class QueueNames(Body):
+    names: Annotated[list[Label], Field(min_length=1, max_length=_NAMES_MOST)]
+
+
+structs = (QueuesView, QueueState, QueueStates, QueueOrder)
 
 
 @router.get("/queues", responses={200: shows(QueuesView, "Those with pending tasks or settings, and `default`.")})
@@ -99,3 +109,23 @@ async def resume(
     has_changed = await services.pause.resume(name)
     await audited(request, principal, "queue.resume", name)
     return reply(QueueState(name, False, has_changed))
+
+
+@router.post("/queues:pause", responses={200: shows(QueueStates)})
+async def pause_many(
+    body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Pause several queues."""
+    states = [QueueState(name, True, await services.pause.pause(name)) for name in dict.fromkeys(body.names)]
+    await audited(request, principal, "queues.pause", "queues", {"names": body.names})
+    return reply(QueueStates(states))
+
+
+@router.post("/queues:resume", responses={200: shows(QueueStates)})
+async def resume_many(
+    body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Resume several queues."""
+    states = [QueueState(name, False, await services.pause.resume(name)) for name in dict.fromkeys(body.names)]
+    await audited(request, principal, "queues.resume", "queues", {"names": body.names})
+    return reply(QueueStates(states))
