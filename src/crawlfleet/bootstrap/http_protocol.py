@@ -241,7 +241,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._is_refused = True
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.cycle and not self.cycle.response_complete:
             self._abort(code)
             return
         self._guard.note_refused(code)
