@@ -12,7 +12,6 @@ import pytest
 from crawlfleet.control.task_types import (
     ANYTHING,
     ERRORS_MOST,
-    RELEASE,
     SCHEMA_BYTES,
     TYPES_MOST,
     KnownTypes,
@@ -283,12 +282,13 @@ def test_a_schema_that_this_version_does_not_understand_leaves_the_old_one(descr
     assert "new" in types
 
 
-def test_a_built_in_type_is_changed_by_a_later_release_only(types: TaskTypes) -> None:
-    other = {"required": ["sites"]}
-    for owner, revision in [(0, 0), (77, RELEASE + 1), (MASTERS, RELEASE), (MASTERS, RELEASE - 1)]:
+def test_a_built_in_type_is_changed_by_a_later_release_only() -> None:
+    release, other = 5, {"required": ["sites"]}
+    types = TaskTypes({"crawl": CRAWL}, release=release)
+    for owner, revision in [(0, 0), (77, release + 1), (MASTERS, release), (MASTERS, release - 1)]:
         types.take([TypeRecord("crawl", 9, other, 0, owner, revision)])
         assert refusal_of(types, {"urls": ["a"]}) is None
-    types.take([TypeRecord("crawl", 9, other, 0, MASTERS, RELEASE + 1)])
+    types.take([TypeRecord("crawl", 9, other, 0, MASTERS, release + 1)])
     assert refusal_of(types, {"sites": 1}) is None
 
 

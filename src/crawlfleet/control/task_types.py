@@ -16,7 +16,6 @@ import jsonschema_rs
 import msgspec
 import structlog
 
-from crawlfleet import __version__
 from crawlfleet.control.schema_cost import TooCostly, schema_cost
 from crawlfleet.control.shared import Shared
 from crawlfleet.errors import InvalidInput
@@ -56,16 +55,17 @@ def release_number(version: str) -> int:
     return (major * 1_000 + minor) * 1_000 + patch
 
 
-RELEASE = release_number(__version__)
-
 Check = Callable[[Mapping[str, Any]], list[tuple[str, str]]]
 """What is wrong with parameters that fit their schema: path and detail of each."""
 
 
 class TaskTypes:
     def __init__(
-        self, schemas: Mapping[str, Mapping[str, Any]] | None = None, checks: Mapping[str, Check] | None = None
-    ) -> None:
+        self, schemas: Mapping[str, Mapping[str, Any]] | None = None, checks: Mapping[str, Check] | None = None,
+        *, release: int = 0,
+    ) -> None:  # fmt: skip
+        """`schemas` are the built-in ones of this `release`."""
+        self.release = release
         self._checks = checks or {}
         self._known: dict[str, _CompiledType] = {}
         self._versions: dict[str, int] = {}
@@ -90,7 +90,7 @@ class TaskTypes:
         return [
             record for record in records
             if record.version > self._versions.get(record.name, 0)
-            and (record.name not in self.built_in or (record.owner == MASTERS and record.revision > RELEASE))
+            and (record.name not in self.built_in or (record.owner == MASTERS and record.revision > self.release))
         ]  # fmt: skip
 
     def adopt(self, compiled_types: Iterable[tuple[TypeRecord, _CompiledType | None]]) -> None:
@@ -208,7 +208,7 @@ class KnownTypes:
 
     async def seed(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         """Write what this master was built with into the store, then learn what the store knows."""
-        await self._store.put_built_in_types(schemas, RELEASE, self._clock.now())
+        await self._store.put_built_in_types(schemas, self.types.release, self._clock.now())
         await self._take()
 
     async def refresh(self, max_age_s: float) -> bool:
