@@ -7,7 +7,7 @@ import pytest
 
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.node import Cluster
-from crawlfleet.ports.identity import ClusterConfig
+from crawlfleet.ports.identity import MASTERS, OWNER_AWAY_MS, ClusterConfig, TypeIgnored
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit
 
@@ -19,41 +19,121 @@ STRICT = {"type": "object", "required": ["url"], "properties": {"url": {"type": 
 
 
 async def types_are_kept_with_their_schemas(store: Store, kit: Kit) -> None:
-    await store.put_task_types({"sleep": {}, "crawl": STRICT}, kit.now)
-    assert await kit.second.task_types() == [("crawl", 1, STRICT, kit.now), ("sleep", 1, {}, kit.now)]
+    node = await kit.join()
+    assert await store.put_task_types({"sleep": {}, "crawl": STRICT}, node, kit.now) == {}
+    assert await kit.second.task_types() == [
+        ("crawl", 1, STRICT, kit.now, node, 0), ("sleep", 1, {}, kit.now, node, 0)
+    ]  # fmt: skip
 
 
 async def the_same_schema_again_changes_nothing(store: Store, kit: Kit) -> None:
-    await store.put_task_types({"crawl": STRICT}, kit.now)
+    node, other = await kit.join(), await kit.join()
+    await store.put_task_types({"crawl": STRICT}, node, kit.now)
+    await store.put_built_in_types({"echo": STRICT}, 5, kit.now)
     async with kit.unchanged():
-        await store.put_task_types({"crawl": dict(reversed(STRICT.items()))}, kit.later())
-        await store.put_task_types({}, kit.now)
+        again = {"crawl": dict(reversed(STRICT.items()))}
+        assert await store.put_task_types(again, node, kit.later()) == {}
+        assert await store.put_task_types(again, other, kit.later()) == {}, "it agrees, and does not own it"
+        assert await store.put_task_types({}, node, kit.now) == {}
+        await store.put_built_in_types({"echo": STRICT}, 5, kit.now)
+        await store.put_built_in_types({}, 5, kit.now)
 
 
-async def another_schema_is_the_next_version(store: Store, kit: Kit) -> None:
-    await store.put_task_types({"crawl": STRICT, "echo": {}}, kit.now)
+async def another_schema_of_its_owner_is_the_next_version(store: Store, kit: Kit) -> None:
+    node = await kit.join()
+    await store.put_task_types({"crawl": STRICT, "echo": {}}, node, kit.now)
     at = kit.now
-    await store.put_task_types({"crawl": {"type": "object"}, "echo": {}}, kit.later())
-    assert await kit.second.task_types() == [("crawl", 2, {"type": "object"}, kit.now), ("echo", 1, {}, at)]
+    await store.put_task_types({"crawl": {"type": "object"}, "echo": {}}, node, kit.later())
+    assert await kit.second.task_types() == [
+        ("crawl", 2, {"type": "object"}, kit.now, node, 0), ("echo", 1, {}, at, node, 0)
+    ]  # fmt: skip
+
+
+async def another_nodes_type_is_left_as_it_is(store: Store, kit: Kit) -> None:
+    owner, other = await kit.node(), await kit.node()
+    await store.put_task_types({"crawl": STRICT}, owner.id, kit.now)
+    async with kit.unchanged():
+        for schema in ({}, {"version": 7}):
+            ignored = await store.put_task_types({"crawl": schema}, other.id, kit.later())
+            assert ignored == {"crawl": TypeIgnored.OTHER_NODE}
+
+
+async def a_type_goes_only_forward(store: Store, kit: Kit) -> None:
+    node = await kit.join()
+    for version in (2, 3):
+        assert await store.put_task_types({"crawl": {"version": version}}, node, kit.now) == {}
+    async with kit.unchanged():
+        for old in ({"version": 2}, {}, {"version": True}, {"version": "9"}, {"version": -1}):
+            assert await store.put_task_types({"crawl": old}, node, kit.now) == {"crawl": TypeIgnored.OLDER}
+    same = {"version": 3, "title": "mended"}
+    assert await store.put_task_types({"crawl": same}, node, kit.now) == {}
+    (record,) = await kit.second.task_types()
+    assert (record.version, record.schema, record.revision) == (3, same, 3)
+
+
+async def the_type_of_a_removed_node_is_free(store: Store, kit: Kit) -> None:
+    owner, other, third = await kit.join(), await kit.join(), await kit.join()
+    await store.put_task_types({"crawl": {"version": 2}, "same": STRICT}, owner, kit.now)
+    await store.unregister(owner, kit.now)
+    assert await store.put_task_types({"crawl": {}}, other, kit.now) == {"crawl": TypeIgnored.OTHER_NODE}
+    assert await store.put_task_types({"crawl": {"version": 2, "title": "b"}, "same": STRICT}, other, kit.now) == {}
+    assert {record.owner for record in await kit.second.task_types()} == {other}
+    ignored = await store.put_task_types({"crawl": {"version": 3}, "same": {}}, third, kit.now)
+    assert ignored == {"crawl": TypeIgnored.OTHER_NODE, "same": TypeIgnored.OTHER_NODE}
+
+
+async def the_type_of_a_node_that_is_long_away_is_taken_over_by_a_newer_schema_only(store: Store, kit: Kit) -> None:
+    owner, other = await kit.join(), await kit.join()
+    await store.put_task_types({"crawl": {"version": 1}}, owner, kit.now)
+    newer = {"crawl": {"version": 2}}
+    away = kit.now + OWNER_AWAY_MS
+    assert await store.put_task_types(newer, other, away - 1) == {"crawl": TypeIgnored.OTHER_NODE}
+    old = {"crawl": {"version": 1, "title": "old"}}
+    assert await store.put_task_types(old, other, away + 1) == {"crawl": TypeIgnored.OTHER_NODE}
+    assert await store.put_task_types(newer, other, away + 1) == {}
+    ready = await kit.online(other)
+    assert ready.id == other
+    latest = {"crawl": {"version": 9}}
+    ignored = await store.put_task_types(latest, owner, kit.now + 10 * OWNER_AWAY_MS)
+    assert ignored == {"crawl": TypeIgnored.OTHER_NODE}, "its owner has an open session"
+
+
+async def built_in_types_come_from_masters_only_and_go_only_forward(store: Store, kit: Kit) -> None:
+    node = await kit.join()
+    await store.put_task_types({"echo": {"title": "a node's"}, "same": {}}, node, kit.now)
+    await store.put_built_in_types({"echo": STRICT, "same": {}}, 5, kit.now)
+    assert [record[1:3] + record[4:] for record in await kit.second.task_types()] == [
+        (2, STRICT, MASTERS, 5), (1, {}, MASTERS, 5)
+    ]  # fmt: skip
+    async with kit.unchanged():
+        ignored = await store.put_task_types({"echo": {"version": 99}, "same": {}}, node, kit.later())
+        assert ignored == {"echo": TypeIgnored.BUILT_IN}
+        await store.put_built_in_types({"echo": {}}, 4, kit.later())
+    await store.put_built_in_types({"echo": {}}, 6, kit.later())
+    assert [(record.schema, record.revision) for record in await kit.second.task_types()] == [({}, 6), ({}, 5)]
 
 
 async def a_type_that_is_only_named_does_not_replace_its_schema(store: Store, kit: Kit) -> None:
-    await store.put_task_types({"crawl": STRICT}, kit.now)
-    await store.put_task_types({"crawl": {}, "echo": {}}, kit.now, is_only_new=True)
+    node = await kit.join()
+    await store.put_task_types({"crawl": STRICT}, node, kit.now)
+    await store.put_type_names(["crawl", "echo"], kit.now)
     assert [(name, version) for name, version, *_ in await kit.second.task_types()] == [("crawl", 1), ("echo", 1)]
+    assert await store.put_task_types({"echo": STRICT}, node, kit.now) == {}, "nobody's so far"
 
 
-async def types_put_by_many_at_once_are_all_there(store: Store, kit: Kit) -> None:
+async def types_put_by_many_at_once_have_one_owner(store: Store, kit: Kit) -> None:
+    nodes = [await kit.join() for _ in range(4)]
     for n in range(ROUNDS):
         names = [f"type {n} {m}" for m in range(5)]
         calls = [
-            (store, kit.second)[m % 2].put_task_types({name: {"title": str(m)} for name in names}, kit.now)
-            for m in range(4)
+            (store, kit.second)[m % 2].put_task_types({name: {"title": str(m)} for name in names}, node, kit.now)
+            for m, node in enumerate(nodes)
         ]
-        await asyncio.gather(*calls)
+        ignored = await asyncio.gather(*calls)
         found = {record.name: record for record in await kit.second.task_types() if record.name in names}
-        assert {found[name].version for name in names} <= {1, 2, 3, 4}
+        assert {found[name].version for name in names} == {1}
         assert len({str(found[name].schema) for name in names}) == 1
+        assert sorted(map(len, ignored)) == [0, 5, 5, 5]
 
 
 # -- configuration

@@ -27,7 +27,6 @@ class Attack:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=body, args=(self,), daemon=True)
 
-    @property
     def is_running(self) -> bool:
         return not self._stopped.is_set()
 
@@ -78,14 +77,14 @@ def send_endless_trailer(attack: Attack) -> None:
 
 
 def _send_for_ever(attack: Attack, head: bytes, pieces: Iterator[bytes]) -> None:
-    while attack.is_running:
+    while attack.is_running():
         one = attack.connect()
         if one is None:
             attack.pause(0.1)
             continue
         try:
             one.sendall(head)
-            while attack.is_running:
+            while attack.is_running():
                 one.sendall(next(pieces))
         except OSError:
             attack.note_end(one)
@@ -101,8 +100,8 @@ def half_requests(count: int) -> Callable[[Attack], None]:
         poll = select.poll()
         held: dict[int, socket.socket] = {}
         try:
-            while attack.is_running:
-                while len(held) < count and attack.is_running and (one := attack.connect()) is not None:
+            while attack.is_running():
+                while len(held) < count and attack.is_running() and (one := attack.connect()) is not None:
                     held[one.fileno()] = one
                     poll.register(one, select.POLLIN)
                     one.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-Half: ")
@@ -123,7 +122,7 @@ def unread_answers(count: int, path: str) -> Callable[[Attack], None]:
         held: list[socket.socket] = []
         sent = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path.encode() * 16
         try:
-            while attack.is_running:
+            while attack.is_running():
                 if len(held) < count and (one := attack.connect()) is not None:
                     held.append(one)
                     one.sendall(sent)

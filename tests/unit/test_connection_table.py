@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.api.connection_table import GRACE_S, ConnectionTable, source_of
-from crawlfleet.bootstrap.connection_guard import ConnectionGuard, ConnectionLimits, Peer, Wait
+from crawlfleet.bootstrap.connection_guard import (
+    IDENTIFIED_READ_S,
+    WRITE_TIMEOUT_S,
+    ConnectionGuard,
+    ConnectionLimits,
+    Peer,
+    Wait,
+)
 
 
 @dataclass(eq=False)
@@ -158,6 +165,23 @@ def test_deadlines_are_of_what_the_caller_has_to_do_next() -> None:
     site.guard.sweep()
     assert over == [Wait.HEAD], "a connection that has ended is not waited for"
     assert not line.is_aborted
+
+
+def test_a_known_caller_may_rest_while_it_reads() -> None:
+    site = Site(ConnectionLimits())
+    (stranger, _), (known, _) = site.connect(), site.connect()
+    known.identify()
+    over: list[str] = []
+    stranger.on_expiry, known.on_expiry = (lambda _: over.append("stranger")), (lambda _: over.append("known"))
+    stranger.expect(Wait.READ)
+    known.expect(Wait.READ)
+    site.now.at += WRITE_TIMEOUT_S
+    site.guard.sweep()
+    assert over == ["stranger"]
+    stranger.proceed()
+    site.now.at += IDENTIFIED_READ_S - WRITE_TIMEOUT_S
+    site.guard.sweep()
+    assert over == ["stranger", "known"]
 
 
 def test_strangers_get_half_of_the_files_at_most() -> None:

@@ -22,10 +22,12 @@ from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import NodeStatus
+from crawlfleet.ports.identity import TypeIgnored
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import OpenUp
 from tests.unit.store_kit import sqlite_kit
+from tests.unit.test_schema_cost import unfolding
 
 STRICT = {"type": "object", "required": ["url"]}
 
@@ -156,11 +158,47 @@ async def test_types_that_a_node_brings_are_known_at_once_and_everywhere(desk: D
     assert [(each.name, each.version) for each in await desk.store.task_types()] == [("crawl", 1), ("mine", 1)]
 
 
-async def test_a_node_with_a_changed_schema_raises_the_version(desk: Desk) -> None:
-    await desk.register("one", types={"crawl": STRICT})
-    await desk.register("two", types={"crawl": {"type": "object", "required": ["site"]}})
-    assert [each.version for each in await desk.store.task_types()] == [2]
+async def test_a_node_changes_its_own_schema_and_no_other(desk: Desk) -> None:
+    newer = {"type": "object", "required": ["site"]}
+    one = await desk.register("one", types={"crawl": STRICT})
+    two = await desk.register("two", types={"crawl": newer, "echo": newer, "mine": {}})
+    assert two.ignored_types == {"crawl": TypeIgnored.OTHER_NODE, "echo": TypeIgnored.BUILT_IN}
+    assert desk.known.types.refusal("crawl", b'{"url": 1}') is None
+    assert desk.known.types.refusal("echo", b"{}") is None
+    again = await desk.service.announce(one.node, NodeDescription(name="worker"), task_types={"crawl": newer})
+    assert again.ignored_types == {}
+    assert [(each.name, each.version) for each in await desk.store.task_types()] == [("crawl", 2), ("mine", 1)]
     assert desk.known.types.refusal("crawl", b'{"site": 1}') is None
+
+
+async def test_a_new_version_is_rolled_out_node_by_node_and_an_old_worker_does_not_undo_it(desk: Desk) -> None:
+    old, new = {"version": 1, "required": ["url"]}, {"version": 2, "required": ["site"]}
+    first = await desk.register("first", types={"crawl": old})
+    second = await desk.register("second", types={"crawl": old})
+    assert second.ignored_types == {}
+    said = await desk.service.announce(second.node, NodeDescription(name="worker"), task_types={"crawl": new})
+    assert said.ignored_types == {"crawl": TypeIgnored.OTHER_NODE}, "its owner has not been upgraded yet"
+    said = await desk.service.announce(first.node, NodeDescription(name="worker"), task_types={"crawl": new})
+    assert said.ignored_types == {}
+    late = await desk.register("late", types={"crawl": old})
+    assert late.ignored_types == {"crawl": TypeIgnored.OTHER_NODE}
+    said = await desk.service.announce(first.node, NodeDescription(name="worker"), task_types={"crawl": old})
+    assert said.ignored_types == {"crawl": TypeIgnored.OLDER}
+    assert desk.known.types.refusal("crawl", b'{"site": 1}') is None
+
+
+async def test_a_schema_that_unfolds_without_bound_spends_no_enrolment(desk: Desk) -> None:
+    async with desk.kit.unchanged():
+        with pytest.raises(InvalidInput) as raised:
+            await desk.register(types={"bad": unfolding(30)})
+    assert raised.value.field == "task_types.bad"
+
+
+async def test_what_an_old_worker_says_of_a_built_in_type_is_not_even_looked_at(desk: Desk) -> None:
+    joined = await desk.register(types={"echo": unfolding(30)})
+    assert joined.ignored_types == {"echo": TypeIgnored.BUILT_IN}
+    (record,) = await desk.store.nodes([joined.node])
+    assert record.description.task_types == ("echo",)
 
 
 # -- sessions

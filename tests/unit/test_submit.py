@@ -23,7 +23,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.identity import ClusterConfig, TypeRecord
+from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.subjects import HOST_BUCKETS, HOSTS_NAMED
@@ -398,7 +398,7 @@ async def test_types_are_looked_for_at_most_once_a_second(desk: Desk) -> None:
 
 async def test_known_types_are_looked_at_every_few_seconds_only(desk: Desk) -> None:
     await desk.submit(echo(parameters={"x": 1}))
-    desk.store.types = [TypeRecord("echo", 2, {"required": ["y"]}, 0)]
+    desk.store.types = [TypeRecord("echo", 2, {"required": ["y"]}, 0, MASTERS, 1)]
     desk.clock.advance(4.9)
     await desk.submit(echo(parameters={"x": 1}))
     assert (desk.store.type_looks, len(desk.store.tasks)) == (1, 2)

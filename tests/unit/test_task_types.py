@@ -17,6 +17,7 @@ from crawlfleet.control.task_types import (
     KnownTypes,
     TaskTypes,
     check_types,
+    release_number,
 )
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
@@ -24,10 +25,11 @@ from crawlfleet.execution.executors.checking import check_of
 from crawlfleet.execution.executors.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.answers import Code
-from crawlfleet.ports.identity import TypeRecord
+from crawlfleet.ports.identity import MASTERS, TypeRecord
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.wire.complaints import shortened
 from tests.unit.store_kit import sqlite_kit
+from tests.unit.test_schema_cost import unfolding
 
 CRAWL = {
     "type": "object",
@@ -239,6 +241,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"bad": nested(limits.JSON_DEPTH + 1)}, "task_types.bad"),
         ({"bad": {"minimum": object()}}, "task_types.bad"),
         ({"bad": {"$ref": "http://127.0.0.1:1/"}}, "task_types.bad"),
+        ({"bad": unfolding(30)}, "task_types.bad"),
     ],
 )
 def test_what_a_node_brings_along_is_checked(schemas: dict[str, Any], field: str) -> None:
@@ -255,7 +258,16 @@ def test_types_that_are_well_are_taken() -> None:
 # -- what the store knows
 
 
-def test_only_newer_versions_are_taken(types: TaskTypes) -> None:
+@pytest.fixture
+def described() -> TaskTypes:
+    """With a type that is not built in."""
+    types = TaskTypes()
+    types.learn("crawl", CRAWL)
+    return types
+
+
+def test_only_newer_versions_are_taken(described: TaskTypes) -> None:
+    types = described
     wants = {"sites": {"required": ["sites"]}, "pages": {"required": ["pages"]}}
     types.take([TypeRecord("crawl", 2, wants["sites"], 0)])
     assert refusal_of(types, {"sites": 1}) is None
@@ -265,10 +277,51 @@ def test_only_newer_versions_are_taken(types: TaskTypes) -> None:
     assert refusal_of(types, {"sites": 1}) is not None
 
 
-def test_a_schema_that_this_version_does_not_understand_leaves_the_old_one(types: TaskTypes) -> None:
+def test_a_schema_that_this_version_does_not_understand_leaves_the_old_one(described: TaskTypes) -> None:
+    types = described
     types.take([TypeRecord("crawl", 2, {"type": "unheard of"}, 0), TypeRecord("new", 1, {}, 0)])
     assert refusal_of(types, {"urls": ["a"]}) is None
     assert "new" in types
+
+
+def test_a_built_in_type_is_changed_by_a_later_release_only() -> None:
+    release, other = 5, {"required": ["sites"]}
+    types = TaskTypes({"crawl": CRAWL}, release=release)
+    for owner, revision in [(0, 0), (77, release + 1), (MASTERS, release), (MASTERS, release - 1)]:
+        types.take([TypeRecord("crawl", 9, other, 0, owner, revision)])
+        assert refusal_of(types, {"urls": ["a"]}) is None
+    types.take([TypeRecord("crawl", 9, other, 0, MASTERS, release + 1)])
+    assert refusal_of(types, {"sites": 1}) is None
+
+
+def test_a_stored_schema_without_bounds_harms_nobody() -> None:
+    types = TaskTypes()
+    types.take([TypeRecord("hostile", 1, unfolding(30), 0), TypeRecord("fine", 1, CRAWL, 0)])
+    assert refusal_of(types, {"any": 1}, "hostile") is None
+    assert refusal_of(types, {}, "fine") is not None
+
+
+def test_parameters_that_would_take_too_long_are_refused_for_their_size() -> None:
+    types = TaskTypes()
+    types.learn("costly", {"properties": {"a": {"items": {"allOf": [{"type": "integer"}] * 200}}}})
+    assert refusal_of(types, {"a": [1] * 1_000}, "costly") is None
+    refusal = types.refusal("costly", msgspec.json.encode({"a": [1] * 400_000}))
+    assert refusal is not None
+    assert (refusal.code, refusal.field) == (Code.TOO_LARGE, "parameters")
+
+
+def test_of_large_parameters_the_first_error_is_told() -> None:
+    types = TaskTypes({"many": {"properties": {"a": {"items": {"type": "string"}}}}})
+    refusal = types.refusal("many", msgspec.json.encode({"a": [1] * 500_000}))
+    assert refusal is not None
+    assert (refusal.field, refusal.detail) == ("parameters.a[0]", '1 is not of type "string"')
+
+
+@pytest.mark.parametrize(
+    ("version", "number"), [("1.4.2", 1_004_002), ("0.1.0", 1_000), ("2.0", 2_000_000), ("1.2.3.dev4", 1_002_003)]
+)
+def test_releases_have_an_order(version: str, number: int) -> None:
+    assert release_number(version) == number
 
 
 async def test_masters_learn_from_each_other_through_the_store(tmp_path: Path) -> None:
@@ -276,7 +329,7 @@ async def test_masters_learn_from_each_other_through_the_store(tmp_path: Path) -
         clock = FakeClock()
         one, two = (KnownTypes(TaskTypes({"echo": {}}), store=kit.store, clock=clock) for _ in range(2))
         await one.seed({"echo": {}})
-        await one.put({"crawl": CRAWL})
+        await one.put({"crawl": CRAWL}, await kit.join())
         assert "crawl" in one.types
         assert "crawl" not in two.types
         assert await two.refresh(1)
@@ -292,7 +345,7 @@ async def test_a_type_that_is_only_named_takes_anything_until_it_is_described(tm
         one, two = (KnownTypes(TaskTypes(), store=kit.store, clock=clock) for _ in range(2))
         await one.put_names(["crawl", "free"])
         assert refusal_of(one.types, {"any": 1}) is None
-        await two.put({"crawl": CRAWL})
+        await two.put({"crawl": CRAWL}, await kit.join())
         await one.put_names(["crawl", "free"])
         await one.refresh(0)
         assert len(await kit.store.task_types()) == 2

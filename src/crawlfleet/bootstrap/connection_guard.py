@@ -28,6 +28,8 @@ IDLE_S = 20.0
 """Between two requests of a caller who has shown no token."""
 CLOSE_S = 10.0
 """For the last bytes of an answer before its connection ends, if none of them is read."""
+IDENTIFIED_READ_S = 600.0
+"""Instead of both, for a known caller: a download may be piped into a program that rests."""
 LINGER_S = 2.0
 """For reading a refusal before its connection ends."""
 DRAIN_S = 10.0
@@ -114,6 +116,9 @@ class ConnectionGuard:
         self.limits = limits
         self._monotonic = monotonic
         self._timeouts_s = {**_TIMEOUTS_S, Wait.HEAD: limits.head_timeout_s}
+        self._identified_timeouts_s = {
+            **self._timeouts_s, Wait.READ: IDENTIFIED_READ_S, Wait.CLOSE: IDENTIFIED_READ_S
+        }  # fmt: skip
         self._strangers: ConnectionTable[Peer] = ConnectionTable(limits.unidentified, limits.unidentified_per_address)
         self._watched: set[Peer] = set()
         self._closed: Counter[str] = Counter()
@@ -151,7 +156,7 @@ class ConnectionGuard:
         now = self._monotonic()
         peer.wait = wait
         peer.waiting_since = now
-        peer.deadline = now + self._timeouts_s[wait]
+        peer.deadline = now + (self._identified_timeouts_s if peer.is_identified else self._timeouts_s)[wait]
         self._watched.add(peer)
 
     def unwatch(self, peer: Peer) -> None:

@@ -241,7 +241,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._is_refused = True
-        if self.cycle is not None and not self.cycle.response_complete:
+        # uvicorn has none before the first request, whatever its annotation says.
+        if not getattr(self.cycle, "response_complete", True):
             self._abort(code)
             return
         self._guard.note_refused(code)

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from crawlfleet import __version__
 from crawlfleet.control.advice import Advice
 from crawlfleet.control.allocate import Allocate
 from crawlfleet.control.assign import AssignByHand
@@ -57,7 +58,7 @@ from crawlfleet.control.sight import Sight
 from crawlfleet.control.strategy_book import StrategyBook
 from crawlfleet.control.submit import Submit
 from crawlfleet.control.sync import Sync
-from crawlfleet.control.task_types import Check, KnownTypes, TaskTypes
+from crawlfleet.control.task_types import Check, KnownTypes, TaskTypes, release_number
 from crawlfleet.control.tokens import Tokens
 from crawlfleet.control.unregister import Unregister
 from crawlfleet.control.waiting import Waiting, WaitingLimit
@@ -108,7 +109,7 @@ class Master:
         self.lead = lead = Lead()
         self.ledger = ledger = Ledger()
         ids = IdFactory(boot if id_slot is None else id_slot, clock.now)
-        self.task_types = TaskTypes(schemas, terms.checks if terms else None)
+        self.task_types = TaskTypes(schemas, terms.checks if terms else None, release=release_number(__version__))
         self.known_types = KnownTypes(self.task_types, store=store, clock=clock)
 
         if chunks is not None:

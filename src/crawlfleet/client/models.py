@@ -446,6 +446,7 @@ class NodeRegistered(Struct, frozen=True, kw_only=True):
     initial_status: str
     secret: str | None
     lease_s: float
+    ignored_types: dict[str, str] = field(default_factory=dict)
 
 
 class NodeView(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import ipaddress
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +39,8 @@ class Registration:
     status: NodeStatus
     lease_ms: int
     """Agreed on: what it said, or what holds for those who do not say."""
+    ignored_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Types whose schemas are not the node's to change, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Announcement:
     announced_at: Instant
     status: NodeStatus
     lease_ms: int
+    ignored_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Register:
@@ -70,7 +75,7 @@ class Register:
         `task_types` are what the node runs, each with the schema of its parameters. `enrolment` is the secret of an
         enrol token: one use of it is spent with the registration or not at all; NotAllowed when none is left.
         """
-        self.check(description, join_key, task_types)
+        await self._check(description, join_key, task_types)
         description = self._completed(description, task_types)
         secret, now = self._make_secret(), self._clock.now()
         spent = None if enrolment is None else hash_secret(enrolment)
@@ -78,8 +83,8 @@ class Register:
             NewNode(self._ids.one(), join_key, hash_secret(secret), description, spent, claim), now
         )
         # After the node: whoever may not join teaches nobody. It opens no session before it has its answer.
-        await self._learn(task_types)
-        return Registration(node, secret, now, NodeStatus.PENDING, description.lease_ms)
+        ignored = await self._learn(node, task_types)
+        return Registration(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
 
     async def announce(
         self, node: NodeId, description: NodeDescription, join_key: str | None = None,
@@ -87,13 +92,13 @@ class Register:
     ) -> Announcement:  # fmt: skip
         """A node says, with its own secret, what is new about it: the secret stays as it is, and so does its session.
         Raises NotAllowed for a `join_key` that is not its own."""
-        self.check(description, join_key or _NO_KEY, task_types)
+        await self._check(description, join_key or _NO_KEY, task_types)
         description = self._completed(description, task_types)
         now = self._clock.now()
         await self._store.announce(node, description, now, join_key)
-        await self._learn(task_types)
+        ignored = await self._learn(node, task_types)
         (record,) = await self._store.nodes([node])
-        return Announcement(node, now, record.status, description.lease_ms)
+        return Announcement(node, now, record.status, description.lease_ms, ignored)
 
     def _completed(
         self, description: NodeDescription, task_types: Mapping[str, Mapping[str, Any]] | None
@@ -102,21 +107,21 @@ class Register:
             description = replace(description, task_types=tuple(sorted({*description.task_types, *task_types})))
         return replace(description, lease_ms=self._simple.lease_ms) if _is_lease_unsaid(description) else description
 
-    async def _learn(self, task_types: Mapping[str, Mapping[str, Any]] | None) -> None:
-        if task_types:
-            await self._known_types.put(task_types)
+    async def _learn(self, node: NodeId, task_types: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, str]:
+        return await self._known_types.put(task_types, node) if task_types else {}
 
-    @staticmethod
-    def check(
-        description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None = None
+    async def _check(
+        self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None
     ) -> None:
-        """Raises InvalidInput with the field named; to be asked before an enrolment is used up for it."""
+        """Raises InvalidInput with the field named, before an enrolment is used up for it."""
         _check_texts(description, join_key)
         _check_numbers(description)
         _check_labels(description)
         for name in description.task_types:
             check_name(name)
-        check_types(task_types or {})
+        if own := self._known_types.own_types(task_types or {}):
+            # A node brings hundreds of them at most, and each may take a few hundredths of a second.
+            await asyncio.to_thread(check_types, own)
 
 
 def _is_lease_unsaid(description: NodeDescription) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from crawlfleet.model.ids import NodeId
@@ -82,18 +83,57 @@ class AuditStore(Protocol):
         ...
 
 
+MASTERS = -1
+NO_OWNER = 0
+REVISION_MOST = (1 << 53) - 1
+OWNER_AWAY_MS = 600_000
+
+
+class TypeIgnored(StrEnum):
+    """Why the schema of a node is not the one that tasks are checked by."""
+
+    BUILT_IN = "built into the masters: theirs is used"
+    OTHER_NODE = "belongs to another node: its schema is used, until that node brings a newer one or is removed"
+    OLDER = "older than the schema in use: its version is lower"
+
+
 class TypeRecord(NamedTuple):
     name: str
     version: int
     schema: Mapping[str, Any]
     changed_at: Instant
+    owner: int = NO_OWNER
+    """The node that may change the schema, `MASTERS` for a built-in type, or `NO_OWNER`."""
+    revision: int = 0
+    """The order that the owner gives its schemas; for a built-in type, the release of the master."""
+
+
+def schema_revision(schema: Mapping[str, Any]) -> int:
+    """The number under `version` at the top of a schema, which a validator ignores; 0 without one."""
+    revision = schema.get("version")
+    if isinstance(revision, bool) or not isinstance(revision, int):
+        return 0
+    return revision if 0 <= revision <= REVISION_MOST else 0
 
 
 class TypeStore(Protocol):
+    """A type whose schema changes gets the next version."""
+
+    async def put_built_in_types(self, schemas: Mapping[str, Mapping[str, Any]], release: int, now: Instant) -> None:
+        """Keep the types of a master. They belong to masters from then on; an older release changes none of a newer."""
+        ...
+
     async def put_task_types(
-        self, schemas: Mapping[str, Mapping[str, Any]], now: Instant, *, is_only_new: bool = False
-    ) -> None:
-        """Keep the types; one whose schema changed gets the next version. `is_only_new` leaves known ones alone."""
+        self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId, now: Instant
+    ) -> dict[str, TypeIgnored]:
+        """Keep the types of a node. A new type, and one whose owner was removed, becomes the node's own. The node
+        changes only its own types, and none to a lower revision; the type of a node that has been away for
+        `OWNER_AWAY_MS` it takes over with a higher one. Returns what was left as it was although the node's schema is
+        another."""
+        ...
+
+    async def put_type_names(self, names: Sequence[str], now: Instant) -> None:
+        """Keep types without a schema; known ones are left alone."""
         ...
 
     async def task_types(self) -> list[TypeRecord]:

@@ -555,6 +555,9 @@ task_type = Table(
     Column("version", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
     _big("changed_at"),
+    # The node that may change it, -1 for masters, 0 for none yet.
+    _big("owner", server_default=text("0")),
+    _big("revision", server_default=text("0")),
 )  # fmt: skip
 
 # Rates in thousandths of a request a second.

@@ -185,6 +185,9 @@ class NodeRegistered(msgspec.Struct, frozen=True):
     secret: str | None
     """Told this once; only a hash of it is kept. null: as it was."""
     lease_s: float
+    ignored_types: Mapping[str, str] = {}
+    """Task types whose tasks are checked by another schema than this node's, with the reason. The node runs them all
+    the same."""
 
 
 class HeartbeatHeard(msgspec.Struct, frozen=True):

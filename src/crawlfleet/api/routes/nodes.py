@@ -78,7 +78,7 @@ async def register(
     node = node_text(done.node)
     await audited(request, principal, "node.register", node, {"name": body.name, "cluster": body.cluster})
     answer = NodeRegistered(
-        node, done.registered_at / 1000, done.status.word, done.secret, done.lease_ms / 1000
+        node, done.registered_at / 1000, done.status.word, done.secret, done.lease_ms / 1000, done.ignored_types
     )  # fmt: skip
     return reply(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
 
@@ -104,7 +104,9 @@ async def _announce(
         await audited(request, principal, "node.register.refused", node, {"name": body.name})
         raise NotItself(str(exc)) from exc
     await audited(request, principal, "node.announce", node, {"name": body.name, "cluster": body.cluster})
-    answer = NodeRegistered(node, done.announced_at / 1000, done.status.word, None, done.lease_ms / 1000)
+    answer = NodeRegistered(
+        node, done.announced_at / 1000, done.status.word, None, done.lease_ms / 1000, done.ignored_types
+    )  # fmt: skip
     return reply(answer, 200, {"Location": f"{PREFIX}/nodes/{node}"})
 
 

@@ -34,6 +34,8 @@ class Registered(msgspec.Struct):
     node_id: str
     secret: str | None
     """None: the one it asked with is its own."""
+    ignored_types: Mapping[str, str] = {}
+    """Task types whose schemas the masters did not take, with the reason."""
 
 
 class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,11 +93,11 @@ class Joiner:
     async def _announce(self, identity: Identity, registration: Registration, told: str) -> Identity:
         """A node that is known says what is new about it. If it may not, it goes on as it was known."""
         try:
-            await self._asked(identity, registration, identity.secret)
+            registered = await self._asked(identity, registration, identity.secret)
         except CrawlfleetError as exc:
             log.warning("not_announced", why=str(exc))
             return self._settled(identity)
-        return self._settled(msgspec.structs.replace(identity, told=told))
+        return self._settled(msgspec.structs.replace(identity, told=_told(registered, told)))
 
     def _settled(self, identity: Identity) -> Identity:
         if list(identity.masters) != list(self._masters):
@@ -113,8 +115,8 @@ class Joiner:
             raise _mistake(exc) from exc
         return self._settled(
             Identity(
-                identity.join_key, registered.node_id, registered.secret or self._token, list(self._masters), told,
-                short_hash(self._token),
+                identity.join_key, registered.node_id, registered.secret or self._token, list(self._masters),
+                _told(registered, told), short_hash(self._token),
             )
         )  # fmt: skip
 
@@ -135,6 +137,14 @@ class Joiner:
                 backoff_s *= 0.5 + self._rng.random()
                 log.warning("master_away", master=url, error=str(exc), next_try_in_s=round(backoff_s, 1))
                 await asyncio.sleep(backoff_s)
+
+
+def _told(registered: Registered, told: str) -> str:
+    """What the masters did not take of it is brought again at the next start: the owner of a type may be gone then."""
+    if not registered.ignored_types:
+        return told
+    log.warning("schemas_ignored", **registered.ignored_types)
+    return ""
 
 
 def _mistake(exc: CrawlfleetError) -> ConfigError:

@@ -1,0 +1,197 @@
+"""The cost of a JSON schema: an upper bound of the work that one value can cause when it is validated.
+
+A few lines of nested `$ref` and `allOf` make a validator look at one value a billion times, and the validator holds the
+interpreter while it works: neither a thread nor a deadline would help. The bound is computed before a schema is used.
+
+In-place keywords (`allOf`, `$ref`) add up at the same value; the schema of a property or an item goes one level down,
+and only schemas of the same property add up there. Recursion is followed as deep as JSON may be nested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from crawlfleet.model import limits
+
+COST_MOST = 1_000
+SUBSCHEMAS_MOST = 2_000
+_STEPS_MOST = 150_000
+"""Of the computation itself."""
+_CHAIN_MOST = 200
+_PATTERN_COST = 20
+_FORMAT_COST = 10
+
+_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = ("not", "if", "then", "else")
+_IN_PLACE_MAPS = ("dependentSchemas", "dependencies")
+_ANY_PROPERTY = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_ANY_ITEM = ("additionalItems", "unevaluatedItems", "contains")
+_DYNAMIC = ("$dynamicRef", "$recursiveRef")
+_DEFINITIONS = ("$defs", "definitions")
+
+Slot = tuple[str, str | int | None]
+"""Where in an object (by name) or an array (by index) a schema is applied; None: to each of them."""
+
+
+class TooCostly(Exception):
+    """Why a schema is not taken, in words for the person who wrote it."""
+
+
+def schema_cost(schema: Mapping[str, Any]) -> int:
+    """How much is evaluated at most at one value of the parameters. Raises TooCostly when that cannot be bounded."""
+    return _Analysis(schema).cost()
+
+
+class _Analysis:
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._steps = 0
+        self._schemas: dict[int, Mapping[str, Any]] = {}
+        self._here: dict[int, int] = {}
+        self._below: dict[int, Counter[tuple[Slot, int]]] = {}
+        self._open: set[int] = set()
+
+    def cost(self) -> int:
+        """The most that is evaluated at any depth."""
+        self._unfold(self._root)
+        unread = [target for _, target in self._below[id(self._root)]]
+        while unread:
+            number = unread.pop()
+            if number not in self._here:
+                self._unfold(self._schemas[number])
+                unread += [target for _, target in self._below[number]]
+        applied = dict(self._here)
+        most = applied[id(self._root)]
+        for _ in range(limits.JSON_DEPTH):
+            deeper = {number: self._deeper(number, applied) for number in applied}
+            most = max(most, deeper[id(self._root)])
+            if max(deeper.values()) > COST_MOST:
+                raise TooCostly(_TOO_MUCH)
+            if deeper == applied or not any(deeper.values()):
+                break
+            applied = deeper
+        return most
+
+    def _unfold(self, schema: Mapping[str, Any]) -> None:
+        """What the schema evaluates at its own value, and which schemas it applies one level below."""
+        number = id(schema)
+        if number in self._here:
+            return
+        if number in self._open:
+            raise TooCostly("a $ref leads back to its own schema without going into a property or an item")
+        if len(self._open) >= _CHAIN_MOST:
+            raise TooCostly(f"chains more than {_CHAIN_MOST} references")
+        self._open.add(number)
+        # Keywords about the rest of a value evaluate what stands beside them once more.
+        factor = 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
+        here = _own_cost(schema)
+        below = Counter((slot, self._known(sub)) for slot, sub in _children(schema))
+        for sub in self._in_place(schema):
+            self._count(1)
+            if not isinstance(sub, Mapping):
+                here += 1
+                continue
+            self._known(sub)
+            self._unfold(sub)
+            here += factor * self._here[id(sub)]
+            for key, times in self._below[id(sub)].items():
+                below[key] += factor * times
+            self._count(len(self._below[id(sub)]))
+            if here > COST_MOST:
+                raise TooCostly(_TOO_MUCH)
+        self._open.discard(number)
+        self._here[number], self._below[number] = here, below
+        if here > COST_MOST:
+            raise TooCostly(_TOO_MUCH)
+
+    def _deeper(self, number: int, applied: Mapping[int, int]) -> int:
+        """At one value one level below: that of a property with a name of its own has what is for each as well."""
+        each: Counter[str] = Counter()
+        named: Counter[Slot] = Counter()
+        for ((kind, name), target), times in self._below[number].items():
+            if name is None:
+                each[kind] += times * applied[target]
+            else:
+                named[kind, name] += times * applied[target]
+        self._count(1 + len(self._below[number]))
+        most_named = {kind: max((n for slot, n in named.items() if slot[0] == kind), default=0) for kind in _KINDS}
+        return max(each[kind] + most_named[kind] for kind in _KINDS)
+
+    def _in_place(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+        for keyword in _IN_PLACE_LISTS:
+            if isinstance(listed := schema.get(keyword), list | tuple):
+                yield from listed
+        for keyword in _IN_PLACE:
+            if isinstance(sub := schema.get(keyword), Mapping):
+                yield sub
+        for keyword in _IN_PLACE_MAPS:
+            if isinstance(mapped := schema.get(keyword), Mapping):
+                yield from (sub for sub in mapped.values() if isinstance(sub, Mapping))
+        if any(keyword in schema for keyword in _DYNAMIC):
+            raise TooCostly(f"{' and '.join(_DYNAMIC)} are not taken: their targets depend on the value")
+        if isinstance(reference := schema.get("$ref"), str):
+            yield self._target(reference)
+
+    def _target(self, reference: str) -> Any:
+        if reference != "#" and not reference.startswith("#/"):
+            raise TooCostly(f"$ref {reference!r}: only paths within the schema are taken, such as #/$defs/name")
+        found: Any = self._root
+        for step in reference.split("/")[1:]:
+            key = _unescaped(step)
+            try:
+                found = found[int(key)] if isinstance(found, list | tuple) else found[key]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise TooCostly(f"$ref {reference!r} leads nowhere") from None
+        return found
+
+    def _known(self, schema: Mapping[str, Any]) -> int:
+        number = id(schema)
+        if number not in self._schemas:
+            if len(self._schemas) >= SUBSCHEMAS_MOST:
+                raise TooCostly(f"has more than {SUBSCHEMAS_MOST} schemas in it")
+            if number != id(self._root) and isinstance(schema.get("$id"), str):
+                raise TooCostly("$id is taken at the top of the schema only")
+            self._schemas[number] = schema
+        return number
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > _STEPS_MOST:
+            raise TooCostly(_TOO_MUCH)
+
+
+_KINDS = ("property", "item")
+_TOO_MUCH = f"its references and alternatives unfold to more than {COST_MOST} evaluations of one value"
+
+
+def _own_cost(schema: Mapping[str, Any]) -> int:
+    cost = 1 + sum(keyword not in _DEFINITIONS for keyword in schema)
+    for keyword in ("enum", "required"):
+        if isinstance(listed := schema.get(keyword), list | tuple):
+            cost += len(listed) // 2
+    if isinstance(patterns := schema.get("patternProperties"), Mapping):
+        cost += _PATTERN_COST * len(patterns)
+    return cost + _PATTERN_COST * ("pattern" in schema) + _FORMAT_COST * ("format" in schema)
+
+
+def _children(schema: Mapping[str, Any]) -> Iterator[tuple[Slot, Mapping[str, Any]]]:
+    """The schemas that are applied one level below."""
+    if isinstance(properties := schema.get("properties"), Mapping):
+        yield from ((("property", str(name)), sub) for name, sub in properties.items() if isinstance(sub, Mapping))
+    if isinstance(patterns := schema.get("patternProperties"), Mapping):
+        yield from ((("property", None), sub) for sub in patterns.values() if isinstance(sub, Mapping))
+    yield from ((("property", None), sub) for word in _ANY_PROPERTY if isinstance(sub := schema.get(word), Mapping))
+    yield from ((("item", None), sub) for word in _ANY_ITEM if isinstance(sub := schema.get(word), Mapping))
+    for keyword in ("items", "prefixItems"):
+        match schema.get(keyword):
+            case Mapping() as sub:
+                yield ("item", None), sub
+            case list() | tuple() as subs:
+                yield from ((("item", index), sub) for index, sub in enumerate(subs) if isinstance(sub, Mapping))
+
+
+def _unescaped(step: str) -> str:
+    return unquote(step).replace("~1", "/").replace("~0", "~")
