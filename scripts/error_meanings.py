@@ -34,6 +34,10 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "wrong_node": Meaning("A node speaks for an execution of another node.", "Nothing: it has no business there."),
     "not_found": Meaning("There is no such thing, or nothing is at this path.", "Check the id and the path."),
+    "no_crawl": Meaning(
+        "A task says that it takes part in a crawl over many nodes, and does not.",
+        "Submit the crawl as a group: `crawlfleet crawl`.",
+    ),
     "unknown_task": Meaning("Inside a batch: no such task. Alone it is `not_found`.", "Check the id."),
     "unknown_node": Meaning("Inside a batch: no such node. Alone it is `not_found`.", "Check the id or device id."),
     "method_not_allowed": Meaning("The path is there, the method is not.", "Use one of the header `Allow`."),

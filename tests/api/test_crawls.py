@@ -236,4 +236,4 @@ async def test_what_makes_no_sense_is_refused(site: Site) -> None:
     assert (await node.lease(one)).number == given.number
     await site.post("/api/v1/tasks", {"task_type": "web_crawl", "parameters": {"url": START, "spread": True}})
     (alone,) = await node.take_all(1)
-    assert (await node.exchange(alone)).told[:2] == (404, "not_found")
+    assert (await node.exchange(alone)).told[:2] == (404, "no_crawl")

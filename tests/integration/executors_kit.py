@@ -67,7 +67,8 @@ class ChunkServer:
         self.called.set()
         self.bearers.add(request.headers["Authorization"])
         if self.status != 204:
-            return web.json_response(self.problem, status=self.status, content_type="application/problem+json")
+            problem = {"type": f"urn:crawlfleet:error:{self.problem.get('code')}", **self.problem}
+            return web.json_response(problem, status=self.status, content_type="application/problem+json")
         assert request.headers["Content-Encoding"] == "zstd"
         assert request.query["task"].startswith("task-")
         body = zstandard.ZstdDecompressor().decompress(await request.read(), max_output_size=8 << 20)

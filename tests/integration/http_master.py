@@ -82,7 +82,7 @@ class HttpMaster:
         said = await request.json()
         is_own = bearer == self.secrets.get(self.nodes.get(said["join_key"], 0))
         if not is_own and bearer != TOKEN:
-            return web.json_response({"detail": "this token is not valid", "code": "not_authenticated"}, status=401)
+            return _problem(401, "not_authenticated", "this token is not valid")
         self.registrations.append(said)
         node = self.nodes.setdefault(said["join_key"], len(self.nodes) + 1)
         if not is_own:
@@ -147,9 +147,9 @@ class HttpMaster:
 
     def _refusal(self, request: web.Request, node: int) -> web.Response | None:
         if node not in self.secrets:
-            return web.json_response({"detail": "no such node", "code": "not_found"}, status=404)
+            return _problem(404, "not_found", "no such node")
         if request.headers["Authorization"] != f"Bearer {self.secrets[node]}":
-            return web.json_response({"detail": "not valid", "code": "not_authenticated"}, status=401)
+            return _problem(401, "not_authenticated", "not valid")
         return None
 
 
@@ -160,3 +160,8 @@ def _answer(body: OpenDown | SyncDown) -> web.Response:
 def shown(identity: bytes) -> dict[str, Any]:
     kept: dict[str, Any] = json.loads(identity)
     return kept
+
+
+def _problem(status: int, code: str, detail: str) -> web.Response:
+    problem = {"type": f"urn:crawlfleet:error:{code}", "status": status, "code": code, "detail": detail}
+    return web.json_response(problem, status=status, content_type="application/problem+json")

@@ -83,6 +83,36 @@ async def test_one_whose_items_are_refused_fails_with_the_reason(tmp_path: Path)
         assert "more than 3 bytes" in outcome.message
 
 
+@pytest.mark.parametrize("status", [401, 403, 404])
+@pytest.mark.parametrize("is_master", [True, False])
+async def test_what_another_server_or_a_confused_master_refuses_for_a_moment_is_sent_again(
+    tmp_path: Path, status: int, is_master: bool
+) -> None:
+    server = ChunkServer()
+    server.status, server.problem = status, {"code": "not_found" if status == 404 else "not_allowed", "detail": "what?"}
+    if not is_master:
+        server.problem["type"] = "about:blank"
+    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+        given = assignment("greet", {"name": "you", "items": 1})
+        running = asyncio.create_task(executor.run(given))
+        await until(lambda: server.calls >= 2)
+        server.status = 204
+        assert (await asyncio.wait_for(running, 30)).end == End.COMPLETED
+        assert len(server.lines(given.execution, "items")) == 1
+
+
+async def test_what_a_master_does_not_know_for_long_is_no_mistake_of_the_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "BELIEVED_S", 0.2)
+    server = ChunkServer()
+    server.status, server.problem = 404, {"code": "not_found", "detail": "nothing is at that path"}
+    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+        outcome = await asyncio.wait_for(executor.run(assignment("greet", {"name": "you", "items": 1})), 30)
+        assert (outcome.end, outcome.error) == (End.FAILED, ErrorClass.INTERNAL)
+        assert "nothing is at that path" in outcome.message
+
+
 async def test_stopped_while_it_streams_it_stops_in_time(tmp_path: Path) -> None:
     server = ChunkServer()
     server.status = 503

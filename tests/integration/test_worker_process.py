@@ -243,7 +243,8 @@ async def test_a_removed_node_ends(tmp_path: Path) -> None:
             await online(master)
             master.secrets.clear()
             master.nodes.clear()
-            code, lines = await worker.ended()
+            # It is rejected for half a minute before it believes that.
+            code, lines = await worker.ended(90)
         assert code == 3
         assert "node.json" in next(line["hint"] for line in lines if line["event"] == "removed")
 

@@ -141,6 +141,8 @@ class Master:
         self.standing = SyncDown(SyncVerdict.OK)
         """Said in each answer: verdict, drain and slots."""
         self.open_error: Exception | None = None
+        self.rejection: Exception | None = None
+        """What it says to each sync."""
         self.body_bytes: int | None = None
         """The largest message it takes."""
         self.is_behind_proxy = False
@@ -214,6 +216,8 @@ class Master:
             await asyncio.Event().wait()
 
     async def _receive(self, up: OpenUp | SyncUp) -> None:
+        if self.rejection is not None and isinstance(up, SyncUp):
+            raise self.rejection
         size = len(msgspec.json.encode(up))
         if self.line_bytes_s is not None:
             await asyncio.sleep(size / self.line_bytes_s)

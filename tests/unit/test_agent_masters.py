@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.errors import InvalidInput, NotAllowed, SessionEnded
+from crawlfleet.errors import InvalidInput, NotAllowed, NotFound, SessionEnded
 from crawlfleet.execution.agent.agent import Departure
+from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncUp, SyncVerdict
 from tests.unit.agent_kit import Master, Work, monotonic, node, virtual
 
@@ -160,13 +161,51 @@ async def test_removed_means_stop_everything_and_go(tmp_path: Path) -> None:
 
 
 @virtual
-async def test_a_revoked_secret_is_a_removal(tmp_path: Path) -> None:
+async def test_a_secret_that_is_revoked_for_a_while_is_a_removal(tmp_path: Path) -> None:
+    masters = Master(), Master()
+    async with node(tmp_path, *masters) as one:
+        one.master.give(1)
+        await asyncio.sleep(0.5)
+        at = monotonic()
+        for master in masters:
+            master.rejection = NotAllowed("revoked")
+        one.master.parked[0].fail()
+        assert await one.running is Departure.REMOVED
+        assert 30 <= monotonic() - at < 60
+        assert one.ended() == {1: [End.STOPPED]}, "its lease ended before that"
+        assert sum(len(master.calls) for master in masters) < 25, "masters count wrong secrets"
+        assert masters[1].calls, "the other master was asked too"
+
+
+@pytest.mark.parametrize("rejection", [NotAllowed("who is that?"), NotFound("no such node")])
+@virtual
+async def test_one_rejection_or_a_moment_of_them_stops_nothing(tmp_path: Path, rejection: Exception) -> None:
     async with node(tmp_path, Master()) as one:
         one.master.give(1)
         await asyncio.sleep(0.5)
-        one.master.parked[0].future.set_exception(NotAllowed("revoked"))
-        assert await one.running is Departure.REMOVED
-        assert one.ended() == {1: [None]}
+        for span_s in (0.01, 1.0, 3.0):
+            one.master.rejection = rejection
+            one.master.parked[0].fail()
+            await asyncio.sleep(span_s)
+            one.master.rejection = None
+            await asyncio.sleep(5)
+        assert one.work.alive == {1}
+        assert len(one.master.opens) == 1
+        one.work.end(1)
+        await asyncio.sleep(1)
+        assert one.master.ends() == {1: [End.COMPLETED]}
+
+
+@virtual
+async def test_a_node_that_one_master_rejects_stays_with_the_other(tmp_path: Path) -> None:
+    masters = Master(), Master()
+    masters[0].rejection = NotAllowed("who is that?")
+    masters[0].open_error = NotFound("no such node")
+    async with node(tmp_path, *masters) as one:
+        await asyncio.sleep(120)
+        assert not one.running.done()
+        assert len(one.said("session_opened")) == 1
+        assert masters[1].parked
 
 
 @virtual

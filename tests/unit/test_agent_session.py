@@ -114,8 +114,11 @@ async def test_a_removed_node_goes_when_it_opens(tmp_path: Path, error: Exceptio
     master = Master()
     master.open_error = error
     async with node(tmp_path, master) as one:
+        await asyncio.sleep(25)
+        assert not one.running.done(), "not at the first word"
         assert await one.running is Departure.REMOVED
         assert one.said("left") == [{"reason": "removed"}]
+        assert 5 <= len(master.opens) < 15
 
 
 @virtual

@@ -16,7 +16,16 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawlfleet.client import ApiError, AsyncClient, Client, NoEndpoint, RetryPolicy, Unreachable, WaitTimeout
+from crawlfleet.client import (
+    ApiError,
+    AsyncClient,
+    Client,
+    NoEndpoint,
+    RetryPolicy,
+    Unreachable,
+    WaitTimeout,
+    transport,
+)
 from crawlfleet.client.answers import BatchItem
 from crawlfleet.client.endpoint import endpoint_from, find_endpoint
 from crawlfleet.client.lines import EventParser
@@ -77,7 +86,10 @@ def accepted() -> web.Response:
 
 
 def error(status: int, code: str = "some_code", **headers: str) -> Callable[[], web.Response]:
-    problem = {"status": status, "code": code, "detail": "went wrong", "field": "priority", "hint": "do better"}
+    problem = {
+        "type": f"urn:crawlfleet:error:{code}", "status": status, "code": code, "detail": "went wrong",
+        "field": "priority", "hint": "do better",
+    }  # fmt: skip
     return lambda: web.json_response(problem, status=status, headers=headers)
 
 
@@ -88,6 +100,61 @@ async def test_a_lost_answer_is_asked_for_again_under_the_same_key() -> None:
     assert task.id == ACCEPTED["id"]
     assert len(script.keys) == 4
     assert len(set(script.keys)) == 1 and script.keys[0]
+
+
+def foreign(status: int, **headers: str) -> Callable[[], web.Response]:
+    return lambda: web.Response(text="<html>not here</html>", content_type="text/html", status=status, headers=headers)
+
+
+@pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 502])
+async def test_another_server_at_the_address_for_a_moment_is_like_no_answer(status: int) -> None:
+    script = Script(foreign(status, Location="/login"), foreign(status, Location="/login"), accepted)
+    async with served(script) as client:
+        assert (await client.submit("echo")).id == ACCEPTED["id"]
+    assert len(set(script.keys)) == 1
+
+
+@pytest.mark.parametrize("status", [200, 302, 404])
+async def test_another_server_that_stays_is_told_as_what_it_is(status: int) -> None:
+    async with served(Script(foreign(status, Location="/login"))) as client:
+        with pytest.raises(ApiError) as raised:
+            await client.get("task-0000000000000001")
+        assert (raised.value.status, raised.value.is_foreign) == (status, True)
+        assert "is the address right" in str(raised.value.hint)
+        with pytest.raises(ApiError):
+            await client.remove_node("node-0000000000000001")
+
+
+async def test_a_server_that_does_not_speak_http_is_no_master() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(b"this is no HTTP\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    async with (
+        server,
+        AsyncClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "s", retry=QUICK) as client,
+    ):
+        with pytest.raises(Unreachable):
+            await client.get("task-0000000000000001")
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "ANSWER_BYTES", 1 << 20)
+
+    async def pour(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await answer.prepare(request)
+        try:
+            while True:
+                await answer.write(b"x" * 65_536)
+        except ConnectionError:
+            return answer
+
+    async with served(pour) as client:
+        with pytest.raises(Unreachable, match="more than"):
+            await client.get("task-0000000000000001")
 
 
 async def test_each_submit_has_a_key_of_its_own_unless_it_is_given() -> None:
@@ -413,7 +480,8 @@ async def test_a_token_whose_answer_was_lost_gets_another_secret() -> None:
         calls.append(request.path)
         if request.path.endswith(":rotate"):
             return web.json_response(made)
-        return web.json_response({"code": "token_already_made", "token_id": 7}, status=409)
+        problem = {"type": "urn:crawlfleet:error:token_already_made", "code": "token_already_made", "token_id": 7}
+        return web.json_response(problem, status=409)
 
     async with served(answer) as client:
         assert (await client.create_token("viewer")).token == made["token"]

@@ -67,21 +67,59 @@ async def test_open_and_sync_are_arrays_to_the_nodes_own_path() -> None:
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
-        (401, "", NotAllowed), (403, "", NotAllowed), (404, "", NotFound), (409, "session_ended", SessionEnded),
-        (409, "stale_execution", StaleExecution), (409, "other", Conflict), (422, "", InvalidInput),
-        (400, "", InvalidInput), (413, "too_large", MessageTooLarge), (429, "", Unavailable), (500, "", Unavailable),
-        (502, "", Unavailable), (503, "", Unavailable), (301, "", Unavailable),
+        (401, "not_authenticated", NotAllowed), (403, "not_allowed", NotAllowed), (404, "not_found", NotFound),
+        (403, "address_not_allowed", Unavailable),
+        (409, "session_ended", SessionEnded), (409, "stale_execution", StaleExecution), (409, "other", Conflict),
+        (422, "invalid_input", InvalidInput), (400, "malformed", InvalidInput), (413, "too_large", MessageTooLarge),
+        (429, "over_limit", Unavailable), (500, "internal", Unavailable), (503, "unavailable", Unavailable),
     ],
 )  # fmt: skip
 async def test_a_refusal_is_told_in_the_masters_words(status: int, code: str, kind: type[CrawlfleetError]) -> None:
     async def handler(_request: web.Request) -> web.Response:
-        return web.json_response({"detail": "because", "code": code, "field": "slots"}, status=status)
+        problem = {"type": f"urn:crawlfleet:error:{code}", "detail": "because", "code": code, "field": "slots"}
+        return web.json_response(problem, status=status, content_type="application/problem+json")
 
     async with answering(handler) as url, open_session() as session:
         with pytest.raises(kind) as raised:
             await call(session, "POST", url, bearer="x", body=b"{}", within_s=5)
         assert type(raised.value) is kind
-        assert "because" in str(raised.value) or status == 301
+        assert "because" in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [301, 302, 400, 401, 403, 404, 405, 409, 410, 422, 451, 500, 502])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"<html>not here</html>", b"\xff\xfe", b"[]", b"null", b'{"detail":"not_found"}', b"[" * 10_000,
+        b'{"type":"about:blank","title":"Not Found","status":404,"code":"not_found","detail":"of another API"}',
+    ],
+)  # fmt: skip
+async def test_what_no_master_says_is_no_answer(status: int, body: bytes) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(status=status, body=body, headers={"Location": "/elsewhere"})
+
+    async with answering(handler) as url, open_session() as session:
+        with pytest.raises(Unavailable, match="is there another server"):
+            await call(session, "POST", url, bearer="x", body=b"{}", within_s=5)
+
+
+async def test_a_message_that_a_proxy_finds_too_large_is_told_apart() -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(status=413, text="<html>Request Entity Too Large</html>", content_type="text/html")
+
+    async with answering(handler) as url, open_session() as session:
+        with pytest.raises(MessageTooLarge) as raised:
+            await call(session, "POST", url, bearer="x", body=b"{}", within_s=5)
+        assert not raised.value.is_from_master
+
+
+async def test_a_page_of_html_is_not_read() -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(text="[0]", content_type="text/html")
+
+    async with answering(handler) as url, open_session() as session:
+        with pytest.raises(Unavailable, match="a page of HTML"):
+            await HttpTransport(url, 1, "s", session).sync(SyncUp(1, 1, 1, 0, []))
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"null", b"<html>", b"\xff\xfe", b'["x"]'])

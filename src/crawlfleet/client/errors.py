@@ -14,6 +14,8 @@ from typing import Any
 
 from crawlfleet.errors import ConfigError, CrawlfleetError, Unavailable
 
+_PROBLEM_TYPE = "urn:crawlfleet:error:"
+
 
 class ApiError(CrawlfleetError):
     """An error answer: `code` is stable, `field` names what in the request was wrong."""
@@ -30,6 +32,11 @@ class ApiError(CrawlfleetError):
         self.hint = hint
         self.more = more or {}
         """All that was said, with what only some errors say."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """No master answers like that: another server, or a proxy without a backend, stands at its address."""
+        return not str(self.more.get("type", "")).startswith(_PROBLEM_TYPE)
 
     @classmethod
     def from_problem(cls, status: int, problem: object) -> ApiError:

@@ -22,16 +22,17 @@ async def follow_events(
     """For ever, or until no master has answered for `give_up_s`."""
     parser = EventParser(last_id=None if after is None else str(after))
     loop = asyncio.get_running_loop()
-    pause, silent_since = _AGAIN_S[0], loop.time()
+    pause, silent_since, is_heard = _AGAIN_S[0], loop.time(), False
     while True:
         try:
             async with transport.stream("/events", params=params, headers=_headers(parser.last_id)) as stream:
                 async for line in lines_of(stream):
-                    pause, silent_since = _AGAIN_S[0], loop.time()
+                    pause, silent_since, is_heard = _AGAIN_S[0], loop.time(), True
                     if (event := parser.feed(line.decode("utf-8", "replace"))) is not None:
                         yield msgspec.json.decode(event.data, type=EventView)
         except ApiError as exc:
-            if not may_repeat(exc.status, is_repeatable=True):
+            is_late = give_up_s is not None and loop.time() - silent_since > give_up_s
+            if not may_repeat(exc.status, is_repeatable=True) and (not exc.is_foreign or not is_heard or is_late):
                 raise
         except Unreachable:
             if give_up_s is not None and loop.time() - silent_since > give_up_s:

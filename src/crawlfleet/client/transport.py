@@ -27,7 +27,10 @@ CONNECTIONS = 32
 LARGE_BYTES = 1 << 20
 _BASE = "/api/v1"
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-_LOST = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+_LOST = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, aiohttp.ClientResponseError, TimeoutError)
+"""The last but one of a server that does not speak HTTP."""
+ANSWER_BYTES = 256 << 20
+"""Several times the longest answer of a master; one that goes on beyond this is none of its."""
 
 Params = Mapping[str, str | int | float | bool | Sequence[str] | None]
 
@@ -79,8 +82,8 @@ class Transport:
         while True:
             try:
                 async with self._request(method, path, content, headers, params) as answer:
-                    data: bytes = await answer.read()
-                    if answer.status < 400:
+                    data = await _read_bounded(answer)
+                    if answer.status < 400 and not _is_foreign_page(answer):
                         return data
                     error, wait = _error(answer.status, data), asked_wait(answer.headers.get("Retry-After"))
             except _NEVER_SENT as exc:
@@ -89,9 +92,7 @@ class Transport:
                 error, wait = Unreachable(self.url, exc), 0.0
                 if not is_repeatable:
                     raise error from exc
-            if isinstance(error, ApiError) and not may_repeat(
-                error.status, error.error_code, is_repeatable=is_repeatable
-            ):
+            if isinstance(error, ApiError) and not _may_repeat(error, is_repeatable=is_repeatable):
                 raise error
             pause = next(waits, None)
             if pause is None or wait > self._policy.longest_wait_s:
@@ -119,8 +120,8 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s)
         try:
             async with self._request("GET", path, b"", headers, params, timeout) as answer:
-                if answer.status >= 400:
-                    raise _error(answer.status, await answer.read())
+                if answer.status >= 400 or _is_foreign_page(answer):
+                    raise _error(answer.status, await _read_bounded(answer))
                 yield answer
         except _LOST as exc:
             raise Unreachable(self.url, exc) from exc
@@ -181,6 +182,30 @@ def _query(params: Params | None) -> list[tuple[str, str]] | None:
             case _:
                 found.extend((name, one) for one in value)
     return found
+
+
+async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > ANSWER_BYTES:
+            answer.close()
+            raise aiohttp.ClientPayloadError(f"an answer of more than {ANSWER_BYTES} bytes")
+    return b"".join(parts)
+
+
+def _is_foreign_page(answer: aiohttp.ClientResponse) -> bool:
+    """A redirect or a page for people: no master gives one to a call of the API."""
+    return 300 <= answer.status < 400 or (answer.status < 300 and answer.content_type == "text/html")
+
+
+def _may_repeat(error: ApiError, *, is_repeatable: bool) -> bool:
+    """What another server says at the master's address is like no answer."""
+    if is_repeatable and error.is_foreign:
+        return True
+    return may_repeat(error.status, error.error_code, is_repeatable=is_repeatable)
 
 
 def _error(status: int, data: bytes) -> ApiError:

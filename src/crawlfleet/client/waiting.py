@@ -78,7 +78,7 @@ class Waiting:
                 if not is_answered:
                     raise
             except ApiError as exc:
-                if not may_repeat(exc.status, is_repeatable=True):
+                if not may_repeat(exc.status, is_repeatable=True) and not (exc.is_foreign and is_answered):
                     raise
             if loop.time() - asked_at >= 1:
                 pause = _AGAIN_S[0]

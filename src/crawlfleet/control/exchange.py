@@ -24,6 +24,12 @@ VIA_MAX = 50
 _FLAGS = UrlFlag.START | UrlFlag.SITEMAP | UrlFlag.CLOSING
 
 
+class NoCrawl(NotFound):
+    """With a code of its own: an agent must not take any other 404 for a mistake in the task's parameters."""
+
+    code = "no_crawl"
+
+
 class Exchange:
     def __init__(self, *, store: CrawlStore, clock: Clock) -> None:
         self._store = store
@@ -64,7 +70,7 @@ class Exchange:
         if answer.state == "stale":
             raise StaleExecution(f"{what} is not a live execution of this node, or the chunk is not its own")
         if answer.state == "no_crawl":
-            raise NotFound(f"{what} takes part in no crawl over many nodes")
+            raise NoCrawl(f"{what} takes part in no crawl over many nodes")
         if answer.is_news:
             self._tell(answer.crawl)
         return answer

@@ -20,6 +20,7 @@ from crawlfleet.execution.agent.news import News
 from crawlfleet.execution.agent.orders import Orders, Tombstones
 from crawlfleet.execution.agent.outbox import Outbox
 from crawlfleet.execution.agent.outcomes import Outcomes
+from crawlfleet.execution.agent.rejections import Rejections
 from crawlfleet.execution.agent.runner import Runner
 from crawlfleet.execution.agent.session import Credentials, LeavingUnopened, NodeRemoved, SessionOpener
 from crawlfleet.execution.agent.slots import Slots
@@ -82,7 +83,7 @@ class Agent:
         )
         self._guard = LeaseGuard(lease, clock, self._runner.stop_for_lease)
         self._drain = Drain(self._runner, news=news, clock=clock, on_event=on_event)
-        config = Config(allow_hosts)
+        config, rejections = Config(allow_hosts), Rejections(clock)
         self._grants = grants or HostGrants(clock)
         self._grants.attach(lease, news.tell)
         slices = slices or DaySlices()
@@ -95,11 +96,12 @@ class Agent:
         self._opener = SessionOpener(
             Credentials(settings.node, settings.secret, settings.task_types), known_masters,
             runner=self._runner, slots=self._slots, outcomes=self._outcomes,
-            guard=self._guard, drain=self._drain, config=config, grants=self._grants, clock=clock, on_event=on_event,
+            guard=self._guard, drain=self._drain, config=config, grants=self._grants, rejections=rejections,
+            clock=clock, on_event=on_event,
         )  # fmt: skip
         parts = Parts(
             self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config,
-            self._grants, slices,
+            self._grants, slices, rejections,
         )  # fmt: skip
         self._syncer = Syncer(settings.node, known_masters, parts, measure, progress, clock=clock, on_event=on_event)
 

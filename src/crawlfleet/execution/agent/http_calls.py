@@ -1,4 +1,8 @@
-"""Calls to a master over HTTP, and what its answers mean. Every call and every answer is bounded."""
+"""Calls to a master over HTTP, and what its answers mean. Every call and every answer is bounded.
+
+Only a master's own problem documents are believed. Whatever else answers at its address (a proxy without a backend,
+another server, a page of HTML, a redirect) is like no answer: Unavailable, and asking again may help.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +27,20 @@ from crawlfleet.errors import (
 from crawlfleet.ports.transport import MessageTooLarge
 
 CONNECT_S = 3.0
-ANSWER_BYTES = 256 << 20
-"""A master's longest answer is a full node's worth of assignments; what goes on beyond this is none."""
+ANSWER_BYTES = 128 << 20
+"""Several times a master's longest answer; what goes on beyond this is none."""
 PROBLEM_BYTES = 64 << 10
+_ADDRESS_NOT_ALLOWED = "address_not_allowed"
+"""Says nothing of the node: the networks of the master, or the way to it, may change again."""
+PROBLEM_TYPE = "urn:crawlfleet:error:"
+_FOREIGN = "no master answers like that; is there another server, or a proxy without a backend, at its address?"
 _KEEP_ALIVE_S = 60.0
 
 
 class Problem(msgspec.Struct):
     """RFC 9457, as far as a caller needs it."""
 
+    type: str = ""
     detail: str = ""
     title: str = ""
     code: str = ""
@@ -40,6 +49,10 @@ class Problem(msgspec.Struct):
 
 class StaleExecution(Conflict):
     code = "stale_execution"
+
+
+class NoCrawl(NotFound):
+    code = "no_crawl"
 
 
 _CONFLICTS: dict[str, type[Conflict]] = {kind.code: kind for kind in (SessionEnded, StaleExecution)}
@@ -79,6 +92,8 @@ async def call(
             method, url, data=body, headers=sent, timeout=timeout, allow_redirects=False
         ) as answer:
             if 200 <= answer.status < 300:
+                if answer.content_type == "text/html":
+                    raise Unavailable(f"{url}: a page of HTML: {_FOREIGN}")
                 return await _read(answer, ANSWER_BYTES)
             raise _objection(answer.status, await _read(answer, PROBLEM_BYTES))
     except (aiohttp.ClientError, TimeoutError, OSError) as exc:
@@ -100,23 +115,31 @@ async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
 
 
 def _objection(status: int, body: bytes) -> CrawlfleetError:
-    try:
-        problem = msgspec.json.decode(body, type=Problem)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        problem = Problem()
+    problem = _problem(body)
+    if problem is None:
+        said = f"answered {status}: {_FOREIGN}"
+        return MessageTooLarge(said, is_from_master=False) if status == 413 else Unavailable(said)
     said = problem.detail or problem.title or f"the master answered {status}"
-    if status >= 500 or status in (408, 425, 429):
+    if status >= 500 or status in (408, 425, 429) or problem.code == _ADDRESS_NOT_ALLOWED:
         return Unavailable(said)
     match status:
         case 401 | 403:
             return NotAllowed(said)
         case 404:
-            return NotFound(said)
+            return NoCrawl(said) if problem.code == NoCrawl.code else NotFound(said)
         case 413:
-            return MessageTooLarge(said, is_from_master=problem.code == MessageTooLarge.code)
+            return MessageTooLarge(said)
         case 409:
             return _CONFLICTS.get(problem.code, Conflict)(said)
-        case _ if 300 <= status < 400:
-            return Unavailable(f"the master answered {status}: is there another server at its address?")
         case _:
             return InvalidInput(said, field=problem.field)
+
+
+def _problem(body: bytes) -> Problem | None:
+    """None for what is no problem document of a master."""
+    try:
+        problem = msgspec.json.decode(body, type=Problem)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    is_ours = bool(problem.code) and problem.type == f"{PROBLEM_TYPE}{problem.code}"
+    return problem if is_ours else None

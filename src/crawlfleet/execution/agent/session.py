@@ -14,6 +14,7 @@ from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.lease_guard import LeaseGuard
 from crawlfleet.execution.agent.masters import Masters
 from crawlfleet.execution.agent.outcomes import Outcomes
+from crawlfleet.execution.agent.rejections import Rejections
 from crawlfleet.execution.agent.runner import Runner
 from crawlfleet.execution.agent.slots import Slots
 from crawlfleet.ports.clock import Clock
@@ -40,7 +41,7 @@ class Credentials:
 
 
 class NodeRemoved(Exception):
-    """No master knows this node any more, or its secret is revoked."""
+    """No master knows this node any more, or its secret is revoked: said for a while, by all that answer."""
 
 
 class LeavingUnopened(Exception):
@@ -50,7 +51,8 @@ class LeavingUnopened(Exception):
 class SessionOpener:
     def __init__(
         self, credentials: Credentials, masters: Masters, *, runner: Runner, slots: Slots, outcomes: Outcomes,
-        guard: LeaseGuard, drain: Drain, config: Config, grants: HostGrants, clock: Clock, on_event: OnEvent,
+        guard: LeaseGuard, drain: Drain, config: Config, grants: HostGrants, rejections: Rejections, clock: Clock,
+        on_event: OnEvent,
     ) -> None:  # fmt: skip
         self._credentials = credentials
         self._masters = masters
@@ -61,6 +63,7 @@ class SessionOpener:
         self._drain = drain
         self._config = config
         self._grants = grants
+        self._rejections = rejections
         self._clock = clock
         self._on_event = on_event
         self._not_before = clock.monotonic()
@@ -83,7 +86,12 @@ class SessionOpener:
                 async with asyncio.timeout(OPEN_S):
                     down = await self._masters[place].open(up)
             except (NotAllowed, NotFound) as exc:
-                raise NodeRemoved(str(exc)) from exc
+                self._rejections.note()
+                if self._rejections.are_believed:
+                    raise NodeRemoved(str(exc)) from exc
+                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": place, "error": repr(exc)})
+                self._masters.move_on(place)
+                self._not_before = self._clock.monotonic() + self._masters.spread(self._rejections.pause_s)
             except (CrawlfleetError, TimeoutError) as exc:
                 if isinstance(exc, MessageTooLarge):
                     self._outcomes.send_less(up.outcomes, refusal=exc)
@@ -95,6 +103,7 @@ class SessionOpener:
                 backoff_s = self._masters.backoff_s(failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
                 self._not_before = self._clock.monotonic() + backoff_s
             else:
+                self._rejections.clear()
                 self._newest = down.session
                 reported += self._outcomes.drop(down.acknowledged)
                 failures = 0

@@ -32,6 +32,7 @@ from crawlfleet.execution.agent.masters import Masters
 from crawlfleet.execution.agent.news import News
 from crawlfleet.execution.agent.orders import Orders
 from crawlfleet.execution.agent.outcomes import Outcomes
+from crawlfleet.execution.agent.rejections import FIRST_PAUSE_S, Rejections
 from crawlfleet.execution.agent.runner import START_TOLD_S, Runner
 from crawlfleet.execution.agent.session import Session
 from crawlfleet.execution.agent.slots import Running, Slots
@@ -95,6 +96,7 @@ class Parts:
     config: Config
     grants: HostGrants
     slices: DaySlices
+    rejections: Rejections
 
 
 class Syncer:
@@ -231,7 +233,7 @@ class Syncer:
                 down = await self._masters[call.place].sync(up)
         except (NotAllowed, NotFound) as exc:
             self._note_failure(call, exc)
-            self._ending = self._ending or Ending.REMOVED
+            self._reject(call)
         except SessionEnded:
             self._end_session()
         except (CrawlfleetError, TimeoutError) as exc:
@@ -259,9 +261,22 @@ class Syncer:
         backoff_s = self._masters.backoff_s(self._failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self._not_before = self._clock.monotonic() + backoff_s
 
+    def _reject(self, call: Call) -> None:
+        """A master does not know the node: what runs goes on, as long as the lease allows."""
+        rejections = self._parts.rejections
+        rejections.note()
+        if rejections.are_believed:
+            self._ending = self._ending or Ending.REMOVED
+        self._retry(call)
+        if call.number >= self._answered:
+            # While the lease lasts, a moment of rejections must not use it up.
+            pause_s = rejections.pause_s if self._parts.lease.is_over else min(FIRST_PAUSE_S, rejections.pause_s)
+            self._not_before = max(self._not_before, self._clock.monotonic() + self._masters.spread(pause_s))
+
     def _take(self, call: Call, down: SyncDown) -> None:
         if self._ending is not None:
             return
+        self._parts.rejections.clear()
         is_new = self._parts.orders.acknowledge(down.acknowledged, self._number)
         # An older call may have been answered after this one's outcomes were stored: its stop order dropped them first.
         is_new = is_new or (call.has_outcomes and bool(down.acknowledged))

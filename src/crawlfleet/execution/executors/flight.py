@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crawlfleet.errors import CrawlfleetError, InvalidInput, NotFound
+from crawlfleet.errors import CrawlfleetError, InvalidInput
 from crawlfleet.execution.agent.day_slices import DaySlices
-from crawlfleet.execution.agent.http_calls import StaleExecution
+from crawlfleet.execution.agent.http_calls import NoCrawl, StaleExecution
 from crawlfleet.execution.crawl import meter
 from crawlfleet.execution.executors.protocol import (
     Credit,
@@ -208,8 +208,8 @@ class Flight:
     async def _refused(self, reason: CrawlfleetError) -> OutcomeBody:
         if isinstance(reason, StaleExecution):
             return self._body(End.STOPPED, None, "no longer the live execution of its task", NULL)
-        if isinstance(reason, NotFound):
-            # Its parameters speak of something that is not there: another try would find the same.
+        if isinstance(reason, NoCrawl):
+            # Its parameters speak of a crawl that is not there: another try would find the same.
             return self._body(End.FAILED, ErrorClass.INPUT, str(reason), await self.last_words(0.0))
         message = f"a master refused what it streamed: {reason}"
         return self._body(End.FAILED, ErrorClass.INTERNAL, message, await self.last_words(0.0))

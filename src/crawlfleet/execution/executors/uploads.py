@@ -19,8 +19,9 @@ import msgspec
 import structlog
 import zstandard
 
-from crawlfleet.errors import CrawlfleetError, Unavailable
-from crawlfleet.execution.agent.http_calls import call, checked_address
+from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound, Unavailable
+from crawlfleet.execution.agent.http_calls import NoCrawl, call, checked_address
+from crawlfleet.execution.agent.rejections import BELIEVED_S
 from crawlfleet.execution.executors.stream import log_line
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
 
@@ -89,14 +90,20 @@ class Uploads:
         """A part of what an earlier task noted of its pages, and of how many. Raises what a master objects to it."""
         path = f"/api/v1/executions/{execution_text(execution)}/earlier/{number}"
         query = urlencode({"task": task_text(task), "of": earlier})
-        head, _, lines = (await self._ask("GET", f"{path}?{query}", b"", None, self._turn)).partition(b"\n")
-        return int(head), lines
+        while True:
+            answer = await self._ask("GET", f"{path}?{query}", b"", None, self._turn)
+            head, _, lines = answer.partition(b"\n")
+            if head.isdigit():
+                return int(head), lines
+            self._tell(path, Unavailable("an answer that makes no sense"))
+            await asyncio.sleep(LONGEST_BACKOFF_S * (0.5 + self._rng.random()))
 
     async def _ask(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None,
         turn: AbstractAsyncContextManager[object],
     ) -> bytes:  # fmt: skip
         failures = 0
+        rejected_at: float | None = None
         while True:
             place = self._current
             try:
@@ -105,7 +112,15 @@ class Uploads:
                         self._session, method, f"{self._masters[place]}{path}", bearer=self._secret, body=body,
                         within_s=PUT_S, headers=headers,
                     )  # fmt: skip
-            except Unavailable as exc:
+            except (Unavailable, NotAllowed, NotFound) as exc:
+                now = asyncio.get_running_loop().time()
+                if not isinstance(exc, Unavailable):
+                    # Of what an execution asks for, a master may know for sure that it is not there. Of the execution
+                    # itself it says that only by mistake, or when the node is removed and stops its work anyway.
+                    rejected_at = rejected_at or now
+                    is_sure = isinstance(exc, NoCrawl) or (method == "GET" and isinstance(exc, NotFound))
+                    if is_sure or now - rejected_at >= BELIEVED_S:
+                        raise
                 failures += 1
                 self._tell(path, exc)
                 if place == self._current:
@@ -113,7 +128,7 @@ class Uploads:
                 backoff_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures - 1, 20))
                 await asyncio.sleep(backoff_s * (0.5 + self._rng.random()))
 
-    def _tell(self, path: str, exc: Unavailable) -> None:
+    def _tell(self, path: str, exc: CrawlfleetError) -> None:
         """Of all that wait, one now and again."""
         now = asyncio.get_running_loop().time()
         if now - self._told_at >= TELL_EVERY_S:
