@@ -20,6 +20,8 @@ from crawlfleet.scheduling.subjects import recorded
 
 ROWS = 20
 """Of the event log in one pass: some thousands of executions where there is much to do."""
+WHOLE_AT_ONCE = 50
+"""Tasks that are read with their parameters, of which each may have a megabyte."""
 # The task's own mistake, or forbidden by us: no other node would have done better.
 _NOT_THE_NODE = frozenset({ErrorClass.INPUT, ErrorClass.POLICY})
 
@@ -52,7 +54,7 @@ class Learner(LeaderLoop):
         features = await self._features(telling)
         if not features:
             return []
-        hosts = {task: host_in(raw) for task, raw in (await self._store.parameters(list(features))).items()}
+        hosts = await self._hosts(list(features))
         telling = [run for run in telling if run.task in features]
         nodes = await self._store.nodes(sorted({run.node for run in telling}))
         addresses = {node.id: node.description.address for node in nodes}
@@ -61,6 +63,13 @@ class Learner(LeaderLoop):
             for run in telling
             for subject in recorded(features[run.task], hosts.get(run.task))
         ]
+
+    async def _hosts(self, tasks: Sequence[TaskId]) -> dict[TaskId, str | None]:
+        hosts: dict[TaskId, str | None] = {}
+        for start in range(0, len(tasks), WHOLE_AT_ONCE):
+            some = await self._store.parameters(tasks[start : start + WHOLE_AT_ONCE])
+            hosts.update({task: host_in(raw) for task, raw in some.items()})
+        return hosts
 
     async def _features(self, runs: Sequence[EndedRun]) -> dict[TaskId, dict[str, Any]]:
         """Of tasks that say what they are about, or are placed by it."""
