@@ -68,7 +68,7 @@ class Measured:
     def end(self, execution: ExecutionId, end: End, error: ErrorClass | None) -> None:
         task_type = self.node.held[execution].task_type
         self.node.end(execution, end, error)
-        data = {"end": end, "was_started": True, "task_type": task_type}
+        data = {"end": end, "was_started": True, "execution": execution, "task_type": task_type}
         self.measure.hear(AgentEvent.EXECUTION_ENDED, data)
 
     def end_all(self, how: Ends) -> int:
