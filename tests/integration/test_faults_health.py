@@ -68,7 +68,7 @@ class Measured:
     def end(self, execution: ExecutionId, end: End, error: ErrorClass | None) -> None:
         task_type = self.node.held[execution].task_type
         self.node.end(execution, end, error)
-        data = {"end": end, "was_started": True, "task_type": task_type}
+        data = {"end": end, "was_started": True, "execution": execution, "task_type": task_type}
         self.measure.hear(AgentEvent.EXECUTION_ENDED, data)
 
     def end_all(self, how: Ends) -> int:
@@ -213,6 +213,25 @@ async def test_the_work_of_a_node_that_keeps_failing_is_moved(play: Play) -> Non
         await node.sync()
     assert {await fleet.status(task) for task in held} == {TaskStatus.COMPLETED}
     await fleet.judge()
+
+
+async def test_of_what_was_placed_while_it_was_judged_one_task_stays_as_its_trial(play: Play) -> None:
+    ill, _ = await play.node(), await play.node()
+    fleet = play.fleet
+    # The leader's view is up to a second old: it places by it after the judgement was stored.
+    await fleet.dispatch()
+    await play.doubt(ill)
+    await fleet.tasks(8)
+    fleet.clock.advance(0.1)
+    while await fleet.master.dispatcher.run_once(fleet.clock.now()):
+        pass
+    await ill.sync()
+    assert len(ill.node.held) == 4
+    assert await fleet.master.work_mover.run_once(fleet.clock.now()) == MoveReport(moved=3)
+    await ill.sync()
+    assert len(ill.node.held) == 1
+    fleet.clock.advance(5.0)
+    assert await fleet.master.work_mover.run_once(fleet.clock.now()) == MoveReport(moved=0)
 
 
 async def test_work_that_no_other_node_would_take_stays(play: Play) -> None:

@@ -92,12 +92,19 @@ async def test_it_joins_works_and_leaves(tmp_path: Path) -> None:
     async with (
         HttpMaster().serving() as master,
         working(
-            master, tmp_path / "node", region="eu", weight=2.0, resources={"cpu": 2.0, "memory_mb": 500.0}
+            master,
+            tmp_path / "node",
+            region="eu",
+            weight=2.0,
+            resources={"cpu": 2.0, "memory_mb": 500.0},
+            description="in the cellar",
+            port=8081,
         ) as worker,
     ):
         await online(master)
         said = master.registrations[0]
         assert said["region"] == "eu"
+        assert (said["description"], said["port"]) == ("in the cellar", 8081)
         assert (said["weight"], said["resources"].get("cpu"), said.get("machine_id")) == (2.0, 2.0, None)
         assert {"echo", "sleep", "fail"} <= set(said["task_types"])
         assert said["task_types"]["sleep"]["required"] == ["seconds"]

@@ -90,7 +90,7 @@ def test_the_error_rate_follows_how_executions_end(clock: FakeClock, tmp_path: P
     measure = Measure(clock, tmp_path)
 
     def end(how: End | None, was_started: bool = True) -> None:
-        data = {"end": how, "was_started": was_started, "task_type": "t"}
+        data = {"end": how, "was_started": was_started, "execution": 1, "task_type": "t"}
         measure.hear(AgentEvent.EXECUTION_ENDED, data)
 
     for _ in range(100):
@@ -109,7 +109,9 @@ def test_the_error_rate_follows_how_executions_end(clock: FakeClock, tmp_path: P
 def test_the_error_rate_fades_while_nothing_ends(clock: FakeClock, tmp_path: Path) -> None:
     measure = Measure(clock, tmp_path)
     for _ in range(100):
-        measure.hear(AgentEvent.EXECUTION_ENDED, {"end": End.FAILED, "was_started": True, "task_type": "t"})
+        measure.hear(
+            AgentEvent.EXECUTION_ENDED, {"end": End.FAILED, "was_started": True, "execution": 1, "task_type": "t"}
+        )
     clock.advance(ERRORS_HALF_LIFE_S)
     assert measure().error_rate == pytest.approx(0.5, abs=0.01)
     clock.advance(10 * ERRORS_HALF_LIFE_S)
@@ -120,7 +122,9 @@ def test_process_deaths_are_counted_apart_from_failures(clock: FakeClock, tmp_pa
     measure = Measure(clock, tmp_path)
 
     def end(how: End, task_type: str) -> None:
-        measure.hear(AgentEvent.EXECUTION_ENDED, {"end": how, "was_started": True, "task_type": task_type})
+        measure.hear(
+            AgentEvent.EXECUTION_ENDED, {"end": how, "was_started": True, "execution": 1, "task_type": task_type}
+        )
 
     for how in (End.COMPLETED, End.FAILED, End.TIMED_OUT, End.STOPPED, End.RETURNED):
         end(how, "crawl")
@@ -136,7 +140,7 @@ def test_process_deaths_are_counted_apart_from_failures(clock: FakeClock, tmp_pa
 def test_task_types_beyond_the_limit_are_counted_together(clock: FakeClock, tmp_path: Path) -> None:
     measure = Measure(clock, tmp_path)
     for number in range(TYPES_MOST + 5):
-        data = {"end": End.COMPLETED, "was_started": True, "task_type": f"t{number}"}
+        data = {"end": End.COMPLETED, "was_started": True, "execution": 1, "task_type": f"t{number}"}
         measure.hear(AgentEvent.EXECUTION_ENDED, data)
     clock.advance(2)
     ends = measure().ends
@@ -147,11 +151,27 @@ def test_task_types_beyond_the_limit_are_counted_together(clock: FakeClock, tmp_
 def test_a_slow_start_is_not_held_against_it_for_ever(clock: FakeClock, tmp_path: Path) -> None:
     measure = Measure(clock, tmp_path)
     for _ in range(50):
-        measure.note_start(8.0)
+        measure.note_start(1, 8.0)
     clock.advance(1)
     assert measure().start_latency_s == pytest.approx(8, abs=0.1)
     clock.advance(LATENCY_COUNTS_S + 1)
     assert measure().start_latency_s == 0
+
+
+def test_what_waits_for_a_process_is_late_before_it_starts(clock: FakeClock, tmp_path: Path) -> None:
+    measure = Measure(clock, tmp_path)
+    for execution in (1, 2):
+        measure.hear(AgentEvent.EXECUTION_STARTED, {"execution": execution})
+        clock.advance(3)
+    assert measure().start_latency_s == 6
+    # One has its process by now, the other ended without.
+    measure.note_start(1, 6.0)
+    clock.advance(1)
+    assert measure().start_latency_s == 4
+    ended = {"execution": 2, "end": End.PROCESS_LOST, "was_started": True, "task_type": "t"}
+    measure.hear(AgentEvent.EXECUTION_ENDED, ended)
+    clock.advance(1)
+    assert measure().start_latency_s == pytest.approx(1.2)
 
 
 async def test_a_gpu_is_asked_for_where_there_is_one(

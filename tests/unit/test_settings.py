@@ -143,12 +143,14 @@ def test_a_worker_has_what_its_flags_say() -> None:
         "--capability": ["javascript_rendering=1", 'content_types=["html"]', "x=y"],
         "--weight": 2.5, "--resource": ["cpu_cores=2", "memory_gb=1", "licences=3"],
         "--slots": 7, "--region": "us", "--device-id": "worker-001", "--enrol-token": "ab" * 32,
+        "--description": "in the cellar", "--port": 8081,
     }  # fmt: skip
     settings = load(WorkerSettings, flags=flags).settings
     assert settings.masters == ("http://a:1", "https://b:2")
     assert settings.capabilities == {"javascript_rendering": 1, "content_types": ["html"], "x": "y"}
     assert settings.resources == {"cpu": 2, "memory_mb": 1024, "licences": 3}
     assert settings.weight == 2.5
+    assert (settings.description, settings.port) == ("in the cellar", 8081)
     assert settings.read_enrol_token() == "ab" * 32
     assert "abab" not in repr(settings)
 
@@ -166,6 +168,7 @@ def test_a_worker_has_what_its_flags_say() -> None:
         ("--resource", ["cpu=true", "memory_mb=1"], "cpu: an amount is a number"),
         ("--resource", ["gpu=Infinity"], "gpu: an amount is a number"),
         ("--weight", 0, "more than 0"),
+        ("--port", 65_536, "at most 65535"),
         ("--slots", 0, "at least 1"),
         ("--executors", "my-module", "not the name of a Python module"),
         ("--device-id", "", "must not be empty"),

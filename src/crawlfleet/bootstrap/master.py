@@ -186,7 +186,9 @@ class Master:
         self.tallier = Tallier(store=store, clock=clock, lead=lead)
         reach = HostReach()
         self.figure_tallier = FigureTallier(store=store, clock=clock, lead=lead, reach=reach)
-        self.node_watcher = NodeWatcher(store=store, clock=clock, lead=lead, configure=self.configure, reach=reach)
+        self.node_watcher = NodeWatcher(
+            store=store, broker=broker, clock=clock, lead=lead, configure=self.configure, reach=reach
+        )
         self.work_mover = WorkMover(store=store, broker=broker, clock=clock, lead=lead, configure=self.configure)
         self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
         self.preempter = Preempter(

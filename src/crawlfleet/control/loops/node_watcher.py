@@ -14,6 +14,7 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Node
 from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import HealthChange, NodeStore
 from crawlfleet.scheduling.health import HealthState, Thresholds, next_health, stored_health
@@ -29,10 +30,11 @@ class NodeWatcher(LeaderLoop):
     pause_s = 2.0
 
     def __init__(
-        self, *, store: NodeStore, clock: Clock, lead: Lead, configure: Configure, reach: HostReach
+        self, *, store: NodeStore, broker: Broker, clock: Clock, lead: Lead, configure: Configure, reach: HostReach
     ) -> None:  # fmt: skip
         super().__init__(clock, lead)
         self._store = store
+        self._broker = broker
         self._configure = configure
         self._reach = reach
         self._processes = ProcessFaults()
@@ -60,6 +62,9 @@ class NodeWatcher(LeaderLoop):
                 changes.append(HealthChange(node.id, node.health, state.status, state.details))
         await self._store.set_health(changes, term, now)
         self._states = states
+        if any(change.health is not change.had for change in changes):
+            # Before anything more is placed by the judgement that is over.
+            await self._broker.signals.wake([LOOK, LEADER])
         if at - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:

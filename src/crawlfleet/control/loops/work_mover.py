@@ -56,11 +56,10 @@ class WorkMover(LeaderLoop):
         return MoveReport(sum([await self._move(node, states, term, now) for node in failing]))
 
     async def _move(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
-        # What it got later is its trial, which is to end where it is.
-        rows = [
-            row for row in (await self._store.held([node.id]))[node.id]
-            if row.assigned_at is not None and node.health_at is not None and row.assigned_at <= node.health_at
-        ]  # fmt: skip
+        rows = sorted((await self._store.held([node.id]))[node.id], key=lambda row: row.assigned_at or 0)
+        if rows and (rows[-1].assigned_at or 0) > (node.health_at or 0):
+            # The newest that it got since then is its trial, which is to end where it is.
+            rows.pop()
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
         overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
         others = [state for state in states if state.node.id != node.id and not is_on_trial(state.node)]

@@ -17,6 +17,7 @@ import psutil
 
 from crawlfleet.execution.agent.events import AgentEvent
 from crawlfleet.model.execution import End
+from crawlfleet.model.ids import ExecutionId
 from crawlfleet.ports.clock import Clock
 from crawlfleet.wire.sync import MeasurementBody
 
@@ -57,6 +58,8 @@ class Measure:
         self._error_rate = 0.0
         self._ended_at = clock.monotonic()
         self._lost_at = -math.inf
+        self._handed: dict[object, float] = {}
+        """When each execution was handed over that no process has yet."""
         self._ends: dict[str, list[int]] = {}
         """By task type: executions whose process survived them, and process deaths."""
         self._start_latency_s = 0.0
@@ -79,9 +82,13 @@ class Measure:
         return self._last
 
     def hear(self, name: str, data: Mapping[str, object]) -> None:
-        """The agent's events: how its executions end."""
+        """The agent's events: which executions it hands to its processes, and how they end."""
+        if name == AgentEvent.EXECUTION_STARTED:
+            self._handed[data["execution"]] = self._clock.monotonic()
+            return
         if name != AgentEvent.EXECUTION_ENDED or not data["was_started"]:
             return
+        self._handed.pop(data["execution"], None)
         if (end := data["end"]) is not None:
             self._error_rate = self._faded_error_rate()
             self._ended_at = self._clock.monotonic()
@@ -105,8 +112,9 @@ class Measure:
         idle_s = self._clock.monotonic() - self._ended_at
         return float(self._error_rate * 0.5 ** (idle_s / ERRORS_HALF_LIFE_S))
 
-    def note_start(self, took_s: float) -> None:
+    def note_start(self, execution: ExecutionId, took_s: float) -> None:
         """How long it took from the agent's hands until the executor process had it."""
+        self._handed.pop(execution, None)
         self._start_latency_s += (took_s - self._start_latency_s) * STARTS_WEIGHT
         self._started_at = self._clock.monotonic()
 
@@ -121,7 +129,10 @@ class Measure:
     def _latency_s(self) -> float:
         if self._clock.monotonic() - self._started_at > LATENCY_COUNTS_S:
             self._start_latency_s = 0.0
-        return round(self._start_latency_s, 4)
+        # What still waits for a process has waited for at least so long: on a node whose processes do not start, no
+        # start would ever tell.
+        waiting_s = self._clock.monotonic() - min(self._handed.values(), default=math.inf)
+        return round(max(self._start_latency_s, waiting_s), 4)
 
     def _look(self, in_bps: float, out_bps: float) -> MeasurementBody:
         return MeasurementBody(

@@ -24,7 +24,7 @@ import structlog
 from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.crawl.gate import ProcessShare
 from crawlfleet.execution.executors import kernel
-from crawlfleet.execution.executors.flight import Died, Flight
+from crawlfleet.execution.executors.flight import Died, Flight, OnStart
 from crawlfleet.execution.executors.protocol import (
     Cancel,
     Done,
@@ -64,7 +64,7 @@ READ_BYTES = 64 << 10
 
 class AloneHost:
     def __init__(
-        self, flight: Flight, serve: Serve, directory: Path, memory_bytes: int, on_start: Callable[[float], None],
+        self, flight: Flight, serve: Serve, directory: Path, memory_bytes: int, on_start: OnStart,
         grants: HostGrants | None = None,
     ) -> None:  # fmt: skip
         self._flight = flight
@@ -223,7 +223,7 @@ class AloneHost:
                 if self._grants is not None and self._process is not None:
                     hear_of_hosts(self._grants, self._process.pid, message)
             elif isinstance(message, Ready):
-                self._on_start(time.monotonic() - self._began_at)
+                self._on_start(self._flight.execution, time.monotonic() - self._began_at)
 
     def _disconnected(self) -> None:
         """It said its last word, or broke off: the rest of the tree has no business here."""

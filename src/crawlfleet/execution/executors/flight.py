@@ -31,6 +31,7 @@ from crawlfleet.execution.executors.protocol import (
 from crawlfleet.execution.executors.uploads import Upload, Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
+from crawlfleet.model.ids import ExecutionId
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, UsedBody
 
@@ -62,6 +63,8 @@ class Refused:
 
 
 Ended = Done | Died | Refused
+OnStart = Callable[[ExecutionId, float], None]
+"""Called when a process has an execution, with the seconds since the agent handed it over."""
 
 
 class Flight:

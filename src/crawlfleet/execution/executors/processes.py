@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -18,13 +18,14 @@ from crawlfleet.execution.agent.host_grants import HostGrants
 from crawlfleet.execution.agent.proxy_reports import ProxyBook
 from crawlfleet.execution.executors import kernel
 from crawlfleet.execution.executors.alone_host import AloneHost
-from crawlfleet.execution.executors.flight import Ended, Flight, Refused, unhurried
+from crawlfleet.execution.executors.flight import Ended, Flight, OnStart, Refused, unhurried
 from crawlfleet.execution.executors.protocol import Done, Serve
 from crawlfleet.execution.executors.registry import ExecutorEntry
 from crawlfleet.execution.executors.shared_host import SharedHost, SharedHosts
 from crawlfleet.execution.executors.uploads import Uploads
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
+from crawlfleet.model.ids import ExecutionId
 from crawlfleet.ports.executor import Stopped
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, ProgressBody
 
@@ -36,7 +37,7 @@ MEMORY_MB = 1_024
 STREAMS_BYTES, WINDOW_MIN_BYTES, WINDOW_MAX_BYTES = 64 << 20, 32 << 10, 1 << 20
 
 
-def unheard(_took_s: float) -> None:
+def unheard(_execution: ExecutionId, _took_s: float) -> None:
     """For an executor that nobody measures."""
 
 
@@ -46,7 +47,7 @@ class ProcessExecutor:
     def __init__(
         self, entries: Mapping[str, ExecutorEntry], uploads: Uploads, directory: Path, *, hosts: int | None = None,
         search_path: Sequence[str] = (), allow_hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB, slots: int = 64,
-        on_start: Callable[[float], None] = unheard, grants: HostGrants | None = None,
+        on_start: OnStart = unheard, grants: HostGrants | None = None,
         slices: DaySlices | None = None, proxy_pools: Mapping[str, list[str]] | None = None,
     ) -> None:  # fmt: skip
         self.proxies = ProxyBook()
@@ -121,7 +122,7 @@ class ProcessExecutor:
             return OutcomeBody(assignment.task, assignment.execution, End.RETURNED, message="its agent ended")
         flight = Flight(assignment, self._uploads, self._figures.__setitem__, self._slices)
         host.launch(flight)
-        self._on_start(time.monotonic() - began_at)
+        self._on_start(assignment.execution, time.monotonic() - began_at)
         try:
             ended = await flight.ended
             if isinstance(ended, Refused):
