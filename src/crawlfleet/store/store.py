@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crawlfleet.store.adding import AddTables
 from crawlfleet.store.audit import AuditTables
+from crawlfleet.store.cluster_removal import ClusterRemovalTables
 from crawlfleet.store.configs import ConfigTables
 from crawlfleet.store.crawls import CrawlTables
 from crawlfleet.store.events import EventTables
@@ -37,7 +38,7 @@ class SqlStore(
     AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables, IdSlotTables,
+    HostFigureTables, ProductTables, IdSlotTables, ClusterRemovalTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -21,7 +21,7 @@ from crawlfleet.api.views import Time
 from crawlfleet.control.events import BATCH, EventFeed
 from crawlfleet.errors import InvalidInput, Unavailable
 from crawlfleet.model import ids
-from crawlfleet.model.event import Event
+from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
@@ -80,6 +80,9 @@ async def _wanted(
     task: Annotated[str | None, Query(description="Of this task only.")] = None,
     node: Annotated[str | None, Query(description="Of this node only: its id or device id.")] = None,
 ) -> EventFilter:
+    for word in kind or ():
+        if not any(known.startswith(word) for known in Kind):
+            raise InvalidInput(f"no kind of event begins so; there are {', '.join(Kind)}", field="kind")
     return EventFilter(
         tuple(kind or ()),
         None if task is None else ids.parse(task, "task", field="task"),
