@@ -197,8 +197,8 @@ class SimNode:
             task_types=[TASK_TYPE], is_outbox_synced=False, lease_margin_s=world.lease_margin_s,
         )  # fmt: skip
         self.agent = Agent(
-            settings, transports, SimExecutor(world.parked), clock=VirtualClock(world.loop), rng=rng, measure=MeasurementBody,
-            on_event=self._observe,
+            settings, transports, SimExecutor(world.parked), clock=VirtualClock(world.loop), rng=rng,
+            measure=MeasurementBody, on_event=self._observe,
         )  # fmt: skip
         world.history.add(past.NodeStarted(world.history.now, self.id, self.slots))
         await self.agent.run()
