@@ -252,3 +252,37 @@ async def test_a_cluster_shows_the_fields_of_the_source(site: Site) -> None:
     changed = (await site.send("PUT", f"{CLUSTERS}/eu", {"description": "Europe"})).json
     assert changed["configuration"] == {"health_cpu_unhealthy": 0.9}
     assert changed["created_at"] == made["created_at"] <= changed["updated_at"]
+
+
+async def test_a_cluster_is_removed_when_nothing_is_in_it(site: Site) -> None:
+    await site.send("PUT", f"{CLUSTERS}/eu", {"status": "active"}, role="operator")
+    await site.send("PUT", f"{CLUSTERS}/eu/config", {"values": {"max_retries": 7}})
+    node = await RemoteNode.online(site, name="n", cluster="eu")
+    refused = await site.send("DELETE", f"{CLUSTERS}/eu", role="operator")
+    assert (refused.status, refused.json["detail"].partition(":")[0]) == (409, "1 nodes are in cluster eu")
+    await site.send("DELETE", f"/api/v1/nodes/{node.text}")
+    task = await site.submit(cluster="eu")
+    refused = await site.send("DELETE", f"{CLUSTERS}/eu", role="operator")
+    assert (refused.status, refused.json["detail"].partition(":")[0]) == (409, "open tasks name cluster eu")
+    await site.post(f"/api/v1/tasks/{task}:cancel")
+    assert (await site.send("DELETE", f"{CLUSTERS}/eu", role="viewer")).status == 403
+    assert (await site.send("DELETE", f"{CLUSTERS}/eu", role="operator")).status == 204
+    assert (await site.send("DELETE", f"{CLUSTERS}/eu", role="operator")).status == 404
+    assert ("operator", "cluster.remove", "eu") in await site.audited()
+    assert [each["name"] for each in (await site.get(CLUSTERS)).json["clusters"]] == ["default"]
+    await site.send("PUT", f"{CLUSTERS}/eu", {})
+    assert (await site.get(f"{CLUSTERS}/eu/config")).json["version"] == 0, "a new one has nothing of the old one"
+
+
+async def test_the_default_cluster_is_never_removed(site: Site) -> None:
+    refused = await site.send("DELETE", f"{CLUSTERS}/default")
+    assert (refused.status, refused.json["detail"]) == (409, "cluster default is always there")
+
+
+async def test_a_node_that_only_pulls_is_no_capacity(site: Site) -> None:
+    joined = (await site.post("/api/v1/nodes:register", {"name": "simple", "resources": {"cpu": 4}})).json
+    await site.post(f"/api/v1/nodes/{joined['node_id']}:heartbeat", {}, token=joined["secret"])
+    shown = (await site.get(f"/api/v1/nodes/{joined['node_id']}")).json
+    assert (shown["status"], shown["is_pull_only"], shown["slots"]) == ("online", True, 0)
+    assert (await site.get(f"{CLUSTERS}/default")).json["slots"] == {"total": 0, "used": 0}
+    assert (await site.get(f"{CLUSTERS}/default/usage")).json["nodes"][0]["slots"]["total"] == 0

@@ -515,3 +515,24 @@ async def test_ready_clears_the_judgement(site: Site) -> None:
     shown = (await site.post(f"/api/v1/nodes/{node.text}:ready")).json
     assert (shown["status"], shown["health_details"]) == ("online", {})
     assert shown["health"] in ("unknown", "healthy")
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "named"),
+    [
+        ("/api/v1/nodes?status=bogus", "status", "unresponsive"),
+        ("/api/v1/nodes?cluster=bogus", "cluster", "default"),
+        ("/api/v1/tasks?status=bogus", "status", "processing"),
+        ("/api/v1/groups?kind=bogus", "kind", "flow"),
+        ("/api/v1/events?format=json&kind=bogus", "kind", "task.completed"),
+        ("/api/v1/hosts?backing_off=bogus", "backing_off", "boolean"),
+        ("/api/v1/schedules?is_paused=bogus", "is_paused", "boolean"),
+    ],
+)
+async def test_a_filter_by_an_unknown_word_is_refused_with_those_that_are_known(
+    site: Site, path: str, field: str, named: str
+) -> None:
+    refused = await site.get(path)
+    assert refused.status == 422, refused.json
+    assert field in str(refused.json)
+    assert named in str(refused.json)

@@ -226,3 +226,13 @@ async def test_a_spent_day_refuses_until_it_ends(site: Site) -> None:
 async def test_a_bad_daily_quota_is_named(site: Site, field: str, amount: Any) -> None:
     told = (await site.send("PUT", f"{PROJECTS}/shop", {field: amount})).told
     assert told == (422, "invalid_input", field)
+
+
+async def test_a_project_has_a_name_as_long_as_tasks_may_give(site: Site) -> None:
+    name = "p" * 200
+    await site.submit(project_id=name)
+    assert (await site.get(f"{PROJECTS}/{name}")).json["name"] == name
+    assert (await site.send("PUT", f"{PROJECTS}/{name}", {"max_running": 3}, role="operator")).status == 200
+    assert (await site.send("PUT", "/api/v1/clusters/eu", {"project": name})).json["project"] == name
+    assert (await site.get(f"{PROJECTS}/{name}x")).status == 422
+    assert (await site.post("/api/v1/tasks", {"task_type": "echo", "project_id": f"{name}x"})).status == 422

@@ -284,3 +284,28 @@ async def test_who_submitted_is_in_the_audit_log(site: Site) -> None:
     assert {entry["role"] for entry in found} == {"admin"}
     assert sum(entry["details"]["tasks"] for entry in found) == 16
     assert len(found) <= 3, "a line a second, not one for every call"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "said"),
+    [
+        ({"schedule_strategy": "least_loadd"}, "schedule_strategy", "least_loaded"),
+        ({"cluster": "nowhere"}, "cluster", "default"),
+        ({"retry": {"base_delay_s": 20, "max_delay_s": 10}}, "retry.base_delay_s", "longer than retry.max_delay_s"),
+        ({"capabilities": {"proxies": -1}}, "capabilities.proxies", "0 or more"),
+    ],
+)
+async def test_what_can_only_be_a_mistake_is_refused(site: Site, fields: dict[str, Any], field: str, said: str) -> None:
+    refused = await site.post(TASKS, {"task_type": "echo", **fields})
+    assert (refused.status, refused.json["field"]) == (422, field)
+    assert said in refused.json["detail"]
+    tasks = [{"task_type": "echo"}, {"task_type": "echo", **fields}]
+    good, wrong = (await site.post(BATCH, {"tasks": tasks, "mode": "each"})).json["tasks"]
+    assert "id" in good
+    assert wrong["error"]["field"] == field
+
+
+async def test_a_cluster_is_known_from_the_moment_that_it_is_made(site: Site) -> None:
+    assert (await site.post(TASKS, {"task_type": "echo", "cluster": "eu"})).status == 422
+    await site.send("PUT", "/api/v1/clusters/eu", {})
+    assert (await site.post(TASKS, {"task_type": "echo", "cluster": "eu"})).status == 201

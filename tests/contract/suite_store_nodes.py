@@ -6,6 +6,7 @@ import pytest
 
 from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import Cluster, NodeDescription
+from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
 from crawlfleet.ports.node_store import HealthChange, NewNode
 from crawlfleet.ports.store import Store
@@ -389,3 +390,20 @@ async def a_cluster_is_put_and_changed(store: Store, kit: Kit) -> None:
 
 def _named(kit: Kit, join_key: str, secret: str, device_id: str | None = None, lease_ms: int = 9_000) -> NewNode:
     return NewNode(kit.ids.one(), join_key, secret, NodeDescription("worker", device_id=device_id, lease_ms=lease_ms))
+
+
+async def a_cluster_is_dropped_with_its_configuration_when_nothing_is_in_it(store: Store, kit: Kit) -> None:
+    await store.put_cluster(Cluster("eu"), kit.now)
+    await store.put_config("eu", {"slots": 3}, "ann", kit.now)
+    lane = Lane.of("default", "", 5, Requirement("echo", cluster="eu"))
+    await store.ensure_lanes([lane])
+    task = await kit.submit_one(lane=lane)
+    with pytest.raises(Conflict, match="open tasks name"):
+        await kit.second.drop_cluster("eu", kit.now)
+    await kit.cancel(task)
+    await store.drop_cluster("eu", kit.now)
+    assert "eu" not in {cluster.name for cluster in await kit.second.clusters()}
+    with pytest.raises(NotFound):
+        await store.drop_cluster("eu", kit.now)
+    await store.put_cluster(Cluster("eu"), kit.now)
+    assert (await kit.second.config("eu")).version == 0

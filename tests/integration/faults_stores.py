@@ -28,7 +28,7 @@ WRITES = frozenset({
     "put_cluster", "campaign", "beat", "resign", "register_master", "relay", "record", "fold_counters", "prune",
     "settle_groups", "close_group", "remove_group", "add_flow", "resume_flow", "add_schedule", "change_schedule",
     "remove_schedule", "fire", "run_schedule", "preempt", "scale_slots", "set_queue_order", "change_project",
-    "drop_project", "assign_by_hand", "exchange", "take_id_slot", "keep_id_slot",
+    "drop_project", "assign_by_hand", "exchange", "take_id_slot", "keep_id_slot", "drop_cluster",
 })  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId, TaskId, task_text
 from crawlfleet.model.instants import to_text
-from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, TaskStatus
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.ports.reads import TaskFilter
@@ -260,6 +260,7 @@ async def test_a_task_can_say_why_it_is_where_it_is(installation: Installation) 
 
     (behind,) = await one.submit(echo())
     assert await one.why(behind) == ("no_node", "0 of 1 node: 1 full")
+    await master.store.put_cluster(Cluster("other"), SystemClock().now())
     (elsewhere,) = await one.submit(echo(cluster="other"))
     assert await one.why(elsewhere) == ("no_node", "0 of 1 node: 1 in another cluster")
 

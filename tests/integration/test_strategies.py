@@ -187,6 +187,8 @@ async def test_a_strategy_of_a_users_own_is_used_told_and_replaced_when_it_break
         assert why.data["choice"] == {"strategy": "last", "reason": "it joined last"}
 
         Last.is_broken = True
+        # As a master would accept it that has the strategy, while this one leads.
+        site.master.configure._strategies = {*site.master.configure.strategies, "nobody's"}
         tasks = await site.submit(*[echo(schedule_strategy="last")] * 3, echo(schedule_strategy="nobody's"))
         await site.until(lambda: site.are(_S.COMPLETED, *tasks))
         await site.until(lambda: _told(site, 2))

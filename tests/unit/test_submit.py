@@ -20,6 +20,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, task_text
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import Cluster
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
@@ -60,6 +61,9 @@ class NotingStore:
         self.config_looks += 1
         await asyncio.sleep(0)
         return self.configured
+
+    async def clusters(self) -> list[Cluster]:
+        return [Cluster(name) for name in ("default", "eu", "us", "other")]
 
     async def projects(self) -> list[Project]:
         return self.described
@@ -252,8 +256,8 @@ async def test_different_words_for_the_same_ask_are_one_lane(
 @pytest.mark.parametrize(
     "fields",
     [
-        {"queue": "other"}, {"project_id": "p"}, {"priority": 6}, {"cluster": "c"}, {"node_type": "n"},
-        {"schedule_strategy": "spread"}, {"target_region": "eu"}, {"require_region": True},
+        {"queue": "other"}, {"project_id": "p"}, {"priority": 6}, {"cluster": "eu"}, {"node_type": "n"},
+        {"schedule_strategy": "round_robin"}, {"target_region": "eu"}, {"require_region": True},
         {"capabilities": {"gpu": True}}, {"min_resources": {"cpu": 1}}, {"categories": ["news"]},
     ],
     ids=lambda fields: next(iter(fields)),

@@ -63,6 +63,13 @@ def set_cluster(
     _tell(call, call.client.put_cluster(name, **fields | ({"project": None} if for_all else {})))
 
 
+@api_command(app, "remove", "crawlfleet cluster remove eu")
+def remove(call: Call, name: Annotated[str, typer.Argument(help="The cluster's name.", show_default=False)]) -> None:
+    """Remove a cluster with its configuration. Refused while a node is in it or an open task names it."""
+    call.client.remove_cluster(name)
+    call.out.answer({"cluster": name, "removed": True}, f"{name}: removed")
+
+
 @api_command(app, "usage", "crawlfleet cluster usage", "crawlfleet cluster usage eu --json")
 def usage(call: Call, name: ClusterName = "default") -> None:
     """Show what a cluster uses: slots and reserved resources, by node and by project."""

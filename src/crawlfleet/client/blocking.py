@@ -592,6 +592,10 @@ class Client(Background):
         """Make it, or change its status, description or project."""
         return self._done(self._client.put_cluster(name, **fields))
 
+    def remove_cluster(self, name: str) -> None:
+        """Remove it with its configuration; refused while a node is in it or an open task names it."""
+        return self._done(self._client.remove_cluster(name))
+
     def usage(self, name: str = "default") -> UsageView:
         return self._done(self._client.usage(name))
 

@@ -21,6 +21,10 @@ class ClusterCalls(Calls):
         """Make it, or change its status, description or project."""
         return await self._transport.change(ClusterView, "PUT", f"/clusters/{part(name)}", fields, is_repeatable=True)
 
+    async def remove_cluster(self, name: str) -> None:
+        """Remove it with its configuration; refused while a node is in it or an open task names it."""
+        return await self._transport.change(type(None), "DELETE", f"/clusters/{part(name)}", is_repeatable=True)
+
     async def usage(self, name: str = "default") -> UsageView:
         return await self._transport.get(UsageView, f"/clusters/{part(name)}/usage")
 

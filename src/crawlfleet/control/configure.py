@@ -198,6 +198,11 @@ class Configure:
         """How often the store was asked: `known` gives the same answers until it is again."""
         self._look = Shared(self._read, "configuration")
 
+    @property
+    def strategies(self) -> Collection[str]:
+        """The names that a task or a cluster may ask for."""
+        return self._strategies
+
     async def get(self, cluster: str) -> ClusterConfig:
         """What the cluster has of its own. Raises NotFound."""
         return await self._store.config(_storable(cluster))
@@ -261,7 +266,10 @@ class Configure:
         return slots
 
     def sized(self, node: Node) -> Node:
-        """The node with the slots in effect: for whoever counts them, as placement does."""
+        """The node with the slots in effect: for whoever counts them, as placement does. One that only sends
+        heartbeats and pulls is given nothing, and has none."""
+        if node.description.is_pull_only:
+            return replace(node, slots_wanted=0)
         slots = self.slots(node.description.cluster, node.slots_wanted, node.slots_measured, node.follows_load)
         return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
 

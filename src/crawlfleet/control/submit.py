@@ -22,7 +22,7 @@ from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.evidence import Subject
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
 from crawlfleet.model.requirement import (
     Lane,
     LaneId,
@@ -64,7 +64,7 @@ class _Usual(NamedTuple):
 
 
 class _Store(TaskStore, EvidenceStore, Protocol):
-    pass
+    async def clusters(self) -> list[Cluster]: ...
 
 
 class Submit:
@@ -82,6 +82,7 @@ class Submit:
         self._configure = configure
         self._projects = projects
         self._usual: dict[str | None, _Usual] = {}
+        self._clusters: frozenset[str] = frozenset()
         self._usual_of = -1
         """Of which reading of the configuration."""
         self._lanes: dict[Hashable, Lane] = {}
@@ -204,6 +205,10 @@ class Submit:
             await self._configure.refresh()
         if self._usual_of != self._configure.reads:
             self._usual, self._usual_of = {}, self._configure.reads
+            self._clusters = frozenset()
+        named = {body.cluster for body in bodies if isinstance(body, TaskBody) and body.cluster is not None}
+        if not named <= self._clusters:
+            self._clusters = frozenset(cluster.name for cluster in await self._store.clusters())
         misses = self._types.misses
         items = self._made(bodies, numbers, now, templates)
         # A node may have brought the type to another master a moment ago.
@@ -227,6 +232,8 @@ class Submit:
     def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
         parameters = bytes(body.parameters)
         if refusal := self._types.refusal(body.task_type, parameters, is_template=is_template):
+            return refusal
+        if refusal := self._unknown_names(body):
             return refusal
         due_at: Instant | None = None
         parents: tuple[int, ...] = ()
@@ -256,6 +263,17 @@ class Submit:
             task, lane.project, body.workflow_id, body.name, now, parameters, _spec(body, asks, retry), lane.id,
             body.priority, timeout_s, due_at, parents, group,
         )  # fmt: skip
+
+    def _unknown_names(self, body: TaskBody) -> Refusal | None:
+        """A misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
+        strategy, cluster = body.schedule_strategy, body.cluster
+        if strategy is not None and strategy not in self._configure.strategies:
+            known = ", ".join(sorted(self._configure.strategies))
+            return Refusal(Code.INVALID_INPUT, f"no strategy of this name; there are {known}", "schedule_strategy")
+        if cluster is not None and cluster not in self._clusters:
+            known = ", ".join(sorted(self._clusters)[: limits.LABELS])
+            return Refusal(Code.INVALID_INPUT, f"no cluster of this name; there are {known}", "cluster")
+        return None
 
     def _usual_in(self, cluster: str | None) -> _Usual:
         """A task that names no cluster has the default one's."""

@@ -110,12 +110,12 @@ def _known_capabilities(value: Mapping[str, Any]) -> dict[str, Any]:
         match asked:
             case bool() | str():
                 pass
-            case int() | float() if math.isfinite(asked):
+            case int() | float() if 0 <= asked < math.inf:
                 pass
             case list() if all(isinstance(part, str) for part in asked):
                 pass
             case _:
-                raise ValueError(f"{name}: a capability is a number, a word, true or false, or a list of words")
+                raise ValueError(f"{name}: a capability is a number from 0, a word, true or false, or a list of words")
     return dict(value)
 
 

@@ -12,27 +12,45 @@ from crawlfleet.store.tx import Engine, Tx
 _COLUMNS = ("id", "queue", "project", "priority", "requirement_id", "task_type", "requirement")
 _SELECT = "SELECT id, queue, project, priority, requirement_id, requirement FROM lane WHERE id AMONG($1)"
 
+LANES_MOST = 50_000
+
 
 class LaneBook:
-    def __init__(self) -> None:
+    """Two generations: a lane that was not used while `most` others came is forgotten, and read again when it is
+    needed. One that was loaded just now is kept for a whole generation, whatever else is loaded meanwhile."""
+
+    def __init__(self, most: int = LANES_MOST) -> None:
+        self._most = most
         self._lanes: dict[LaneId, Lane] = {}
+        self._older: dict[LaneId, Lane] = {}
+
+    def __len__(self) -> int:
+        return len(self._lanes) + len(self._older)
 
     def __getitem__(self, lane: LaneId) -> Lane:
-        return self._lanes[lane]
+        known = self._lanes.get(lane)
+        return self._older[lane] if known is None else known
 
     def __contains__(self, lane: LaneId) -> bool:
-        return lane in self._lanes
+        return lane in self._lanes or lane in self._older
 
     async def load(self, tx: Tx, lanes: Iterable[LaneId]) -> None:
-        missing = [lane for lane in set(lanes) if lane not in self._lanes]
-        if not missing:
+        stale = [lane for lane in set(lanes) if lane not in self._lanes]
+        if not stale:
             return
-        for row in await tx.fetch(_SELECT, missing):
-            self._lanes[row[0]] = Lane(*(*row[:5], codec.requirement(row[5])))
-        if unknown := [lane for lane in missing if lane not in self._lanes]:
-            raise InvariantBroken(f"live tasks stand in lanes that do not exist: {unknown}")
+        older = self._older
+        missing = [lane for lane in stale if lane not in older]
+        rows = await tx.fetch(_SELECT, missing) if missing else []
+        found = [Lane(*(*row[:5], codec.requirement(row[5]))) for row in rows]
+        # Those of the older generation are in use: they move into the newer one.
+        self.note([*(older[lane] for lane in stale if lane in older), *found])
+        if unknown := set(missing) - {lane.id for lane in found}:
+            raise InvariantBroken(f"live tasks stand in lanes that do not exist: {sorted(unknown)}")
 
     def note(self, lanes: Iterable[Lane]) -> None:
+        # Before they are added, so that these stay however many they are.
+        if len(self._lanes) >= self._most:
+            self._older, self._lanes = self._lanes, {}
         self._lanes.update((lane.id, lane) for lane in lanes)
 
 

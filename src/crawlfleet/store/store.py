@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crawlfleet.store.adding import AddTables
 from crawlfleet.store.audit import AuditTables
+from crawlfleet.store.cluster_removal import ClusterRemovalTables
 from crawlfleet.store.configs import ConfigTables
 from crawlfleet.store.cookie_jars import CookieTables
 from crawlfleet.store.crawls import CrawlTables
@@ -42,6 +43,7 @@ class SqlStore(
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
     HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables, IdSlotTables, NodeHealthTables,
+    ClusterRemovalTables,
 ):  # fmt: skip
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine

@@ -277,7 +277,16 @@ def _text_refusal(task: TaskBody) -> Refusal | None:
         for field, value in zip(_TEXT_FIELDS, texts, strict=True):
             if value is not None and (complaint := unstorable(value)):
                 return Refusal(Code.INVALID_INPUT, complaint, field)
+    retry = task.retry
+    if retry.base_delay_s > retry.max_delay_s:
+        detail = f"{retry.base_delay_s:g} is longer than retry.max_delay_s, which is {retry.max_delay_s:g}"
+        return Refusal(Code.INVALID_INPUT, detail, "retry.base_delay_s")
     if task.min_resources or task.capabilities or task.categories:
+        for name, asked in task.capabilities.items():
+            if isinstance(asked, float) and asked < 0:
+                return Refusal(
+                    Code.INVALID_INPUT, "a number is a least amount, 0 or more", _shown(f"capabilities.{name}")
+                )
         for field in ("min_resources", "capabilities", "categories"):
             if complaint := _first_complaint(getattr(task, field)):
                 return Refusal(Code.INVALID_INPUT, complaint, field)

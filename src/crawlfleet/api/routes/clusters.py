@@ -12,19 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_USUAL, Body, Label, Limit, Text
+from crawlfleet.api.fields import PAGE_USUAL, Body, Limit, Name, Text
 from crawlfleet.api.problems import shown
-from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.node_bodies import MeasurementView, PathName, measurement_view
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.api.views import Time
 from crawlfleet.control.cluster_report import ClusterReport, Use, cluster_reports
-from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.model.node import Cluster
+from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
 from crawlfleet.ports.broker import LEADER, LOOK
@@ -40,7 +40,7 @@ class ClusterBody(Body):
 
     status: Literal["active", "inactive", "maintenance"] | None = None
     description: Annotated[Text, Field(max_length=limits.MESSAGE_CHARS)] | None = None
-    project: Label | None = None
+    project: Annotated[Name, Field(min_length=1)] | None = None
     """Reserved for this project; null: for all."""
 
 
@@ -164,6 +164,20 @@ async def put(
     await services.broker.signals.wake([LOOK, LEADER])
     await audited(request, principal, "cluster.put", cluster, changes)
     return reply(_view(await _report(services, cluster)))
+
+
+@router.delete("/clusters/{cluster}", status_code=204)
+async def remove(
+    request: Request, cluster: ClusterInPath, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """With its configuration and the history of it. Refused while a node is in it or an open task names it; `default`
+    stays always."""
+    if cluster == DEFAULT_CLUSTER:
+        raise Conflict(f"cluster {DEFAULT_CLUSTER} is always there")
+    await services.store.drop_cluster(cluster, services.clock.now())
+    await services.broker.signals.wake([LOOK, LEADER])
+    await audited(request, principal, "cluster.remove", cluster)
+    return nothing()
 
 
 @router.get("/clusters/{cluster}/usage", responses={200: shows(UsageView)})

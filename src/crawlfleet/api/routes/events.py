@@ -87,6 +87,9 @@ async def _wanted(
     task: Annotated[str | None, Query(description="Of this task only.")] = None,
     node: Annotated[str | None, Query(description="Of this node only: its id or device id.")] = None,
 ) -> EventFilter:
+    for word in kind or ():
+        if not any(known.startswith(word) for known in Kind):
+            raise InvalidInput(f"no kind of event begins so; there are {', '.join(Kind)}", field="kind")
     return EventFilter(
         tuple(kind or ()),
         None if task is None else ids.parse(task, "task", field="task"),

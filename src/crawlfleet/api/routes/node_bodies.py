@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from crawlfleet.api.fields import Body, Label, Name, Text
+from crawlfleet.api.problems import shown
 from crawlfleet.control.heartbeat import LEASE_INTERVALS, LEASE_UNSAID_MS
 from crawlfleet.control.register import LEASE_MS_MAX
 from crawlfleet.control.task_types import TYPES_MOST
@@ -18,7 +19,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text, parse
 from crawlfleet.model.instants import Instant, ms, to_text
-from crawlfleet.model.node import DEFAULT_CLUSTER, Measurement, Node, NodeDescription
+from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Capability, canonical_capabilities, canonical_resources
 from crawlfleet.model.status import Health
 from crawlfleet.ports.node_store import HeartbeatSample
@@ -99,6 +100,18 @@ PathName = Annotated[Label, AfterValidator(_no_step), Field(pattern=r"^[^/:?#%\\
 """Stands in paths."""
 Amount = Annotated[float, Field(ge=0, le=_NUMBER_MOST)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+NodeStatusWord = Literal["pending", "online", "maintenance", "offline", "unresponsive"]
+
+
+def require_cluster(name: str, clusters: Iterable[Cluster]) -> None:
+    """Raises InvalidInput, with those that there are, for a filter by a cluster that does not exist."""
+    names = sorted(cluster.name for cluster in clusters)
+    if name not in names:
+        raise InvalidInput(
+            f"no cluster {shown(name)!r}; there are {', '.join(names[: limits.LABELS])}", field="cluster"
+        )
 
 
 class NodeRegistration(Body):

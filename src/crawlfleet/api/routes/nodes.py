@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from crawlfleet.api.auth import allow, audited, identity_of
-from crawlfleet.api.fields import Moment, instant_of
+from crawlfleet.api.fields import Label, Moment, instant_of
 from crawlfleet.api.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.problems import NotAuthenticated
 from crawlfleet.api.reply import nothing, reply, shows
@@ -28,10 +28,12 @@ from crawlfleet.api.routes.node_bodies import (
     NodeList,
     NodeRegistered,
     NodeRegistration,
+    NodeStatusWord,
     NodeView,
     SlotsBody,
     history_view,
     node_view,
+    require_cluster,
 )
 from crawlfleet.api.services import Services, TheServices
 from crawlfleet.errors import NotAllowed
@@ -113,11 +115,13 @@ async def _announce(
 @router.get("/nodes", responses={200: shows(NodeList)})
 async def list_nodes(
     services: TheServices,
-    cluster: Annotated[str | None, Query()] = None,
-    status: Annotated[str | None, Query()] = None,
+    cluster: Annotated[Label | None, Query(description="Only those of this cluster.")] = None,
+    status: Annotated[NodeStatusWord | None, Query(description="Only those with this status.")] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Every node that was not removed, by name."""
+    if cluster is not None:
+        require_cluster(cluster, await services.store.clusters())
     found = [
         node for node in await services.store.nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)

@@ -19,13 +19,13 @@ from crawlfleet.api.services import TheServices
 from crawlfleet.api.views import Time
 from crawlfleet.control.projects import ProjectReport
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.model.limits import LABEL_CHARS
+from crawlfleet.model.limits import NAME_CHARS
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.project import WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN, OnFull, Project
 
 router = APIRouter(prefix=PREFIX, tags=["projects"])
 
-ProjectName = Annotated[Text, Path(min_length=1, max_length=LABEL_CHARS, description="What tasks say as `project_id`.")]
+ProjectName = Annotated[Text, Path(min_length=1, max_length=NAME_CHARS, description="What tasks say as `project_id`.")]
 Tasks = Annotated[int, Field(ge=0, le=10**12)]
 Fetched = Annotated[int, Field(ge=0, le=10**15)]
 Amount = Annotated[float, Field(ge=0, le=10**12, allow_inf_nan=False)]

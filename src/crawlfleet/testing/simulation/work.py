@@ -37,9 +37,10 @@ def draw_parameters(rng: Random) -> dict[str, Any]:
 
 
 class SimExecutor:
-    def __init__(self) -> None:
-        self._parked: Counter[int] = Counter()
-        """How often each task found its host away on this node."""
+    def __init__(self, parked: Counter[tuple[int, int]] | None = None) -> None:
+        """`parked`: how often each task, in each of its rounds, found its host away. One for the whole world: a host is
+        away for all nodes, and counted by node a task would be parked anew on each, and after each restart."""
+        self._parked = Counter() if parked is None else parked
 
     async def run(self, assignment: AssignmentBody) -> OutcomeBody:
         said = msgspec.json.decode(assignment.parameters)
@@ -48,8 +49,9 @@ class SimExecutor:
         finally:
             if "dies_ms" in said:
                 await _die_slowly(said["dies_ms"] / 1000)
-        if self._parked[assignment.task] < said.get("parks", 0):
-            self._parked[assignment.task] += 1
+        parked = (assignment.task, assignment.round)
+        if self._parked[parked] < said.get("parks", 0):
+            self._parked[parked] += 1
             return OutcomeBody(
                 assignment.task, assignment.execution, int(End.RETURNED), int(ErrorClass.BLOCKED), "host away",
                 again_ms=said["again_ms"], cause=said["cause"], subject="slow.example",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -56,6 +57,8 @@ class World:
         self.broker = MemoryBroker(window=64, total=512, rng=loop.rng("broker"))
         self.rounds: dict[TaskId, int] = {}
         self.ended: dict[TaskId, TaskStatus] = {}
+        self.parked: Counter[tuple[TaskId, int]] = Counter()
+        """How often each task was parked in each of its rounds."""
         self.leader: str | None = None
         self.ignored: list[str] = []
         self.lease_margin_s = MARGIN_S
@@ -194,8 +197,8 @@ class SimNode:
             task_types=[TASK_TYPE], is_outbox_synced=False, lease_margin_s=world.lease_margin_s,
         )  # fmt: skip
         self.agent = Agent(
-            settings, transports, SimExecutor(), clock=VirtualClock(world.loop), rng=rng, measure=MeasurementBody,
-            on_event=self._observe,
+            settings, transports, SimExecutor(world.parked), clock=VirtualClock(world.loop), rng=rng,
+            measure=MeasurementBody, on_event=self._observe,
         )  # fmt: skip
         world.history.add(past.NodeStarted(world.history.now, self.id, self.slots))
         await self.agent.run()
