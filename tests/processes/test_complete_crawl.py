@@ -83,10 +83,12 @@ async def test_a_master_killed_half_way_and_members_whose_processes_die(
         restarted = await proof.finish("master killed and started again", group)
         await proof.assert_whole(restarted, again=2 * HELD_URLS)
         assert restarted.lines == whole.lines
-        # Slowly: there must be something left when it has died twice.
         group = await proof.begin(members=2, delay_s=0.02)
         await proof.until_part(group, 0.05)
+        # Held by the host's budget: there must be something left when it has died twice.
+        await proof.running.client.put_config({"host_rate": 2, "host_concurrency": 64})
         await until_alone(proof, group)
+        await proof.running.client.put_config({"host_rate": 10_000, "host_concurrency": 64})
         died = await proof.finish("a member in a process of its own", group)
         # Each death costs what the process had not reported.
         await proof.assert_whole(died, again=4 * HELD_URLS)

@@ -74,7 +74,7 @@ def test_one_that_is_busy_gets_nothing_in_advance_of_the_last_urls() -> None:
     limits = CrawlLimits(2, 5, 1_000)
     assert next_take(limits, 0, chunks([(0, 2)] * 2), [], is_busy=True) == ([1], 1)
     assert next_take(limits, 0, chunks([(0, 1)] * 3), [], is_busy=True) is None
-    assert next_take(limits, 0, chunks([(0, 1)] * 3), [], is_busy=False) == ([1], 1)
+    assert next_take(limits, 0, chunks([(0, 1)] * 3), [], is_busy=False) == ([1, 2], 2)
 
 
 def test_deep_crawls_do_not_wait_between_levels() -> None:

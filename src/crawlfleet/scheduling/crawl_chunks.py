@@ -13,6 +13,8 @@ DEEP = 100
 """From this depth on nobody means a certain number of links: members need not wait for each other between levels."""
 
 
+LEAST_URLS = 2
+
 SITEMAPS = -1
 """The level of sitemaps: before all pages, as what they list is as near as a start URL."""
 
@@ -116,5 +118,8 @@ def limit_reached(limits: CrawlLimits, pages: int, size_bytes: int, spent_ms: in
 
 
 def _share(count: int, members: int) -> int:
-    """Half of an equal part, as the other half is for whoever is done first; all of it for one alone."""
-    return min(CHUNK_URLS, max(1, ceil(count / (2 * members if members > 1 else 1))))
+    """Half of an equal part, as the other half is for the member that is done first; all of it for one alone. Not less
+    than two, where an equal part has two: each chunk costs an exchange."""
+    part = ceil(count / members)
+    half = ceil(count / (2 * members)) if members > 1 else part
+    return min(CHUNK_URLS, max(1, half, min(part, LEAST_URLS)))
