@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -100,17 +99,24 @@ async def test_a_master_killed_half_way_and_members_whose_processes_die(
 
 async def until_alone(proof: Proof, group: GroupView) -> None:
     """Its processes are killed until a member of the first worker runs in one of its own."""
-    worker = proof.running.workers[0]
+    worker, client = proof.running.workers[0], proof.running.client
+    (node,) = [one.id for one in await client.nodes() if one.name == "worker-0"]
+    killed: set[str] = set()
 
     async def is_alone() -> bool:
-        crawl = (await proof.running.client.group(group.id)).crawl
+        crawl = (await client.group(group.id)).crawl
         assert crawl is not None and crawl.finished_at is None, "it was over before it ran alone"
         if alone_processes(worker):
             return True
-        # Young ones are left to take their tasks.
-        for process in shared_processes(worker):
-            if time.time() - process.create_time() > 0.7:
-                process.kill()
+        # Each execution once, and only when it runs: a process that is killed before takes nothing along.
+        members = [task async for task in client.list(group=group.id)]
+        for member in members:
+            if member.status == "processing" and member.assigned_node == node:
+                execution = (await client.executions(member.id))[-1].id
+                if execution not in killed:
+                    killed.add(execution)
+                    for process in shared_processes(worker):
+                        process.kill()
         return False
 
     await proof.running.until(is_alone, "it does not run alone")
