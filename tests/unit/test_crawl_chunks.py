@@ -1,5 +1,8 @@
 """How URLs are cut into chunks, and who gets which."""
 
+import itertools
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,14 +60,21 @@ def test_nobody_gets_more_than_may_be_read_or_skips_a_level(
 
 def test_a_young_crawl_spreads_at_once() -> None:
     urls = [CrawlUrl(f"http://a.test/{n}", 1) for n in range(40)]
-    assert [len(chunk) for chunk in pack(urls, waiting=0, members=4)] == [10] * 4
+    assert [len(chunk) for chunk in pack(urls, waiting=0, members=4)] == [5] * 8
     assert [len(chunk) for chunk in pack(urls, waiting=8, members=4)] == [40]
 
 
 def test_small_chunks_are_taken_together_but_not_all_by_one() -> None:
     limits = CrawlLimits(2, 5, 1_000)
-    take = next_take(limits, 0, chunks([(0, 1)] * 8), [], is_busy=False)
+    take = next_take(limits, 0, chunks([(0, 1)] * 16), [], is_busy=False)
     assert take == ([1, 2, 3, 4], 4)
+
+
+def test_one_that_is_busy_gets_nothing_in_advance_of_the_last_urls() -> None:
+    limits = CrawlLimits(2, 5, 1_000)
+    assert next_take(limits, 0, chunks([(0, 2)] * 2), [], is_busy=True) == ([1], 1)
+    assert next_take(limits, 0, chunks([(0, 1)] * 3), [], is_busy=True) is None
+    assert next_take(limits, 0, chunks([(0, 1)] * 3), [], is_busy=False) == ([1, 2], 2)
 
 
 def test_deep_crawls_do_not_wait_between_levels() -> None:
@@ -91,3 +101,46 @@ def test_what_is_left_to_do_comes_after_every_page_and_whatever_the_limit() -> N
     # Pages that others are at may lead to more.
     assert next_take(limits, 9, [waits], [at_work], is_busy=False) is None
     assert next_take(limits, 9, [at_work, waits], [], is_busy=False) == ([3], 1)
+
+
+def level_time(count: int, speeds: list[float], exchange_s: float) -> float:
+    """How long members of these speeds (URLs a second) take for a level of so many URLs, by a clock of events.
+
+    Each asks for more while it works, as a member does, and an answer takes `exchange_s`.
+    """
+    limits = CrawlLimits(len(speeds), 5, 1_000_000)
+    urls = [CrawlUrl(f"http://a.test/{n}", 1) for n in range(count)]
+    waiting = [OpenChunk(n, 1, len(chunk)) for n, chunk in enumerate(pack(urls, waiting=0, members=len(speeds)), 1)]
+    held: list[list[OpenChunk]] = [[] for _ in speeds]
+    free_at, asks_at = [0.0] * len(speeds), [0.0] * len(speeds)
+    number = itertools.count(len(waiting) + 1)
+    while waiting:
+        now, member = min((at, member) for member, at in enumerate(asks_at))
+        # What it has worked off by now.
+        held[member] = [] if free_at[member] <= now else held[member][-2:]
+        is_busy = free_at[member] > now
+        leased = [chunk for chunks in held for chunk in chunks]
+        take = next_take(limits, 0, waiting, leased, is_busy=is_busy)
+        if take is None:
+            asks_at[member] = max(free_at[member], now + exchange_s)
+            continue
+        total = sum(chunk.urls for chunk in waiting if chunk.number in take.numbers)
+        waiting = [chunk for chunk in waiting if chunk.number not in take.numbers]
+        if total > take.most:
+            waiting.append(OpenChunk(next(number), 1, total - take.most))
+        began = max(free_at[member], now + exchange_s)
+        free_at[member] = began + take.most / speeds[member]
+        held[member].append(OpenChunk(take.numbers[0], 1, take.most))
+        # With two chunks it asks again when the first of them is done.
+        asks_at[member] = began if is_busy else now + exchange_s
+    return max(free_at)
+
+
+@pytest.mark.parametrize("speeds", [[33.0, 33.0, 33.0], [40.0, 34.0, 24.0], [60.0, 20.0, 20.0], [25.0] * 4])
+@pytest.mark.parametrize("count", [12, 27, 36, 80, 300])
+def test_members_reach_the_end_of_a_level_together(count: int, speeds: list[float]) -> None:
+    """The next level begins when the last member is done: what it does alone is done at its speed only."""
+    ideal_s = count / sum(speeds)
+    alone_s = 2 / min(speeds)
+    exchanges_s = 0.06
+    assert level_time(count, speeds, 0.01) <= 1.1 * ideal_s + alone_s + exchanges_s

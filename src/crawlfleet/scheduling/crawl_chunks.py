@@ -13,6 +13,8 @@ DEEP = 100
 """From this depth on nobody means a certain number of links: members need not wait for each other between levels."""
 
 
+LEAST_URLS = 2
+
 SITEMAPS = -1
 """The level of sitemaps: before all pages, as what they list is as near as a start URL."""
 
@@ -59,27 +61,33 @@ def next_take(
 ) -> Take | None:
     """What a member gets; None when it has to wait. `waiting` is in order, the nearest first.
 
-    One that is busy asks for more in advance: it gets some only while there is enough for everybody.
+    Guided self-scheduling: a share is a part of what is left of the level, so shares shrink towards its end and members
+    of different speed reach it together. One that is busy asks for more in advance: it gets some only while there is
+    enough for everybody.
     """
     if waiting and waiting[0].depth == CLOSING:
         # Pages that others are at may lead to more.
         return None if leased else Take([waiting[0].number], 1)
     room = limits.max_pages - pages - sum(chunk.urls for chunk in leased)
-    if not waiting or room <= 0 or (is_busy and len(waiting) < limits.members):
+    if not waiting or room <= 0:
         return None
     depth = waiting[0].depth
     # A page that is found early at a greater depth would lead less far than it should.
     if limits.depth < DEEP and any(chunk.depth < depth for chunk in leased):
         return None
     level = [chunk for chunk in waiting if chunk.depth == depth]
-    share = _share(sum(chunk.urls for chunk in level), limits.members)
+    left = sum(chunk.urls for chunk in level)
+    if is_busy and left < 2 * limits.members:
+        return None
+    # In advance it gets half as much: how fast it is shows when it is done with what it has.
+    share = _share(left, 2 * limits.members if is_busy else limits.members)
     numbers, total = [level[0].number], level[0].urls
     for chunk in level[1:]:
         if total + chunk.urls > min(share, room):
             break
         numbers.append(chunk.number)
         total += chunk.urls
-    return Take(numbers, min(room, total if total <= 2 * share else share))
+    return Take(numbers, min(room, total if 2 * total <= 3 * share else share))
 
 
 class Outlook(NamedTuple):
@@ -110,4 +118,8 @@ def limit_reached(limits: CrawlLimits, pages: int, size_bytes: int, spent_ms: in
 
 
 def _share(count: int, members: int) -> int:
-    return min(CHUNK_URLS, max(1, ceil(count / members)))
+    """Half of an equal part, as the other half is for the member that is done first; all of it for one alone. Not less
+    than two, where an equal part has two: each chunk costs an exchange."""
+    part = ceil(count / members)
+    half = ceil(count / (2 * members)) if members > 1 else part
+    return min(CHUNK_URLS, max(1, half, min(part, LEAST_URLS)))

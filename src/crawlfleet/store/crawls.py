@@ -41,6 +41,8 @@ MARK_MS = 10_000
 TELL_MS = 5_000
 """Between two events that tell how far a crawl is."""
 SHED = 20_000
+LOOKED_AT = 50
+"""Chunks that wait, beyond two for each member, which are looked at for a lease: small ones are leased together."""
 _WAITING, _LEASED, _DONE = 0, 1, 2
 _COLUMNS = tuple(column.name for column in tables.crawl.columns)
 _CHUNK_COLUMNS = tuple(column.name for column in tables.crawl_chunk.columns)
@@ -215,7 +217,7 @@ class _Work:
             if execution == asking.execution and number not in asking.held:
                 return Exchanged(self.id, "chunk", number, unpacked(urls), self.is_changed)
         leased = [OpenChunk(*row[:3]) for row in rows]
-        most = 2 * self.limits.members
+        most = 2 * self.limits.members + LOOKED_AT
         waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, most)]
         # With every page visited, no limit kept any of them away.
         stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()

@@ -30,8 +30,9 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.scheduling.subjects import host_of, recorded
 
 LOOK_S = 1.0
-GAP_S = 0.05
-"""Between two passes, however many nodes call: what comes meanwhile is in the next one."""
+GAP_LEAST_S, GAP_MOST_S = 0.005, 0.05
+"""Between two passes, however many nodes call: what comes meanwhile is in the next one. Nodes wait for each step of a
+cut and a raise, so a pass that was short is followed soon."""
 COUNT_S = 2.0
 
 
@@ -54,13 +55,14 @@ class Granter(LeaderLoop):
         self._knowing = knowing
         self._book = GrantBook(rng)
         self._term: int | None = None
+        self._gap_s = GAP_MOST_S
         self._counted_at = clock.monotonic()
 
     async def wait(self, pause_s: float) -> None:
         if self.lead.term is None:
             await super().wait(pause_s)
             return
-        await asyncio.sleep(GAP_S)
+        await asyncio.sleep(self._gap_s)
         due_at = self._book.due_at()
         left_s = pause_s if due_at is None else min(pause_s, due_at - self._clock.monotonic())
         if left_s > 0:
@@ -81,6 +83,7 @@ class Granter(LeaderLoop):
                 self._knowing.folded(learned, term)
             await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
         self._term = term
+        self._gap_s = gap_s(self._clock.monotonic() - at)
         return None
 
     async def _decided(self, now: Instant, at: float) -> GrantChange:
@@ -118,3 +121,8 @@ class Granter(LeaderLoop):
             if node is not None and node in addresses
             for subject in recorded({}, host)
         ]
+
+
+def gap_s(took_s: float) -> float:
+    """The pause after a pass that took so long: as long again, within bounds."""
+    return min(GAP_MOST_S, max(GAP_LEAST_S, took_s))
