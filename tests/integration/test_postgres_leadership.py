@@ -10,6 +10,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.scheduling import life
 from crawlfleet.store.migrate import migrate_postgres
 from crawlfleet.store.postgres.engine import PostgresEngine
+from crawlfleet.store.postgres.tx import PostgresTx
 from crawlfleet.store.store import SqlStore
 from crawlfleet.store.tx import Tx
 from crawlfleet.testing.factories import Kit
@@ -61,6 +62,34 @@ async def test_a_leader_frozen_inside_a_transaction_is_replaced_and_its_write_fa
         await old.change([task], life.cancel("too late"), kit.now, term)
     applied = await kit.second.change([task], life.cancel("the new leader"), kit.now, term + 1)
     assert applied.after == {task: TaskStatus.CANCELLED}
+
+
+async def test_a_leader_frozen_in_the_middle_of_a_copy_is_replaced_and_its_write_fails(kit: Kit) -> None:
+    """The server waits for rows then, which counts neither as idle nor as a statement that takes too long."""
+    term = await kit.term()
+    task = await kit.submit_one()
+    is_inside, wakes = asyncio.Event(), asyncio.Event()
+
+    async def rows() -> AsyncIterator[bytes]:
+        yield b""
+        is_inside.set()
+        await wakes.wait()
+
+    async def frozen(tx: Tx) -> None:
+        assert isinstance(tx, PostgresTx)
+        await tx.execute("UPDATE live SET losses = losses + 1 WHERE id = $1", task)
+        await tx._connection.copy_to_table("outbox", source=rows(), columns=["at", "count", "body"])
+
+    old = kit.store
+    assert isinstance(old, SqlStore)
+    writing = asyncio.ensure_future(old.engine.write(frozen, term))
+    await is_inside.wait()
+    async with asyncio.timeout(promised(REPLACED_WITHIN_S)):
+        assert await kit.second.campaign("successor", await kit.second.leader(), kit.now) == term + 1
+    wakes.set()
+    with pytest.raises(Unavailable):
+        await writing
+    assert (await kit.live(task)).losses == 0
 
 
 async def test_a_leader_that_only_beats_is_not_in_the_way_of_its_own_writes(kit: Kit) -> None:

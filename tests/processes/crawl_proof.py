@@ -188,7 +188,7 @@ def is_at(site: SiteProcess, worker: Process) -> bool:
 
 def _has_connection(process: psutil.Process, port: int) -> bool:
     try:
-        return any(one.raddr and one.raddr.port == port for one in process.net_connections("tcp"))
+        return any(getattr(one.raddr, "port", None) == port for one in process.net_connections("tcp"))
     except psutil.NoSuchProcess:
         return False
 

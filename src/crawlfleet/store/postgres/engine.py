@@ -3,6 +3,10 @@
 A connection that freezes inside a transaction must not hold up the cluster: the server ends it after two seconds of
 silence, and nobody waits longer than that for a lock. What the server aborted for a deadlock is simply run again.
 
+One case the server does not see: a client that freezes in the middle of a COPY, or while it is sent an answer. It is
+not idle, and the server does not heed the limit of a statement while it waits for a client. So a transaction that had
+to wait too long for a lock ends the connections that wait for their clients and hold locks, and is run again.
+
 Whether a transaction whose COMMIT was not answered took effect is not known here: that is OutcomeUnknown, and the
 caller reads again before deciding.
 """
@@ -54,6 +58,14 @@ _DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call]
 _BEGIN = "BEGIN"
 _LEADER_CHECK = render(LEADER_CHECK)
 _ONE_ROW = "SELECT 1"
+_APPLICATION = "crawlfleet"
+# A transaction id is what a connection has that locked or wrote something: those who only read are left alone.
+_END_SILENT = f"""
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND application_name = '{_APPLICATION}'
+  AND pid <> pg_backend_pid() AND backend_xid IS NOT NULL AND wait_event_type = 'Client'
+  AND state_change < clock_timestamp() - interval '{IDLE_IN_TRANSACTION_MS} ms'
+"""
 
 
 class PostgresEngine:
@@ -65,7 +77,7 @@ class PostgresEngine:
 
     @classmethod
     async def connect(cls, dsn: str, *, connections: int = 8, browse_s: float = BROWSE_S) -> PostgresEngine:
-        pool = await cls._make_pool(dsn, "crawlfleet", connections, STATEMENT_TIMEOUT_MS)
+        pool = await cls._make_pool(dsn, _APPLICATION, connections, STATEMENT_TIMEOUT_MS)
         browsers = await cls._make_pool(dsn, "crawlfleet browse", BROWSERS, int(browse_s * 1000))
         try:
             async with pool.acquire():
@@ -104,7 +116,17 @@ class PostgresEngine:
             except _AGAIN as exc:
                 if tried == _TRIES:
                     raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+            except StoreUnavailable as exc:
+                is_locked = isinstance(exc.__cause__, asyncpg.LockNotAvailableError)
+                # Once: a second wait of that length would be too long for the caller.
+                if not is_locked or tried > 1 or not await self._end_silent():
+                    raise
         raise InvariantBroken("unreachable")
+
+    async def _end_silent(self) -> bool:
+        """End connections of clients that froze with locks; whether there were any."""
+        rows = await self.read(lambda tx: tx.fetch(_END_SILENT))
+        return bool(rows[0][0])
 
     async def _transaction(self, work: Callable[[Tx], Awaitable[T]], term: int | None) -> T:
         is_committing = False
