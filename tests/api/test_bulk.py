@@ -233,3 +233,10 @@ async def test_several_queues_are_paused_and_resumed(site: Site) -> None:
     assert paused == ["a"]
     assert (await site.post("/api/v1/queues:pause", {"names": []})).told == (422, "invalid_input", "names")
     assert ("queues.pause", "queues") in {(action, target) for _, action, target in await site.audited()}
+
+
+async def test_a_refused_change_names_its_task(site: Site) -> None:
+    task = await site.submit()
+    await site.post(f"/api/v1/tasks/{task}:cancel")
+    assert (await site.post(f"/api/v1/tasks/{task}:cancel")).json["detail"] == f"{task}: has ended"
+    assert (await site.post(f"/api/v1/tasks/{NOBODY}:retry")).json["detail"] == f"no task {NOBODY}"

@@ -207,3 +207,9 @@ def test_long_examples_are_folded_as_a_shell_joins_them() -> None:
         folded == "crawlfleet task submit my_type --params @params.json --project shop \\\n      --field timeout_s=60"
     )
     assert fold_example("crawlfleet task list") == "crawlfleet task list"
+
+
+async def test_what_is_not_there_is_told_with_where_to_look() -> None:
+    gone = {"status": 404, "code": "not_found", "detail": f"no task {TASK}"}
+    told = (await said(Script(answers(gone, 404)), "task", "show", TASK, code=3)).stderr
+    assert told == f"error: no task {TASK}\nhint: crawlfleet task list shows those there are\n"

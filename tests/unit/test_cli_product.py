@@ -75,7 +75,7 @@ async def test_list_and_export_choose_alike(command: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("name", "options", "format"),
-    [("p.csv", [], "csv"), ("p.txt", [], "jsonl"), ("p.csv", ["--format", "jsonl"], "jsonl")],
+    [("p.csv", [], "csv"), ("p", [], "jsonl"), ("p.csv", ["--format", "jsonl"], "jsonl")],
 )
 async def test_an_export_is_told_by_its_name(tmp_path: Path, name: str, options: list[str], format: str) -> None:
     script, file = Script(web.Response(body=b"data")), tmp_path / name

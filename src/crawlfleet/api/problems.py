@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, get_args
 
@@ -22,6 +23,7 @@ from starlette.routing import Match
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, OverLimit, ReadTooLong, Unavailable, UsageError
 from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.wire.field_messages import model_message
 
 log = structlog.get_logger()
@@ -167,6 +169,13 @@ def refused(refusal: Refusal, *, field: str | None = None) -> Response:
     code = "not_found" if status == 404 else str(refusal.code)
     headers = {"Retry-After": str(math.ceil(RETRY_AFTER_S))} if status == 429 else None
     return problem(status, code, refusal.detail, field=refusal.field or field, headers=headers)
+
+
+def refused_task(task: TaskId, refusal: Refusal) -> Response:
+    """The refusal to change a task, which it names: what a person asked for may be one line of many."""
+    is_unknown = refusal.code is Code.UNKNOWN_TASK
+    detail = f"no task {task_text(task)}" if is_unknown else f"{task_text(task)}: {refusal.detail}"
+    return refused(replace(refusal, detail=detail))
 
 
 def of_error(exc: CrawlfleetError) -> Response:

@@ -80,9 +80,11 @@ def tell(exc: CrawlfleetError) -> None:
 
 def _meant(said: str) -> str | None:
     """Ids are easily given to the wrong command: a crawl over many nodes and a flow are groups."""
-    if (found := re.match(r"no (?:task|group) '((task|group)-[0-9a-f]{16})'$", said)) is None:
-        return None
-    return f"it is the id of a {found[2]}: crawlfleet {found[2]} --help"
+    if found := re.match(r"no (?:task|group) '((task|group)-[0-9a-f]{16})'$", said):
+        return f"it is the id of a {found[2]}: crawlfleet {found[2]} --help"
+    if found := re.match(r"no (task|group|flow|schedule|node|cluster|token|product) \S+$", said):
+        return f"crawlfleet {found[1]} list shows those there are"
+    return None
 
 
 def exit_code_of(exc: CrawlfleetError) -> ExitCode:

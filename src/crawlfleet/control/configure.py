@@ -20,6 +20,7 @@ from crawlfleet.ports.identity import ClusterConfig, ConfigStore
 from crawlfleet.scheduling.budgets import read_concurrency, read_delay, read_rate
 from crawlfleet.scheduling.health import Thresholds
 from crawlfleet.scheduling.strategies import BUILT_IN, DEFAULT_STRATEGY
+from crawlfleet.wire.field_messages import unknown_name
 from crawlfleet.wire.tasks import unstorable
 
 HISTORY_MOST = 1_000
@@ -300,7 +301,7 @@ def checked(cluster: str, values: Mapping[str, Any], strategies: Collection[str]
         setting = SETTINGS.get(name)
         if setting is None:
             raise InvalidInput(
-                f"no such setting; there are {', '.join(SETTINGS)}", field=str(name)[: limits.NAME_CHARS]
+                unknown_name(str(name), SETTINGS, shown="no such setting"), field=str(name)[: limits.NAME_CHARS]
             )
         if setting.is_for_all and cluster != DEFAULT_CLUSTER:
             raise InvalidInput(f"is of the whole installation: set it at cluster {DEFAULT_CLUSTER}", field=name)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from crawlfleet.api.auth import allow, audited
 from crawlfleet.api.fields import PAGE_USUAL, Body, Cursor, Label, Limit, Name, TaskInPath, Text, cursor_id
 from crawlfleet.api.letter_views import CausesView, DeadLetterDetail, DeadLetterPageView, cause_view, letter_view
-from crawlfleet.api.problems import refused
+from crawlfleet.api.problems import refused_task
 from crawlfleet.api.reply import nothing, reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.bulk import Tally
@@ -81,7 +81,7 @@ async def replay(
     await _known_letter(services, task)
     applied = await services.dead_letters.replay([task])
     if task in applied.refused:
-        return refused(applied.refused[task])
+        return refused_task(task, applied.refused[task])
     await audited(request, principal, "dead_letter.replay", task_text(task))
     return reply(changed_view(task, applied))
 
@@ -138,7 +138,7 @@ async def drop(
     await _known_letter(services, task)
     applied = await services.dead_letters.drop([task])
     if task in applied.refused:
-        return refused(applied.refused[task])
+        return refused_task(task, applied.refused[task])
     await audited(request, principal, "dead_letter.drop", task_text(task))
     return nothing()
 

@@ -21,7 +21,7 @@ from crawlfleet.api.fields import (
     cursor_id,
     node_named,
 )
-from crawlfleet.api.problems import refused
+from crawlfleet.api.problems import refused_task
 from crawlfleet.api.reply import reply, shows
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.task import known_task, progress_of
@@ -123,7 +123,7 @@ async def change_priority(
     """Change the priority of a task that has not ended."""
     applied = await services.reprioritize.reprioritize([task], body.priority)
     if task in applied.refused:
-        return refused(applied.refused[task])
+        return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
     return reply(changed_view(task, applied, priority=body.priority))
 
@@ -139,7 +139,7 @@ async def cancel(
     became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
     applied = await cancel_tasks(services, [task])
     if task in applied.refused:
-        return refused(applied.refused[task])
+        return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.cancel", task_text(task))
     is_requested = not applied.after[task].is_final
     return reply(changed_view(task, applied, is_requested=is_requested), 202 if is_requested else 200)
@@ -162,13 +162,13 @@ async def assign(
     await known_task(services, task)
     node = await node_named(services.store, body.node)
     if refusal := await services.assign.assign(task, node):
-        return refused(refusal)
+        return refused_task(task, refusal)
     await audited(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
     return reply(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
 
 
 async def _answer(request: Request, principal: Principal, action: str, task: TaskId, applied: Applied) -> Response:
     if task in applied.refused:
-        return refused(applied.refused[task])
+        return refused_task(task, applied.refused[task])
     await audited(request, principal, action, task_text(task))
     return reply(changed_view(task, applied))
