@@ -126,7 +126,6 @@ async def drop_many(
 
 async def _drop(services: Services, tasks: list[TaskId], tally: Tally) -> None:
     applied = await services.dead_letters.drop(tasks) if tasks else Applied()
-    await services.chunks.drop(list(applied.after))
     tally.add(applied)
 
 
