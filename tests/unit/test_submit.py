@@ -355,10 +355,11 @@ async def test_every_moment_with_a_zone_is_answered_one_way_or_the_other(desk: D
     assert isinstance(item, Accepted) or item.field == "run_at"
 
 
-async def test_an_unknown_type_is_refused_with_the_known_ones(desk: Desk) -> None:
-    refusal = only(await desk.submit(echo(task_type="ekho")))
+@pytest.mark.parametrize(("task_type", "words"), [("ekho", "did you mean echo?"), ("crawl", "there are echo, strict")])
+async def test_an_unknown_type_is_refused_with_the_known_ones(desk: Desk, task_type: str, words: str) -> None:
+    refusal = only(await desk.submit(echo(task_type=task_type)))
     assert (refusal.code, refusal.field) == (Code.UNKNOWN_TYPE, "task_type")
-    assert "echo, strict" in refusal.detail
+    assert words in refusal.detail
 
 
 async def test_an_atomic_batch_with_a_refusal_never_reaches_the_store(desk: Desk) -> None:
