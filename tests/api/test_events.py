@@ -147,7 +147,7 @@ async def test_a_page_that_looked_at_much_ends_and_says_where(site: Site, monkey
     for _ in range(5):
         await site.submit()
     await settled(site)
-    found = (await site.get("/api/v1/events?format=json&limit=2&kind=nothing")).json
+    found = (await site.get("/api/v1/events?format=json&limit=2&kind=host.forgiven")).json
     assert (found["events"], found["next_after"]) == ([], 4)
 
 
@@ -212,7 +212,7 @@ async def test_streams_end_when_the_master_stops(site: Site) -> None:
 async def test_a_quiet_stream_shows_that_it_lives(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlfleet.api.routes.events.HEARTBEAT_S", 0.1)
     await settled(site)
-    async with listening(site, "?kind=nothing") as stream, asyncio.timeout(PATIENCE_S):
+    async with listening(site, "?kind=host.forgiven") as stream, asyncio.timeout(PATIENCE_S):
         while not (await stream._content.readline()).startswith(b": still here"):
             pass
         assert (await stream._content.readline()).startswith(b"id: ")
