@@ -382,7 +382,7 @@ def joined(data_dir: Path, name: str, **fields: object) -> str:
         f"{url}/api/v1/nodes:register", json.dumps({"name": name, **fields}).encode(),
         {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
     )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return str(json.load(answer)["node_id"])
 
 
@@ -534,7 +534,7 @@ def test_cli_is_interrupted_with_130(data_dir: Path) -> None:
         # It is interrupted in the middle of its work: its connection to the master is there.
         _wait_connected(process.pid)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -16,7 +16,7 @@ import zstandard
 
 from crawlfleet.shop import BEHAVIOURS, RunningShop, SiteOptions, running_site
 from crawlfleet.shop.nasty import bodies, encodings, refusals
-from crawlfleet.testing.patience import promised
+from crawlfleet.testing.patience import PATIENCE_S, promised
 from tests.integration.nasty_kit import ask
 
 pytestmark = pytest.mark.integration
@@ -137,7 +137,7 @@ async def test_slow_pages_come(site: RunningShop) -> None:
 async def test_a_stalled_answer_ends_with_its_visitor(site: RunningShop) -> None:
     await ask(site, "/nasty/stall/before", first_s=0.1)
     await ask(site, "/nasty/body/endless", most=100_000)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         for connection in site.open_connections:
             await connection.ended.wait()
     assert not site.open_connections

@@ -13,6 +13,7 @@ import psutil
 import pytest
 import redis
 
+from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.servers import PostgresServer, RedisServer, ServerFailed, unprivileged
 from crawlfleet.testing.servers import server as server_module
 from crawlfleet.testing.servers.supervisor import tree
@@ -34,7 +35,7 @@ def own_redis() -> Iterator[RedisServer]:
 
 
 async def fetch(dsn: str, statement: str) -> object:
-    connection = await asyncpg.connect(dsn, timeout=30)
+    connection = await asyncpg.connect(dsn, timeout=PATIENCE_S)
     try:
         return await connection.fetchval(statement)
     finally:
@@ -174,7 +175,7 @@ time.sleep(600)
         supervisor = processes[0].parent()
         starter.send_signal(signal.SIGKILL)
     assert processes and supervisor
-    psutil.wait_procs([*processes, supervisor], timeout=30)
+    psutil.wait_procs([*processes, supervisor], timeout=PATIENCE_S)
     assert all(is_gone(process) for process in [*processes, supervisor])
     assert not Path(directory).exists()
 
