@@ -190,7 +190,7 @@ def test_trailers_are_bounded_and_are_no_headers(run: Callable[[Scenario], None]
         async with serving(ConnectionLimits(head_bytes=4_096)) as site:
             reader, _ = await site.call(head + b"Authorization: known\r\n\r\n")
             assert await status(reader) == 200
-            assert site.guard.strangers == 1
+            assert site.guard.unidentified == 1
             reader, _ = await site.call(head + b"X: " + b"a" * 9_000)
             assert await is_closed(reader)
 
@@ -214,7 +214,7 @@ def test_a_head_that_does_not_end_in_time_is_answered(run: Callable[[Scenario], 
             assert (await status(again), await is_closed(again)) == (408, True)
             site.pass_time(2.0)
             await site.until(lambda: not site.guard._watched)
-            assert site.guard.strangers == 0
+            assert site.guard.unidentified == 0
 
     run(scenario)
 
@@ -224,7 +224,7 @@ def test_known_callers_are_not_counted_and_wait_as_long_as_they_like(run: Callab
         limits = ConnectionLimits(unidentified=3, unidentified_per_address=3)
         async with serving(limits) as site:
             known = [await site.call(KNOWN.replace(b"GET /", b"GET /held")) for _ in range(10)]
-            await site.until(lambda: len(known) == 10 and site.guard.strangers == 0)
+            await site.until(lambda: len(known) == 10 and site.guard.unidentified == 0)
             strangers = [await site.call(GET[:20]) for _ in range(6)]
             for reader, _ in strangers[:3]:
                 assert await is_closed(reader)
@@ -313,7 +313,7 @@ def test_a_tls_handshake_is_counted_and_has_its_time(run: Callable[[Scenario], N
             reader, writer = await site.call(KNOWN)
             assert await status(reader) == 200
             silent = [await site.call(is_plain=True) for _ in range(5)]
-            await site.until(lambda: site.guard.strangers == 3)
+            await site.until(lambda: site.guard.unidentified == 3)
             for one, _ in silent[:2]:
                 assert await is_closed(one)
             stranger, _ = await site.call(GET)

@@ -123,14 +123,14 @@ def test_a_connection_that_shows_a_token_is_counted_no_more_and_never_displaced(
     for peer, _ in known:
         peer.identify()
         peer.proceed()
-    assert site.guard.strangers == 0
+    assert site.guard.unidentified == 0
     strangers = [site.connect("10.0.0.2") for _ in range(5)]
     assert [line.is_aborted for _, line in strangers] == [True, True, True, False, False]
     site.now.at += 3_600
     site.guard.sweep()
     assert not any(line.is_aborted for _, line in known)
     assert all(line.is_aborted for _, line in strangers)
-    assert site.guard.strangers == 0
+    assert site.guard.unidentified == 0
 
 
 def test_one_address_keeps_its_newest_connections_only() -> None:

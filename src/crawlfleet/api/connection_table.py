@@ -1,10 +1,10 @@
 """The connections whose callers have not shown a valid token: how many, from where, and which of them has to go.
 
 A connection is counted from the moment it is accepted until a request on it was authenticated; known callers are never
-counted, so that strangers cannot use up their places. No connection is refused when it is accepted, because a stranger
-and a node that joins look the same then: a connection over the limit takes the place of another one, of the address
-with the most of them. So a flood from one address costs only that address, and a caller that sends its request at once
-is served before its place is taken.
+counted, so that unknown callers cannot use up their places. No connection is refused when it is accepted, because an
+attacker and a node that joins look the same then: a connection over the limit takes the place of another one, of the
+address with the most of them. So a flood from one address costs only that address, and a caller that sends its request
+at once is served before its place is taken.
 """
 
 from __future__ import annotations

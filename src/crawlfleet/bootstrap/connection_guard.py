@@ -67,7 +67,7 @@ class ConnectionLimits:
     """Those that may connect; empty: all."""
 
     def within_files(self, files: int) -> ConnectionLimits:
-        """Strangers get at most half of the files that the process may open."""
+        """Unidentified callers get at most half of the files that the process may open."""
         most = min(self.unidentified, max(1, files // 2))
         return ConnectionLimits(
             self.head_bytes, self.head_timeout_s, most, min(self.unidentified_per_address, most), self.networks
@@ -119,15 +119,17 @@ class ConnectionGuard:
         self._identified_timeouts_s = {
             **self._timeouts_s, Wait.READ: IDENTIFIED_READ_S, Wait.CLOSE: IDENTIFIED_READ_S
         }  # fmt: skip
-        self._strangers: ConnectionTable[Peer] = ConnectionTable(limits.unidentified, limits.unidentified_per_address)
+        self._unidentified: ConnectionTable[Peer] = ConnectionTable(
+            limits.unidentified, limits.unidentified_per_address
+        )
         self._watched: set[Peer] = set()
         self._closed: Counter[str] = Counter()
         self._reported_at = monotonic()
 
     @property
-    def strangers(self) -> int:
+    def unidentified(self) -> int:
         """Open connections whose callers are not known."""
-        return len(self._strangers)
+        return len(self._unidentified)
 
     def may_connect(self, address: str) -> bool:
         return not self.limits.networks or is_within(address, self.limits.networks)
@@ -135,7 +137,7 @@ class ConnectionGuard:
     def admit(self, transport: Abortable, address: str) -> Peer:
         """A new connection. Over the limit of all of them, another one is cut for it."""
         peer = Peer(self, transport, source_of(address))
-        displaced = self._strangers.add(peer)
+        displaced = self._unidentified.add(peer)
         if displaced is not None:
             self._cut(displaced, "too_many")
         self.watch(peer, Wait.HEAD)
@@ -145,10 +147,10 @@ class ConnectionGuard:
         """Its connection is closed."""
         peer.is_gone = True
         self.unwatch(peer)
-        self._strangers.discard(peer)
+        self._unidentified.discard(peer)
 
     def forget_stranger(self, peer: Peer) -> None:
-        self._strangers.discard(peer)
+        self._unidentified.discard(peer)
 
     def watch(self, peer: Peer, wait: Wait) -> None:
         if peer.is_gone:
@@ -171,10 +173,10 @@ class ConnectionGuard:
         now = self._monotonic()
         for peer in [peer for peer in self._watched if peer.deadline <= now]:
             self._expire(peer)
-        for peer in self._strangers.excess(now):
+        for peer in self._unidentified.excess(now):
             self._cut(peer, "too_many_of_one_address")
         if self._closed and now - self._reported_at >= _REPORT_S:
-            log.warning("connections_ended", unidentified=self.strangers, **self._closed)
+            log.warning("connections_ended", unidentified=self.unidentified, **self._closed)
             self._closed.clear()
             self._reported_at = now
 

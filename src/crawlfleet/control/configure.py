@@ -267,7 +267,7 @@ class Configure:
         return slots
 
     def sized(self, node: Node) -> Node:
-        """The node with the slots in effect: for whoever counts them, as placement does. One that only sends
+        """The node with the slots in effect: for those who count them, as placement does. One that only sends
         heartbeats and pulls is given nothing, and has none."""
         if node.description.is_pull_only:
             return replace(node, slots_wanted=0)

@@ -56,7 +56,7 @@ def _write_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None
 
 
 class _EscapingFormatter(logging.Formatter):
-    """For lines of libraries, which quote what strangers sent."""
+    """For lines of libraries, which quote what callers sent."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escape_controls(super().format(record))

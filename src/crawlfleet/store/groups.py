@@ -57,7 +57,7 @@ FORGET_FOLDED = "DELETE FROM group_counter WHERE group_id AMONG($1)"
 FINISH = "UPDATE task_group SET finished_at = $2, finishes = finishes + 1 WHERE id AMONG($1)"
 CLOSE = "UPDATE task_group SET is_closed = 1 WHERE id = $1"
 HAS_MEMBERS = "SELECT id FROM task WHERE group_id = $1 LIMIT 1"
-# The last of their members went with retention, or nobody ever joined. A window first, as above.
+# The last of their members went with retention, or none ever joined. A window first, as above.
 OLD_GROUPS = (
     "SELECT w.id, CASE WHEN w.created_at < $3 AND COALESCE(w.finished_at, 0) < $3 "
     "AND NOT EXISTS (SELECT 1 FROM task t WHERE t.group_id = w.id) THEN 1 ELSE 0 END "

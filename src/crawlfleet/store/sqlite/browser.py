@@ -86,7 +86,7 @@ class Browser:
         try:
             job.loop.call_soon_threadsafe(_settle, job.future, outcome)
         except RuntimeError:
-            pass  # its loop closed meanwhile, and with it whoever asked
+            pass  # the loop of the caller closed meanwhile
 
 
 def _is_interrupted(exc: BaseException) -> bool:
