@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ from crawlfleet.settings.private_files import make_private_folder, write_private
 log = structlog.get_logger()
 
 ADMIN_TOKEN = "admin.token"
+CRAWL_ENGINE = "crawlfleet.execution.crawl.seeding"
+"""The module by which masters read the parameters of crawls."""
 ADDRESS = "address"
 BACKLOG = 2048
 GRACE_S = 5
@@ -138,15 +141,17 @@ class MasterProcess:
         loops = asyncio.create_task(self.master.run(), name="master")
         server = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="server")
         closing = asyncio.create_task(self._closing.wait(), name="closing")
+        # Beside the loop: the first submit of a crawl would hold it up for a third of a second.
+        loading = asyncio.create_task(asyncio.to_thread(import_module, CRAWL_ENGINE), name="load-crawl-engine")
         try:
             await asyncio.wait({loops, server, closing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             closing.cancel()
             await self._stop_server(server)
             loops.cancel()
-            await asyncio.gather(loops, return_exceptions=True)
+            await asyncio.gather(loops, loading, return_exceptions=True)
             await self.closed_last.aclose()
-        for task in (loops, server):
+        for task in (loops, server, loading):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
