@@ -10,7 +10,7 @@ from .stage import Stage, only
 _ASKS: tuple[tuple[str, dict[str, Any], dict[str, int]], ...] = (
     ("a capability that nobody has", {"capabilities": {"captcha_solver": 1}}, {"lacks:captcha_solver": 6}),
     ("a kind of node", {"node_type": "mobile"}, {"wrong_node_type": 6}),
-    ("a cluster", {"cluster": "antarctica"}, {"wrong_cluster": 6}),
+    ("a cluster without nodes", {"cluster": "antarctica"}, {"wrong_cluster": 6}),
     ("a region, and no other will do", {"target_region": "cn-hangzhou", "require_region": True},
      {"wrong_region": 5, "wrong_category": 1}),
     ("more than any node has", {"min_resources": {"cpu": 64}}, {"too_small:cpu": 5, "wrong_category": 1}),
@@ -21,6 +21,8 @@ _ASKS: tuple[tuple[str, dict[str, Any], dict[str, int]], ...] = (
 
 def refusals(stage: Stage) -> None:
     stage.tell.chapter("Filters", "Every node that is out is counted, by the first thing that keeps the task off it.")
+    # A cluster that a task names has to be there, with nodes or without.
+    stage.client.put_cluster("antarctica")
     for what, fields, expected in _ASKS:
         with stage.scene(f"It asks for {what}."):
             (task,) = stage.hold(1, **fields)
