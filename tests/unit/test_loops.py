@@ -168,6 +168,26 @@ async def test_a_refused_term_is_stepped_down_from_and_a_new_one_taken_up() -> N
     assert loop.terms[:3] == [3, 3, 9]
 
 
+class DeposedLoop(LedLoop):
+    """Loses the lead in the middle of a pass that its store does not take."""
+
+    async def run_term(self, term: int, now: Instant) -> object:
+        self.lead.lost(term)
+        raise StoreUnavailable("away")
+
+
+async def test_a_loop_that_no_longer_leads_has_no_trouble() -> None:
+    """A master would be called unavailable for as long as another one leads."""
+    lead = Lead()
+    lead.won(3)
+    loop = DeposedLoop(lead)
+    async with running(loop):
+        async with asyncio.timeout(10):
+            while loop.passes == 0:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert loop.trouble is None
+
+
 async def test_the_end_of_an_older_term_does_not_end_the_one_that_was_won_since() -> None:
     lead = Lead()
     lead.won(5)

@@ -93,6 +93,8 @@ class LeaderLoop(Loop):
 
     async def wait(self, pause_s: float) -> None:
         if self.lead.term is None:
+            # What the store did not take was of a term that is over: another master writes now.
+            self.trouble = None
             await self.lead.until_won()
         else:
             await super().wait(pause_s)
