@@ -56,7 +56,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "negative seconds": ({"max_seconds": -5}, "max_seconds", "-5"),
     "negative bytes": ({"max_bytes": -5}, "max_bytes", "-5"),
     "a negative delay": ({"delay_s": -0.5}, "delay_s", "-0.5"),
-    "no proxy at all": ({"proxies": []}, "proxies", "less than 1 item"),
+    "no proxy at all": ({"proxies": []}, "proxies", "must not be empty"),
     "a profile that is none": ({"profile": "netscape"}, "profile", "is none of"),
     "a sitemap that is no URL": ({"sitemaps": ["x"]}, "sitemaps[0]", "'x' is not an http or https URL"),
     "a proxy that is no URL": ({"proxies": ["http://proxy.test:8080", "proxy.test"]}, "proxies[1]", "proxy.test"),
