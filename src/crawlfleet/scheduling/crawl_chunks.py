@@ -79,8 +79,9 @@ def next_take(
     left = sum(chunk.urls for chunk in level)
     if is_busy and left < 2 * limits.members:
         return None
-    # In advance it gets half as much: how fast it is shows when it is done with what it has.
-    share = _share(left, 2 * limits.members if is_busy else limits.members)
+    # In advance it gets half as much, unless it is alone: how fast it is shows when it is done with what it has.
+    is_careful = is_busy and limits.members > 1
+    share = _share(left, 2 * limits.members if is_careful else limits.members)
     numbers, total = [level[0].number], level[0].urls
     for chunk in level[1:]:
         if total + chunk.urls > min(share, room):
