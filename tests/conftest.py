@@ -1,8 +1,15 @@
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from crawlfleet.testing.servers import PostgresServer, RedisServer, S3Server
+
+
+def pytest_sessionstart() -> None:
+    """A run in the background of a shell ignores Ctrl-C, and so would every process that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

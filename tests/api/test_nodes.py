@@ -525,8 +525,8 @@ async def test_ready_clears_the_judgement(site: Site) -> None:
         ("/api/v1/tasks?status=bogus", "status", "processing"),
         ("/api/v1/groups?kind=bogus", "kind", "flow"),
         ("/api/v1/events?format=json&kind=bogus", "kind", "task.completed"),
-        ("/api/v1/hosts?backing_off=bogus", "backing_off", "boolean"),
-        ("/api/v1/schedules?is_paused=bogus", "is_paused", "boolean"),
+        ("/api/v1/hosts?backing_off=bogus", "backing_off", "true or false"),
+        ("/api/v1/schedules?is_paused=bogus", "is_paused", "true or false"),
     ],
 )
 async def test_a_filter_by_an_unknown_word_is_refused_with_those_that_are_known(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,12 +9,6 @@ import pytest
 
 from tests.processes.fleet import Fleet, fleet
 from tests.processes.logging_site import LoggingSite, logging_site
-
-
-def pytest_sessionstart() -> None:
-    """A run in the background of a shell ignores Ctrl-C, and so would every process that it starts."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

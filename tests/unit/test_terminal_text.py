@@ -43,7 +43,8 @@ def test_no_text_keeps_a_control(text: str) -> None:
         assert not any(character in shown for character in STEERING if not character.isprintable())
         shown.encode()
     assert "\n" not in escape_line(text)
-    assert json.loads(json_text([text])) == [text]
+    # Two halves of a surrogate pair in a row are one character to every reader of JSON.
+    assert json.loads(json_text([text])) == [text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")]
 
 
 @pytest.mark.parametrize("style", [[], ["--json"]], ids=["table", "json"])

@@ -168,6 +168,8 @@ def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAM
             return Refusal(Code.TOO_LARGE, f"at most {limits.METRICS_BYTES} bytes are taken", "content_features")
         if _is_suspicious(features) and (refusal := _walk_refusal(features, "content_features")):
             return refusal
+    if (mistake := _find_mistake(task)) is not None:
+        return mistake
     return task if is_plain else _text_refusal(task) or task
 
 
@@ -269,6 +271,18 @@ def unstorable(text: str) -> str | None:
     return None
 
 
+def _find_mistake(task: TaskBody) -> Refusal | None:
+    """Values that fit their fields and can mean nothing."""
+    retry = task.retry
+    if retry.base_delay_s > retry.max_delay_s:
+        detail = f"{retry.base_delay_s:g} is longer than retry.max_delay_s, which is {retry.max_delay_s:g}"
+        return Refusal(Code.INVALID_INPUT, detail, "retry.base_delay_s")
+    for name, asked in task.capabilities.items() if task.capabilities else ():
+        if isinstance(asked, float) and asked < 0:
+            return Refusal(Code.INVALID_INPUT, "a number is a least amount, 0 or more", _shown(f"capabilities.{name}"))
+    return None
+
+
 def _text_refusal(task: TaskBody) -> Refusal | None:
     texts = _TEXTS(task)
     # All at once first: nearly every task is plain.
@@ -277,16 +291,7 @@ def _text_refusal(task: TaskBody) -> Refusal | None:
         for field, value in zip(_TEXT_FIELDS, texts, strict=True):
             if value is not None and (complaint := unstorable(value)):
                 return Refusal(Code.INVALID_INPUT, complaint, field)
-    retry = task.retry
-    if retry.base_delay_s > retry.max_delay_s:
-        detail = f"{retry.base_delay_s:g} is longer than retry.max_delay_s, which is {retry.max_delay_s:g}"
-        return Refusal(Code.INVALID_INPUT, detail, "retry.base_delay_s")
     if task.min_resources or task.capabilities or task.categories:
-        for name, asked in task.capabilities.items():
-            if isinstance(asked, float) and asked < 0:
-                return Refusal(
-                    Code.INVALID_INPUT, "a number is a least amount, 0 or more", _shown(f"capabilities.{name}")
-                )
         for field in ("min_resources", "capabilities", "categories"):
             if complaint := _first_complaint(getattr(task, field)):
                 return Refusal(Code.INVALID_INPUT, complaint, field)
