@@ -57,7 +57,7 @@ def _watched(call: Call, ids: Sequence[str], timeout: float | None, with_results
         try:
             # Of several there is no room for what each one tells.
             return call.client.wait(
-                ids, timeout, told, with_results=with_results, on_look=watch.look if is_one else None
+                ids, timeout, told, with_results=with_results, on_look=watch.observe if is_one else None
             )
         except WaitTimeout as exc:
             hint = f"crawlfleet task why {exc.open_ids[0]}" if exc.open_ids else None
@@ -74,7 +74,7 @@ class _OneTask:
         self._rate = RateWindow()
         self._limit: object = None
 
-    def look(self, task: TaskView) -> None:
+    def observe(self, task: TaskView) -> None:
         from crawlfleet.client.answers import FINAL_STATUSES
 
         progress = task.progress if isinstance(task.progress, dict) else {}

@@ -88,13 +88,13 @@ class _Analysis:
         # Keywords about the rest of a value evaluate what stands beside them once more.
         factor = 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         here = _own_cost(schema)
-        below = Counter((slot, self._known(sub)) for slot, sub in _children(schema))
+        below = Counter((slot, self._enter_schema(sub)) for slot, sub in _children(schema))
         for sub in self._in_place(schema):
             self._count(1)
             if not isinstance(sub, Mapping):
                 here += 1
                 continue
-            self._known(sub)
+            self._enter_schema(sub)
             self._unfold(sub)
             here += factor * self._here[id(sub)]
             for key, times in self._below[id(sub)].items():
@@ -147,7 +147,7 @@ class _Analysis:
                 raise TooCostly(f"$ref {reference!r} leads nowhere") from None
         return found
 
-    def _known(self, schema: Mapping[str, Any]) -> int:
+    def _enter_schema(self, schema: Mapping[str, Any]) -> int:
         number = id(schema)
         if number not in self._schemas:
             if len(self._schemas) >= SUBSCHEMAS_MOST:

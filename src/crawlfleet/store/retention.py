@@ -137,12 +137,12 @@ class _Sweep:
     async def tasks(self, after: TaskId) -> tuple[list[TaskId], TaskId]:
         """Those that went, and the last id that was looked at; 0 when there are no further ones."""
 
-        async def look(tx: Tx) -> tuple[Sequence[Row], list[Row]]:
+        async def find_due(tx: Tx) -> tuple[Sequence[Row], list[Row]]:
             window = await tx.fetch(OLD_TASKS, after, self._oldest_id, self._limit)
             due = [row for row in window if row[1] < self._before]
             return window, await _not_needed(tx, due, self._before, LOOK_AT_GROUPS)
 
-        window, due = await self._engine.read(look)
+        window, due = await self._engine.read(find_due)
         last = window[-1][0] if len(window) == self._limit else 0
         gone: list[TaskId] = []
         if due:

@@ -102,10 +102,10 @@ def stop_of(sizes: Iterable[Row]) -> TaskId | None:
 def sift(text: str, record_of: Callable[[Row], TaskRecord], kept: Callable[[Row], Row]) -> Sift:
     """Only rows of tasks that are about the text, and of those what is kept."""
 
-    def look(row: Row) -> Row | None:
+    def match_row(row: Row) -> Row | None:
         return kept(row) if is_about(record_of(row), text) else None
 
-    return look
+    return match_row
 
 
 def mentions(text: str) -> ColumnElement[bool]:

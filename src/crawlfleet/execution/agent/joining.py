@@ -97,7 +97,7 @@ class Joiner:
         except CrawlfleetError as exc:
             log.warning("not_announced", why=str(exc))
             return self._settled(identity)
-        return self._settled(msgspec.structs.replace(identity, told=_told(registered, told)))
+        return self._settled(msgspec.structs.replace(identity, told=_offered_mark(registered, told)))
 
     def _settled(self, identity: Identity) -> Identity:
         if list(identity.masters) != list(self._masters):
@@ -116,7 +116,7 @@ class Joiner:
         return self._settled(
             Identity(
                 identity.join_key, registered.node_id, registered.secret or self._token, list(self._masters),
-                _told(registered, told), short_hash(self._token),
+                _offered_mark(registered, told), short_hash(self._token),
             )
         )  # fmt: skip
 
@@ -139,7 +139,7 @@ class Joiner:
                 await asyncio.sleep(backoff_s)
 
 
-def _told(registered: Registered, told: str) -> str:
+def _offered_mark(registered: Registered, told: str) -> str:
     """What the masters did not take of it is brought again at the next start: the owner of a type may be gone then."""
     if not registered.ignored_types:
         return told
