@@ -16,8 +16,8 @@ from crawlfleet.model.node import NodeDescription
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.task_store import Applied, Assignment, SubmissionAnswer
-from crawlfleet.scheduling import life
-from crawlfleet.store.query import QueryEngine
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.tasks import TaskBody, task_body
 
@@ -67,7 +67,7 @@ class Cluster:
         description = NodeDescription(f"n{number}", slots=slots, task_types=(TASK_TYPE,))
         joined = await self.master.register.register(description, f"bench-{number}")
         now = self.clock.now()
-        decide = life.lose("bench", now, Random(0))
+        decide = task_state_machine.lose("bench", now, Random(0))
         session, _ = await self.store.open_session(joined.node, slots, [TASK_TYPE], decide, now)
         self._sessions[joined.node] = session
         await self.store.renew([Renewal(joined.node, session, 1, None)], now)

@@ -21,7 +21,7 @@ from bench.crawl_site import Asked, product
 from bench.installation import Installation, installation
 
 AT_ONCE = 32
-_EXECUTOR = "crawlfleet.execution.executors.child"
+_EXECUTOR = "crawlfleet.execution.executors.inside.process_entry"
 _FIELDS = {name: f".{name}" for name in ("title", "price", "sku")}
 _POLL_S = 0.5
 

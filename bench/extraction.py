@@ -11,10 +11,10 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlfleet.execution.crawl.extract.compiling import plan_of
-from crawlfleet.execution.crawl.extract.page_links import page_links
-from crawlfleet.execution.crawl.extract.trees import LexborTree
-from crawlfleet.execution.crawl.page import PageJob, read
+from crawlfleet.execution.crawl.parse.extract.dom import LexborTree
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
+from crawlfleet.execution.crawl.parse.extract.page_links import page_links
+from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
 
 URL = "http://shop.test/products"
 FIELDS = {"title": "h2.title", "price": "span.price"}

@@ -19,21 +19,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bench.table import Row, print_table, say
-from crawlfleet.bootstrap.collector import tune_collector
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.sight import follow_ledger
+from crawlfleet.bootstrap.gc_tuning import tune_collector
+from crawlfleet.control.leader.cluster_view import follow_ledger
+from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.model.ids import EPOCH_MS, NodeId, TaskId
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, LaneId, Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.scheduling.choosing import Choice, Chooser, Pace, Terms
-from crawlfleet.scheduling.filters import Ask, NodeState, first_refusal
-from crawlfleet.scheduling.order import Ageing, LaneOrder
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.shares import SharesByRank
-from crawlfleet.scheduling.strategies import Candidates
-from crawlfleet.scheduling.strategies.by_load import LeastLoaded
+from crawlfleet.scheduling.placement.dispatch_round import Choice, Chooser, Pace, Terms
+from crawlfleet.scheduling.placement.fair_shares import SharesByRank
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, first_refusal
+from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.strategies import Candidates
+from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded
 
 TASKS, CLASSES, PROJECTS = 1_000_000, 50, 100
 SIZES = (10, 100, 1_000, 10_000)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from crawlfleet.model.ids import EPOCH_MS
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.store.postgres.tx import PostgresTx
+from crawlfleet.store.engine.postgres.transaction import PostgresTx
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.store.tx import Tx
 
 _FIRST_ID = 1 << 40
 _STEP = 1 << 22

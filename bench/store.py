@@ -26,12 +26,12 @@ from bench.cluster import Cluster, bodies
 from bench.raw import RawTable, raw_postgres, raw_sqlite
 from bench.seed import seed_finished
 from bench.table import Row, print_table, say
-from crawlfleet.bootstrap.collector import tune_collector
+from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.ports.task_store import Assignment
-from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.testing.servers import PostgresServer
 
 BATCH = 500

@@ -17,12 +17,12 @@ from error_meanings import AT_THE_CALLER, CLASSES, MEANINGS, NEVER_TOLD, Meaning
 
 # The client and the settings bring errors of their own.
 from crawlfleet import client  # noqa: F401
-from crawlfleet.api import problems
-from crawlfleet.api.app import create_app
+from crawlfleet.api.http import errors as problems
+from crawlfleet.api.http.app import create_app
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.ports.clock import SystemClock
-from crawlfleet.scheduling import explain
-from crawlfleet.scheduling.retry import RULES
+from crawlfleet.scheduling.explain import task
+from crawlfleet.scheduling.tasks.retry import RULES
 from crawlfleet.settings import loading  # noqa: F401
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -265,7 +265,7 @@ _WHY_HEAD = """\
 
 
 def _why_rows() -> Iterator[str]:
-    for word, text in explain._PHRASES.items():
+    for word, text in task._PHRASES.items():
         yield f"| `{word}` | {text.format('NAME')} |"
 
 

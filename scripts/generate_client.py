@@ -74,7 +74,7 @@ def formatted(text: str, path: Path) -> str:
 
 
 def openapi_document() -> dict[str, Any]:
-    from crawlfleet.api.app import create_app
+    from crawlfleet.api.http.app import create_app
     from crawlfleet.ports.clock import SystemClock
 
     # The document says what the routes are, not what they do: nothing behind them is touched.
@@ -171,7 +171,7 @@ def _without_bounds(schema: Any) -> Any:
 
 
 def blocking_text() -> str:
-    imports: dict[str, set[str]] = {"crawlfleet.client.background": {"Background"}}
+    imports: dict[str, set[str]] = {"crawlfleet.client.transport.loop_thread": {"Background"}}
     methods: list[str] = []
     for noun in NOUNS:
         tree = ast.parse((CLIENT / f"{noun}.py").read_text(encoding="utf-8"))

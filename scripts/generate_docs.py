@@ -17,7 +17,7 @@ from typing import Any
 from typer.main import get_command
 
 from crawlfleet.cli.app import app
-from crawlfleet.settings import sources
+from crawlfleet.settings import legacy_names
 from crawlfleet.settings.base import Settings
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
@@ -107,9 +107,9 @@ def _source_names() -> Iterator[str]:
         "process that starts with it.\n"
     )
     yield "| name | means |\n|---|---|"
-    for name, meant in sources.MEANING.items():
+    for name, meant in legacy_names.MEANING.items():
         yield f"| `{name}` | {', '.join(f'`{setting}` of a {section}' for section, setting in meant.items())} |"
-    for name, reason in sources.NO_MEANING.items():
+    for name, reason in legacy_names.NO_MEANING.items():
         yield f"| `{name}` | ignored: {reason} |"
 
 

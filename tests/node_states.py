@@ -6,7 +6,7 @@ from typing import Any
 
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
-from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.placement.filters import NodeState
 
 
 def node_state(

@@ -24,9 +24,9 @@ import uvloop
 from selectolax.lexbor import LexborHTMLParser
 
 from bench.peers.measured import Measured
-from crawlfleet.execution.crawl.connections import Connector
-from crawlfleet.execution.crawl.http import HttpClient, Options, Way
-from crawlfleet.execution.crawl.links import start_of
+from crawlfleet.execution.crawl.fetch.connections import Connector
+from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Options, Way
+from crawlfleet.execution.crawl.frontier.urls import start_of
 
 AT_ONCE = 32
 FETCHED = 5_000

@@ -6,7 +6,7 @@ import json
 import urllib.request
 from typing import Any
 
-from crawlfleet.client.models import GroupView
+from crawlfleet.client._generated.models import GroupView
 
 from .site import PAGES
 from .stage import Stage

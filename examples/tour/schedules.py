@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from crawlfleet.client.models import RunView, ScheduleView
+from crawlfleet.client._generated.models import RunView, ScheduleView
 
 from .stage import LONG_S, Stage
 

@@ -12,14 +12,14 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater, executor
-    from crawlfleet.scheduling.filters import NodeState
-    from crawlfleet.scheduling.strategies import Candidates, Strategy
+    from crawlfleet.execution.sdk import Executor, TaskContext, TaskError, TryLater, executor
+    from crawlfleet.scheduling.placement.filters import NodeState
+    from crawlfleet.scheduling.placement.strategies import Candidates, Strategy
 
 _HOMES = {
-    "Candidates": "crawlfleet.scheduling.strategies",
-    "NodeState": "crawlfleet.scheduling.filters",
-    "Strategy": "crawlfleet.scheduling.strategies",
+    "Candidates": "crawlfleet.scheduling.placement.strategies",
+    "NodeState": "crawlfleet.scheduling.placement.filters",
+    "Strategy": "crawlfleet.scheduling.placement.strategies",
 }
 
 
@@ -27,4 +27,4 @@ def __getattr__(name: str) -> Any:
     """What users write executors and strategies with, loaded when it is asked for: every process imports this."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "crawlfleet.execution.executors.sdk")), name)
+    return getattr(import_module(_HOMES.get(name, "crawlfleet.execution.sdk")), name)

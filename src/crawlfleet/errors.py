@@ -16,7 +16,7 @@
     ├── ConfigError                names the setting
     └── InvariantBroken      500   a bug of ours
 
-Inside a batch a bad item is an answer (`model.answers.Refusal`), not an exception.
+Inside a batch a bad item is an answer (`model.refusal.Refusal`), not an exception.
 """
 
 from __future__ import annotations

@@ -19,19 +19,19 @@ import msgspec
 import uvicorn
 from yarl import URL
 
-from crawlfleet.api.app import create_app
-from crawlfleet.api.settings import ApiSettings
+from crawlfleet.api.http.app import create_app
+from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.execution.executors.registry import built_in_checks
-from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import AuditEntry, Role
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.store.migrate import migrate_sqlite
+from crawlfleet.results.chunk_folder import FolderChunks
+from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.wire.sync import AssignmentBody, OpenUp, OutcomeBody, StartBody, SyncUp
 
 PATIENCE_S = 30.0

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from crawlfleet.api.app import ROUTES, create_app
-from crawlfleet.api.problems import STATUS_OF_CODE
-from crawlfleet.api.settings import ApiSettings
+from crawlfleet.api.http.app import ROUTES, create_app
+from crawlfleet.api.http.errors import STATUS_OF_CODE
+from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.errors import InvariantBroken, OutcomeUnknown, OverLimit, StoreUnavailable
-from crawlfleet.model.answers import Code
+from crawlfleet.model.refusal import Code
 from tests.api.kit import Site, open_site, serving
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.api.auth import FailedAttempts
-from crawlfleet.api.settings import ApiSettings
+from crawlfleet.api.http.auth import FailedAttempts
+from crawlfleet.api.http.settings import ApiSettings
 from tests.api.kit import Site, open_site
 
 WRONG = "0" * 64

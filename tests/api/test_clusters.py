@@ -7,7 +7,7 @@ import pytest
 
 from crawlfleet.model.ids import task_text
 from crawlfleet.model.status import NodeStatus
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from tests.api.kit import Site
 from tests.api.remote_node import RemoteNode
 
@@ -239,7 +239,7 @@ async def test_a_reserved_cluster_takes_only_its_project_s_tasks(site: Site) -> 
 async def lose(site: Site, node: RemoteNode) -> None:
     """As the reaper does, without the wait."""
     now = site.master.clock.now()
-    decide = life.lose("its node was lost", now, Random(1))
+    decide = task_state_machine.lose("its node was lost", now, Random(1))
     await site.store.end_session(node.id, node.session, NodeStatus.UNRESPONSIVE, decide, now)
 
 

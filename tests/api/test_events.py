@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawlfleet.api.app import create_app
+from crawlfleet.api.http.app import create_app
 from crawlfleet.api.routes import events
 from tests.api.kit import PATIENCE_S, Site, Worker, serving
 from tests.api.remote_node import RemoteNode

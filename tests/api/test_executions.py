@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from crawlfleet.model.ids import execution_text, task_text
-from crawlfleet.ports.artifacts import CHUNK_BYTES
+from crawlfleet.ports.chunk_store import CHUNK_BYTES
 from crawlfleet.wire.sync import AssignmentBody
 from tests.api.kit import Answer, Site
 from tests.api.remote_node import RemoteNode

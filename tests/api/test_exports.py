@@ -12,10 +12,10 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.errors import Unavailable
-from crawlfleet.execution.results.folder import FolderChunks
-from crawlfleet.execution.results.warc import record
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
-from crawlfleet.ports.artifacts import ChunkKind
+from crawlfleet.ports.chunk_store import ChunkKind
+from crawlfleet.results.chunk_folder import FolderChunks
+from crawlfleet.wire.warc import record
 from tests.api.kit import Answer, Site
 from tests.api.remote_node import RemoteNode
 from tests.api.test_group_results import GROUPS, leave, sharded, taken

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.model import host_figures
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.model import host_stats
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.wire.sync import GrantsBody, HostFiguresBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.api.kit import Site
 from tests.api.remote_node import RemoteNode
@@ -199,12 +199,12 @@ async def test_what_cannot_be_kept_of_hosts_is_refused(site: Site, fields: dict[
 
 
 def _figures(requests: int, **counts: int) -> list[int]:
-    row = host_figures.nothing()
-    row[host_figures.REQUESTS] = requests
+    row = host_stats.nothing()
+    row[host_stats.REQUESTS] = requests
     for _ in range(requests):
-        host_figures.answered(row, 200, 0.07)
-    row[host_figures.BYTES], row[host_figures.PAGES] = counts.get("size", 0), counts.get("pages", 0)
-    row[host_figures.error_place("dns")] = counts.get("dns", 0)
+        host_stats.answered(row, 200, 0.07)
+    row[host_stats.BYTES], row[host_stats.PAGES] = counts.get("size", 0), counts.get("pages", 0)
+    row[host_stats.error_place("dns")] = counts.get("dns", 0)
     return row
 
 

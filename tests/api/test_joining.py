@@ -13,9 +13,9 @@ import pytest
 import structlog.testing
 
 from crawlfleet.errors import ConfigError
-from crawlfleet.execution.agent.http_calls import open_session
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
-from crawlfleet.execution.agent.joining import Joiner, Registration
+from crawlfleet.execution.agent.registration import Joiner, Registration
+from crawlfleet.execution.agent.sync.http_calls import open_session
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import Role
 from tests.api.kit import Site

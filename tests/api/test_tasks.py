@@ -9,8 +9,8 @@ import pytest
 
 from crawlfleet.errors import ReadTooLong
 from crawlfleet.model.ids import node_text
-from crawlfleet.store import search
 from crawlfleet.store.store import SqlStore
+from crawlfleet.store.tasks import task_search
 from tests.api.kit import Site, Worker, working
 from tests.api.test_submit import EXAMPLE
 
@@ -194,7 +194,7 @@ async def test_search_finds_ids_names_and_hosts(site: Site) -> None:
 
 @pytest.fixture
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(search, "ROWS", 10)
+    monkeypatch.setattr(task_search, "ROWS", 10)
     yield 10
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.api.app import create_app
+from crawlfleet.api.http.app import create_app
 from tests.api.kit import PATIENCE_S, Answer, Site, Worker, serving
 
 TASKS = "/api/v1/tasks"

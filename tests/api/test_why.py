@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlfleet.model.execution import End
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.wire.sync import AssignmentBody, HostNewsBody, HostWantBody, OutcomeBody, StartBody
 from tests.api.kit import Site
 from tests.api.remote_node import RemoteNode

@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.chaos.faults import LeaderKill
 from crawlfleet.testing.chaos.load import Load

@@ -14,11 +14,11 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from crawlfleet.store import tables
-from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.sqlite.engine import InlineEngine, SqliteEngine
+from crawlfleet.store import schema
+from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.sqlite.engine import InlineEngine, SqliteEngine
 from crawlfleet.testing.servers import PostgresServer
 
 for suite in Path(__file__).parent.glob("suite_*.py"):
@@ -39,7 +39,7 @@ class EmptiedPostgres:
     async def open(self) -> Engines:
         connection = await asyncpg.connect(self._dsn)
         try:
-            await connection.execute("; ".join(f"DELETE FROM {name}" for name in tables.metadata.tables))
+            await connection.execute("; ".join(f"DELETE FROM {name}" for name in schema.metadata.tables))
             for name, rows in self._seeds.items():
                 if rows:
                     await connection.copy_records_to_table(name, records=rows)
@@ -85,7 +85,7 @@ async def emptied_postgres(postgres_server: PostgresServer) -> AsyncIterator[Emp
     await connection.execute(f"ALTER DATABASE {urlsplit(dsn).path[1:]} SET synchronous_commit = off")
     # What the migrations themselves put into the tables.
     seeds = {
-        name: [tuple(row) for row in await connection.fetch(f"SELECT * FROM {name}")] for name in tables.metadata.tables
+        name: [tuple(row) for row in await connection.fetch(f"SELECT * FROM {name}")] for name in schema.metadata.tables
     }
     await connection.close()
     engines = (await PostgresEngine.connect(dsn), await PostgresEngine.connect(dsn))

@@ -9,7 +9,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, TickStatus, Timing
 from crawlfleet.ports.schedule_store import Fired, Firing, HandRun
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling import schedules as times
+from crawlfleet.scheduling.schedules import ticks as times
 from crawlfleet.testing.factories import PROJECT, Kit
 
 MINUTE_MS = 60_000

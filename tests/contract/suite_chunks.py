@@ -2,7 +2,7 @@
 
 import asyncio
 
-from crawlfleet.ports.artifacts import CHUNK_BYTES, ChunkStore, ResultsPlace
+from crawlfleet.ports.chunk_store import CHUNK_BYTES, ChunkStore, ResultsPlace
 
 TASK, OTHER_TASK = 0x1122334455667788, 0x1122334455667799
 RUN, OTHER_RUN = 0x1122334455669900, 0x1122334455669911

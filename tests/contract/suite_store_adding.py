@@ -3,8 +3,8 @@
 import pytest
 
 from crawlfleet.errors import InvariantBroken
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import task_text
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import RetryPolicy

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from crawlfleet.model.answers import Code
 from crawlfleet.model.instants import ms
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import NodeStatus, TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Assignment
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.testing.factories import Kit, ReadyNode
 
 ROUNDS = 30
@@ -27,7 +27,7 @@ async def an_assigned_task_is_held_by_its_node(store: Store, kit: Kit) -> None:
 
 async def an_execution_has_its_timeout_and_the_way_to_its_node_before_its_deadline(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), timeout_s=600)
-    grace_ms = ms(life.START_GRACE_S + life.DEADLINE_GRACE_S)
+    grace_ms = ms(task_state_machine.START_GRACE_S + task_state_machine.DEADLINE_GRACE_S)
     assert (await kit.live(run.task)).deadline_at == kit.now + 600_000 + grace_ms
 
 
@@ -86,7 +86,7 @@ async def a_task_that_changed_its_lane_is_not_assigned_from_the_old_one(store: S
     task = await kit.submit_one()
     item = await kit.assignment(task, await kit.node())
     urgent = await kit.known_lane(priority=10)
-    await store.change([task], life.reprioritize({kit.lane.id: urgent.id}), kit.now)
+    await store.change([task], task_state_machine.reprioritize({kit.lane.id: urgent.id}), kit.now)
     await _is_refused(kit, item, Code.NOT_READY)
 
 
@@ -189,7 +189,10 @@ async def a_cancel_at_the_moment_of_assigning_leaves_one_truth(store: Store, kit
     node = await kit.node()
     for task in await kit.submit(ROUNDS):
         item = await kit.assignment(task, node)
-        calls = [store.assign([item], None, kit.now), kit.second.change([task], life.cancel("no"), kit.now)]
+        calls = [
+            store.assign([item], None, kit.now),
+            kit.second.change([task], task_state_machine.cancel("no"), kit.now),
+        ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
         record = await kit.record(task)
         is_final, is_recalled = record.status is TaskStatus.CANCELLED, record.recall.word == "cancel"

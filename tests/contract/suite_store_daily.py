@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from crawlfleet.errors import OverLimit
-from crawlfleet.model.daily import DAY_MS, Amounts, Slice, Want, day_of, end_of
+from crawlfleet.model.daily_quota import DAY_MS, Amounts, Slice, Want, day_of, end_of
 from crawlfleet.model.execution import End
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.testing.factories import PROJECT, START, Kit, Run
 from crawlfleet.testing.flow_kit import FlowKit
 
@@ -325,7 +325,7 @@ async def parked_tasks_come_back_when_there_is_room_again(store: Store, kit: Kit
     await store.change_project(PROJECT, daily(100), 3, kit.now)
     found = await store.parked_with_room(kit.now, 2)
     assert (len(found), set(found) < {run.task for run in others}) == (2, True)
-    applied = await store.change(found, life.unpark, kit.now, await kit.term())
+    applied = await store.change(found, task_state_machine.unpark, kit.now, await kit.term())
     assert set(applied.after.values()) == {TaskStatus.PENDING}
     assert len(await store.parked_with_room(kit.now, 10)) == 1
 

@@ -7,11 +7,11 @@ from crawlfleet.model.evidence import HALF_LIFE_MS, KEEP_MS, EvidenceRow, Record
 from crawlfleet.model.execution import End
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.model.step import Decide
 from crawlfleet.model.task import RetryPolicy
+from crawlfleet.model.transition import Decide
 from crawlfleet.ports.evidence import EndedRun, EndedRuns
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.testing.factories import PROJECT, Kit, Run
 
 REACT: Subject = ("technology", "react")
@@ -177,7 +177,7 @@ async def where_a_task_failed_last_is_known(store: Store, kit: Kit) -> None:
 
 
 def _ready(kit: Kit) -> Decide:
-    return life.release(kit.now + DAY_MS)
+    return task_state_machine.release(kit.now + DAY_MS)
 
 
 async def evidence_that_has_faded_away_is_dropped(store: Store, kit: Kit) -> None:

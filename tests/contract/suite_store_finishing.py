@@ -2,8 +2,8 @@
 
 import asyncio
 
-from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End, Failure
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit, Run

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from crawlfleet.errors import NotLeader
-from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.schedule import CatchUp, Overlap, TickStatus
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted
-from crawlfleet.scheduling import schedules as times
+from crawlfleet.scheduling.schedules import ticks as times
 from crawlfleet.testing.factories import Kit
 from tests.contract.schedules_kit import (
     DAY_MS,

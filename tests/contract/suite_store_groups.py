@@ -2,14 +2,14 @@
 
 import asyncio
 
-from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.group import GroupCounts, GroupKind
 from crawlfleet.model.ids import GroupId, TaskId
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.group_store import Member, NewGroup
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer

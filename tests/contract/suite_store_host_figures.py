@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from crawlfleet.model import host_figures
-from crawlfleet.model.host_figures import ALL_HOSTS, BYTES, HOUR_S, MINUTE_S, PAGES, REQUESTS, Batch, nothing
+from crawlfleet.model import host_stats
+from crawlfleet.model.host_stats import ALL_HOSTS, BYTES, HOUR_S, MINUTE_S, PAGES, REQUESTS, Batch, nothing
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit
 
@@ -85,14 +85,14 @@ async def a_shorter_row_of_an_older_node_adds_up(store: Store, kit: Kit) -> None
     await store.take_figures([Batch(NODE, 1, 1, [(HOST, [3])]), Batch(OTHER, 1, 1, [(HOST, [4] * 90)])], kit.now)
     await store.fold_figures(await kit.term(), kit.now)
     total = await store.host_total(HOST)
-    assert total is not None and list(total.figures) == [7] + [4] * (host_figures.PLACES - 1)
+    assert total is not None and list(total.figures) == [7] + [4] * (host_stats.PLACES - 1)
 
 
 async def only_so_many_hosts_are_kept(store: Store, kit: Kit) -> None:
     term = await kit.term()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(host_figures.HOSTS_MOST, MINUTE_S, 2)
-        patch.setattr("crawlfleet.store.host_figures.TOTALS_MOST", 4)
+        patch.setitem(host_stats.HOSTS_MOST, MINUTE_S, 2)
+        patch.setattr("crawlfleet.store.hosts.host_stats.TOTALS_MOST", 4)
         hosts = [(f"{number}.example", _row(number)) for number in range(1, 6)]
         await store.take_figures([Batch(NODE, 1, 1, hosts)], kit.now)
         await store.fold_figures(term, kit.now)

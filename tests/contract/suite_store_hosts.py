@@ -5,7 +5,7 @@ import asyncio
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.evidence import EvidenceRow, Record, Subject
 from crawlfleet.model.host_budget import Backoff, Host, HostLimits, HostShare, Units
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.ports.host_store import GrantChange, HostFilter, HostNote
 from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.store import Store

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from crawlfleet.model.answers import Code, Refusal
-from crawlfleet.ports.claims import Claim
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer
 from crawlfleet.testing.factories import PROJECT, Kit, accepted, refused

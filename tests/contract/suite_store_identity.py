@@ -8,7 +8,7 @@ import pytest
 from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import AuditEntry, Role
-from crawlfleet.ports.claims import Claim, IdempotencyMismatch
+from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
 from crawlfleet.ports.identity import NewAuditEntry, NewToken
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.ports.store import Store

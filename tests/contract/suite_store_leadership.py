@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.host_budget import Host
-from crawlfleet.model.host_figures import Batch, nothing
+from crawlfleet.model.host_stats import Batch, nothing
 from crawlfleet.model.ids import BOOTS, IdSlot
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.evidence import EndedRuns
@@ -19,7 +19,7 @@ from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.testing.factories import Kit
 from tests.contract.schedules_kit import MINUTE_MS, firings_due, made
 
@@ -170,7 +170,7 @@ async def a_leader_replaced_while_it_writes_is_refused_or_done_before(store: Sto
         seen = await store.leader()
         task = await kit.submit_one()
         calls: list[Awaitable[object]] = [
-            store.change([task], life.cancel("old leader"), kit.now, term),
+            store.change([task], task_state_machine.cancel("old leader"), kit.now, term),
             kit.second.campaign("new", seen, kit.now),
         ]
         answers = await asyncio.gather(*kit.rng.sample(calls, len(calls)), return_exceptions=True)
@@ -206,7 +206,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
         "assign": lambda term: store.assign([item], term, now),
-        "change": lambda term: store.change([other], life.cancel("no"), now, term),
+        "change": lambda term: store.change([other], task_state_machine.cancel("no"), now, term),
         "end_session": lambda term: store.end_session(
             node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), now, term=term
         ),

@@ -4,7 +4,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.testing.factories import Kit
 
 
@@ -52,7 +52,7 @@ async def a_member_stays_one_while_it_runs(store: Store, kit: Kit) -> None:
     assert (await kit.live(run.task)).group == group
     await kit.fail(run, error=ErrorClass.NETWORK)
     assert (await kit.live(run.task)).group == group
-    await store.change([run.task], life.release(kit.later(3_600_000)), kit.now)
+    await store.change([run.task], task_state_machine.release(kit.later(3_600_000)), kit.now)
     assert (await kit.live(run.task)).group == group
 
 

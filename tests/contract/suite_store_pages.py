@@ -9,8 +9,9 @@ from crawlfleet.model.schedule import Timing
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.schedule_store import ScheduleFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.store import search, tables
-from crawlfleet.store.query import PAGE_BYTES
+from crawlfleet.store import schema
+from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES
+from crawlfleet.store.tasks import task_search
 from crawlfleet.testing.factories import Kit
 from tests.contract.schedules_kit import made
 
@@ -48,7 +49,7 @@ async def a_search_reads_so_many_bytes_for_a_page_and_finds_everything(store: St
     for n in range(12):
         host = "needle.example" if n % 4 == 0 else "hay.example"
         tasks.append(await kit.submit_one(parameters=_parameters(f"http://{host}/", 100_000)))
-    with patch.object(search, "BYTES", 350_000):
+    with patch.object(task_search, "BYTES", 350_000):
         page = await kit.second.find_tasks(TaskFilter(), 100, text="needle")
         assert (page.before, page.searched_to) == (tasks[8] + 1, tasks[8])
         sizes, found = await _walk(kit, text="needle")
@@ -83,9 +84,9 @@ async def every_execution_is_found_page_by_page(store: Store, kit: Kit) -> None:
     (first,) = await kit.second.executions(task)
 
     async def copy(number: int) -> None:
-        row = dict(zip((column.name for column in tables.execution.columns), await _row(kit), strict=True))
+        row = dict(zip((column.name for column in schema.execution.columns), await _row(kit), strict=True))
         row |= {"id": first.id + number, "result": b"x" * LARGE}
-        await kit.second.engine.write(lambda tx: tx.insert(tables.execution, tuple(row), [tuple(row.values())]))
+        await kit.second.engine.write(lambda tx: tx.insert(schema.execution, tuple(row), [tuple(row.values())]))
 
     for number in range(1, 9):
         await copy(number)
@@ -106,7 +107,7 @@ async def events_of_one_answer_are_bounded_in_bytes(store: Store, kit: Kit) -> N
     tasks = await kit.submit(50)
     await kit.events()
     whole = await kit.second.events_after(0, 1_000)
-    with patch("crawlfleet.store.events.MAX_BYTES", 1), patch("crawlfleet.store.events.ROWS_AT_ONCE", 2):
+    with patch("crawlfleet.store.admin.events.MAX_BYTES", 1), patch("crawlfleet.store.admin.events.ROWS_AT_ONCE", 2):
         number, seen = 0, []
         while found := await kit.second.events_after(number, 1_000):
             seen += found
@@ -127,6 +128,6 @@ async def _walk(kit: Kit, text: str | None = None, *, with_parameters: bool = Fa
 
 
 async def _row(kit: Kit) -> tuple[object, ...]:
-    columns = ", ".join(column.name for column in tables.execution.columns)
+    columns = ", ".join(column.name for column in schema.execution.columns)
     rows = await kit.second.engine.read(lambda tx: tx.fetch(f"SELECT {columns} FROM execution ORDER BY id LIMIT 1"))
     return tuple(rows[0])

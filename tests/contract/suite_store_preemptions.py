@@ -3,9 +3,9 @@
 import pytest
 
 from crawlfleet.errors import NotLeader
-from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.ports.preemptions import Preempted, Preemption, Stopping
 from crawlfleet.ports.store import Store

@@ -59,7 +59,7 @@ async def an_outcome_said_twice_writes_once(store: Store, kit: Kit) -> None:
 
 async def outcomes_without_products_cost_nothing(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
-    with patch("crawlfleet.store.tasks.put_products", side_effect=AssertionError("asked for nothing")):
+    with patch("crawlfleet.store.tasks.live_tasks.put_products", side_effect=AssertionError("asked for nothing")):
         assert (await kit.complete(run)).after == {run.task: TaskStatus.COMPLETED}
 
 

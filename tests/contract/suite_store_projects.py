@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from crawlfleet.errors import Conflict, OverLimit
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import End
 from crawlfleet.model.project import OnFull, Project, Quotas, Use
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.schedule import Overlap, TickStatus
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Assignment, Submission
 from crawlfleet.testing.factories import PROJECT, Kit

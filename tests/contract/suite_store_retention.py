@@ -5,12 +5,12 @@ import asyncio
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.principal import Role
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.identity import NewAuditEntry, NewToken
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.upkeep import PruneCursor, Pruned
-from crawlfleet.store import tables
-from crawlfleet.store.tx import Tx
+from crawlfleet.store import schema
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.testing.factories import EVERYTHING, Kit
 from crawlfleet.testing.flow_kit import FlowKit
 
@@ -114,7 +114,7 @@ async def large_results_go_a_few_at_a_time(store: Store, kit: Kit) -> None:
     big = b"x" * (12 << 20)
     for task in tasks:
         await kit.second.engine.write(
-            lambda tx, task=task: tx.update(tables.task, ("id", "parameters"), [(task, big)])  # type: ignore[misc]
+            lambda tx, task=task: tx.update(schema.task, ("id", "parameters"), [(task, big)])  # type: ignore[misc]
         )
     kit.later(2 * DAY_MS)
     term = await kit.term()

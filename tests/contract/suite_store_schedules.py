@@ -7,7 +7,7 @@ import pytest
 from crawlfleet.errors import NotFound
 from crawlfleet.model.schedule import Overlap, Schedule, Timing
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.claims import Claim, IdempotencyMismatch
+from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
 from crawlfleet.ports.schedule_store import HandRun, ScheduleFilter
 from crawlfleet.ports.store import Store
 from crawlfleet.testing.factories import Kit

@@ -4,7 +4,7 @@ from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.store import search
+from crawlfleet.store.tasks import task_search
 from crawlfleet.testing.factories import Kit
 
 EVERYTHING = TaskFilter()
@@ -57,7 +57,7 @@ async def a_search_minds_the_other_filters(store: Store, kit: Kit) -> None:
 
 
 async def a_search_goes_a_bounded_way_back_per_page_and_misses_nothing(store: Store, kit: Kit) -> None:
-    usual, search.ROWS = search.ROWS, 20
+    usual, task_search.ROWS = task_search.ROWS, 20
     try:
         wanted = await kit.submit_one(name="needle")
         await kit.submit(50)
@@ -70,7 +70,7 @@ async def a_search_goes_a_bounded_way_back_per_page_and_misses_nothing(store: St
         found += [record.id for record in page.tasks]
         assert (found, pages) == ([wanted], 3)
     finally:
-        search.ROWS = usual
+        task_search.ROWS = usual
 
 
 async def a_page_of_finds_ends_where_the_next_begins(store: Store, kit: Kit) -> None:

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from crawlfleet.errors import NotFound
-from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.ports.node_store import LeaseRow, Renewal
 from crawlfleet.ports.store import Store

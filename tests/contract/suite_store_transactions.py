@@ -8,9 +8,9 @@ from crawlfleet.errors import InvariantBroken, NotLeader
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
-from crawlfleet.scheduling import life
-from crawlfleet.store import tables
-from crawlfleet.store.tx import Tx
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import schema
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.testing.factories import Kit
 
 
@@ -58,7 +58,8 @@ async def writes_of_an_older_term_among_many_at_once_fail_alone(store: Store, ki
     term = await kit.term()
     tasks = await kit.submit(40)
     calls = [
-        store.change([task], life.cancel("no"), kit.now, term if n % 4 else term - 1) for n, task in enumerate(tasks)
+        store.change([task], task_state_machine.cancel("no"), kit.now, term if n % 4 else term - 1)
+        for n, task in enumerate(tasks)
     ]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(answer, NotLeader) for answer in answers] == [n % 4 == 0 for n in range(40)]
@@ -86,4 +87,4 @@ async def a_thousand_writes_at_once_are_all_there(store: Store, kit: Kit) -> Non
 
 
 async def _pause_everything(tx: Tx) -> None:
-    await tx.insert(tables.queue, ("name", "is_paused", "changed_at"), [("default", 1, 0), ("night", 1, 0)])
+    await tx.insert(schema.queue, ("name", "is_paused", "changed_at"), [("default", 1, 0), ("night", 1, 0)])

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import ConfigError, Unavailable
-from crawlfleet.execution.results import objects
-from crawlfleet.execution.results.folder import FolderChunks
-from crawlfleet.execution.results.objects import ObjectChunks
-from crawlfleet.ports.artifacts import CHUNK_BYTES, MARK, ResultsPlace
+from crawlfleet.ports.chunk_store import CHUNK_BYTES, MARK, ResultsPlace
+from crawlfleet.results import chunk_bucket
+from crawlfleet.results.chunk_bucket import ObjectChunks
+from crawlfleet.results.chunk_folder import FolderChunks
 from crawlfleet.testing.servers import S3Server
 from tests.contract import suite_chunks
 from tests.contract.suite_chunks import OTHER_TASK, RUN, TASK
@@ -117,7 +117,7 @@ async def test_objects_have_the_names_of_files(s3_place: ObjectChunks, tmp_path:
 
 
 async def test_more_than_a_page_is_counted_and_dropped(s3_place: ObjectChunks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "PAGE", 7)
+    monkeypatch.setattr(chunk_bucket, "PAGE", 7)
     await asyncio.gather(*(s3_place.put(TASK, RUN, "items", number, b"{}\n") for number in range(30)))
     assert await s3_place.count(TASK, RUN, "items") == 30
     await s3_place.drop([TASK])
@@ -125,7 +125,7 @@ async def test_more_than_a_page_is_counted_and_dropped(s3_place: ObjectChunks, m
 
 
 async def test_what_is_on_its_way_is_bounded(s3_place: ObjectChunks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "HELD_BYTES", 3 * CHUNK_BYTES)
+    monkeypatch.setattr(chunk_bucket, "HELD_BYTES", 3 * CHUNK_BYTES)
     data = b'{"n": "' + b"x" * (CHUNK_BYTES - 10) + b'"}\n'
     puts = [s3_place.put(TASK, RUN, "items", number, data) for number in range(8)]
     done = await asyncio.gather(*puts, return_exceptions=True)
@@ -139,7 +139,7 @@ async def test_a_bucket_that_does_not_answer_is_unavailable_in_time_and_works_ag
     s3_place: ObjectChunks, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await s3_place.put(TASK, RUN, "items", 0, b'{"n": 1}\n')
-    monkeypatch.setattr(objects, "CALL_S", 0.5)
+    monkeypatch.setattr(chunk_bucket, "CALL_S", 0.5)
     s3_server.pause()
     try:
         for call in (
@@ -151,7 +151,7 @@ async def test_a_bucket_that_does_not_answer_is_unavailable_in_time_and_works_ag
         assert s3_place.trouble is not None
     finally:
         s3_server.resume()
-    monkeypatch.setattr(objects, "CALL_S", 20.0)
+    monkeypatch.setattr(chunk_bucket, "CALL_S", 20.0)
     assert await s3_place.read(TASK, RUN, "items", 0) == b'{"n": 1}\n'
     assert s3_place.trouble is None
 

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from crawlfleet.errors import Unavailable
-from crawlfleet.execution.results.exporting import Asked, Format, Parts, Source, exported
-from crawlfleet.execution.results.folder import FolderChunks
-from crawlfleet.execution.results.merging import Part
-from crawlfleet.execution.results.objects import ObjectChunks
-from crawlfleet.ports.artifacts import ResultsPlace
+from crawlfleet.ports.chunk_store import ResultsPlace
+from crawlfleet.results.chunk_bucket import ObjectChunks
+from crawlfleet.results.chunk_folder import FolderChunks
+from crawlfleet.results.export_stream import Asked, Format, Parts, Source, exported
+from crawlfleet.results.merged_items import Part
 from crawlfleet.testing.servers import S3Server
 from tests.contract.suite_chunks import OTHER_RUN, OTHER_TASK, RUN, TASK
 

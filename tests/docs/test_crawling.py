@@ -8,9 +8,9 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
-from crawlfleet.control.task_types import TaskTypes
-from crawlfleet.execution.crawl.following import problems_of
-from crawlfleet.execution.crawl.traps import Caps
+from crawlfleet.control.tasks.task_types import TaskTypes
+from crawlfleet.execution.crawl.frontier.follow_config import problems_of
+from crawlfleet.execution.crawl.frontier.traps import Caps
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from tests.docs.conftest import ROOT
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import built_in_checks
 from tests.docs.conftest import ROOT

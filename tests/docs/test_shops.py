@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from crawlfleet.execution.executors.checking import check_of
+from crawlfleet.execution.executors.inside.parameter_check import check_of
 from crawlfleet.execution.executors.registry import built_in, load
 from tests.docs.conftest import ROOT
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.store.migrate import migrate_sqlite
-from crawlfleet.store.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.servers import PostgresServer
 from tests.integration.faults_kit import Fleet

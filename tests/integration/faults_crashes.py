@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.store import Store
-from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.store.tx import Tx
 from crawlfleet.testing.patience import PATIENCE_S
 from tests.integration.faults_stores import WRITES, broker_between, store_between
 

@@ -13,18 +13,18 @@ from crawlfleet.bootstrap.master import Master
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.errors import OutcomeUnknown
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.execution import End, ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import LiveTask, TaskRecord
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
-from crawlfleet.store import codec, tables
+from crawlfleet.store import row_codec, schema
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing import history as past
 from crawlfleet.testing.checker import check
@@ -319,13 +319,13 @@ class Fleet:
 
     async def executions(self) -> list[ExecutionRecord]:
         """Every execution that is over."""
-        sql = codec.all_ended_executions()
-        return [codec.execution_record(row) for row in await self.store.engine.read(lambda tx: tx.fetch(sql))]
+        sql = row_codec.all_ended_executions()
+        return [row_codec.execution_record(row) for row in await self.store.engine.read(lambda tx: tx.fetch(sql))]
 
     async def dump(self) -> Dump:
         """Every row of every table."""
         found: dict[str, Sequence[tuple[Any, ...]]] = {}
-        for name in tables.metadata.tables:
+        for name in schema.metadata.tables:
             rows = await self.store.engine.read(lambda tx, sql=f"SELECT * FROM {name}": tx.fetch(sql))  # type: ignore[misc]
             found[name] = sorted(rows, key=repr)
         return found

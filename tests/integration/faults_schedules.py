@@ -11,7 +11,7 @@ import msgspec
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import Schedule, Tick, TickStatus
-from crawlfleet.scheduling.schedules import ticks
+from crawlfleet.scheduling.schedules.ticks import ticks
 from crawlfleet.wire.schedules import ScheduleBody
 from tests.integration.faults_kit import EVERYTHING, Fleet
 

@@ -16,10 +16,10 @@ import asyncpg
 from crawlfleet.errors import OutcomeUnknown
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.store import Store
-from crawlfleet.store import tables
-from crawlfleet.store.migrate import migrate_postgres
-from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store import schema
+from crawlfleet.store.engine.migrate import migrate_postgres
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.store.store import SqlStore
 
 WRITES = frozenset({
@@ -84,7 +84,7 @@ class PostgresTemplate:
         try:
             await connection.execute(_NOT_WAITING)
             steps = []
-            for name in tables.metadata.tables:
+            for name in schema.metadata.tables:
                 # What the migrations themselves put into the tables stays.
                 await connection.execute(f"CREATE TABLE seed_{name} AS TABLE {name}")
                 steps.append(f"DELETE FROM {name}; INSERT INTO {name} TABLE seed_{name};")

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.control.exchange import Exchange
-from crawlfleet.execution.crawl.chunk_book import OWN
-from crawlfleet.execution.crawl.seeding import seeds_of
+from crawlfleet.control.composites.crawl_coordination import Exchange
+from crawlfleet.execution.crawl.shared.shared_crawl_seeds import seeds_of
+from crawlfleet.execution.crawl.shared.shared_page_notes import OWN
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.sdk import TaskContext
+from crawlfleet.execution.sdk import TaskContext
 from crawlfleet.model.crawl import CrawlState
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId

@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 
 from crawlfleet.cli.app import app
 from crawlfleet.client import ApiError, AsyncClient, Client, WaitTimeout
-from crawlfleet.client.models import RefusedView
-from crawlfleet.client.waiting import ONE_BY_ONE
+from crawlfleet.client._generated.models import RefusedView
+from crawlfleet.client.nouns.wait import ONE_BY_ONE
 from crawlfleet.testing.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.same_pages import OTHER_NAME
+from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_NAME
 from tests.integration.spread_kit import Spread
 from tests.unit.crawl_kit import Answer, Heard, Site, crawl, site
 from tests.unit.store_kit import sqlite_kit

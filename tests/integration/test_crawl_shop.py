@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.execution.crawl.normalise import Normaliser
+from crawlfleet.execution.crawl.frontier.normalise import Normaliser
 from crawlfleet.shop import Rules, RunningShop, SiteOptions, is_trap, running_site
 from tests.unit.crawl_kit import Heard, crawl
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.agent.host_grants import HostGrants
-from crawlfleet.execution.agent.lease_guard import Lease
+from crawlfleet.execution.agent.work.host_grants import HostGrants
+from crawlfleet.execution.agent.work.lease_guard import Lease
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_figures import BYTES, ERRORS, KINDS, PAGES, REQUESTS, status_place, summed
+from crawlfleet.model.host_stats import BYTES, ERRORS, KINDS, PAGES, REQUESTS, status_place, summed
 from crawlfleet.ports.clock import SystemClock, boot_time
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody
 from tests.integration.executors_kit import ChunkServer, assignment, executing, result_of, until

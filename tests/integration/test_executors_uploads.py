@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.execution.executors import uploads
-from crawlfleet.execution.executors.processes import ProcessExecutor
+from crawlfleet.execution.executors.outside import chunk_uploader
+from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import execution_text
 from crawlfleet.model.status import ErrorClass
@@ -104,7 +104,7 @@ async def test_what_another_server_or_a_confused_master_refuses_for_a_moment_is_
 async def test_what_a_master_does_not_know_for_long_is_no_mistake_of_the_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "BELIEVED_S", 0.2)
+    monkeypatch.setattr(chunk_uploader, "BELIEVED_S", 0.2)
     server = ChunkServer()
     server.status, server.problem = 404, {"code": "not_found", "detail": "nothing is at that path"}
     async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
@@ -179,7 +179,7 @@ async def test_log_lines_that_come_too_fast_are_dropped_and_counted(tmp_path: Pa
 
 
 async def test_a_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "LOG_BYTES", 20_000)
+    monkeypatch.setattr(chunk_uploader, "LOG_BYTES", 20_000)
     async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
         given = assignment("chatters", {"lines": 2_000})
         outcome = await asyncio.wait_for(executor.run(given), PATIENCE_S)

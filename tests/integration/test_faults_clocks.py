@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.loops.id_keeper import IdKeeper
+from crawlfleet.control.loops.id_slot_keeper import IdKeeper
 from crawlfleet.control.loops.reaper import OVERDUE_BATCH
-from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory, TaskId
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask
 from crawlfleet.wire.sync import OutcomeBody, StartBody, SyncVerdict

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import pytest
 
 from crawlfleet.errors import UsageError
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import OutcomeBody, StartBody, SyncUp, SyncVerdict
 from tests.integration.faults_kit import Fleet, PlayedNode
 
@@ -51,7 +51,7 @@ async def moved(fleet: Fleet) -> Moved:
     await old.sync()
     (stale,) = old.held
     old.drop_held()
-    lost = life.lose("its lease ended", fleet.clock.now(), Random(1))
+    lost = task_state_machine.lose("its lease ended", fleet.clock.now(), Random(1))
     await fleet.store.end_session(old.id, old.session, NodeStatus.UNRESPONSIVE, lost, fleet.clock.now())
     fleet.clock.advance(10)
     new = await fleet.node(slots=1)

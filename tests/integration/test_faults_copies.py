@@ -26,7 +26,7 @@ import structlog
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import ErrorClass, TaskStatus
-from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.patience import PATIENCE_S
 from tests.integration.faults_kit import Fleet, PlayedNode, accepted_ids, echo

@@ -13,8 +13,8 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from crawlfleet.execution.executors import shared_host
-from crawlfleet.execution.executors.processes import ProcessExecutor
+from crawlfleet.execution.executors.outside import shared_process
+from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.shop.nasty.table import FAMILIES
@@ -111,7 +111,7 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
     folder = tmp_path_factory.mktemp("executor")
     patience = pytest.MonkeyPatch()
     # A busy machine makes any process slow to answer; what a page may take is judged below.
-    patience.setattr(shared_host, "SILENT_PINGS", 40)
+    patience.setattr(shared_process, "SILENT_PINGS", 40)
     async with (
         site_process("--products", "50") as site,
         ChunkServer().serving() as server,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.execution.sdk import TaskError
 from crawlfleet.shop.nasty.table import FAMILIES
 from crawlfleet.testing.patience import promised
 from crawlfleet.testing.site import SiteProcess, site_process

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.control.flows import StepAsked
+from crawlfleet.control.composites.flows import StepAsked
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.flow import FlowStatus, StepKey
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.status import ErrorClass, TaskStatus
-from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.flow_store import StepRecord
+from crawlfleet.ports.idempotency import Claim
 from tests.integration.faults_crashes import NOWHERE
 from tests.integration.faults_kit import PlayedNode, echo
 from tests.integration.faults_stores import Stores

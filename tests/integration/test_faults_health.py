@@ -13,14 +13,14 @@ import pytest
 
 from crawlfleet.control.loops.work_mover import MoveReport
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.measure import Measure
+from crawlfleet.execution.agent.measurements import Measure
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_figures import answered, error_place, nothing
+from crawlfleet.model.host_stats import answered, error_place, nothing
 from crawlfleet.model.ids import ExecutionId
 from crawlfleet.model.node import Node
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.ports.node_store import HealthChange
-from crawlfleet.scheduling.health import TRIAL_INTERVAL_S
+from crawlfleet.scheduling.nodes.health import TRIAL_INTERVAL_S
 from crawlfleet.wire.sync import HostFiguresBody, MeasurementBody, SyncDown
 from tests.integration.faults_kit import Fleet, PlayedNode
 

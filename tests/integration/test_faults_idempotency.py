@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from crawlfleet.bootstrap.master import Master
-from crawlfleet.model.answers import Code
 from crawlfleet.model.ids import task_text
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import SubmissionAnswer
 from crawlfleet.wire.tasks import TaskBody

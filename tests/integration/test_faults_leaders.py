@@ -10,13 +10,13 @@ from unittest.mock import patch
 import pytest
 
 from crawlfleet.bootstrap.master import Master
+from crawlfleet.control.loops.base import LeaderLoop, Loop
 from crawlfleet.control.loops.dispatcher import DispatchReport
 from crawlfleet.control.loops.leader import SILENCE_S
-from crawlfleet.control.loops.loop import LeaderLoop, Loop
 from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.errors import NotLeader, StoreUnavailable
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_figures import Batch, nothing
+from crawlfleet.model.host_stats import Batch, nothing
 from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.ports.node_store import HealthChange

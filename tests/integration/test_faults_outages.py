@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.executors.sdk import TaskContext, TaskError
-from crawlfleet.execution.executors.shopping import Shopper
+from crawlfleet.execution.executors.shops.product_crawler import Shopper
+from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.crawl import CrawlDown, CrawlUp, ReportBody
@@ -213,7 +213,7 @@ async def test_a_page_that_breaks_what_stands_before_the_site_fails_by_itself() 
 
 
 async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlfleet.execution.crawl.crawl.AT_ONCE", 7)
+    monkeypatch.setattr("crawlfleet.execution.crawl.engine.crawl.AT_ONCE", 7)
     heard = Heard()
     async with restarting(600.0) as served:
         parameters = {"url": f"{served.url}/", "depth": 1, "max_pages": 100, "wait_for_host_s": 1}

@@ -10,8 +10,8 @@ import pytest
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import task_text
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Accepted
 from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks

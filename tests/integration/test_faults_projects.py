@@ -12,13 +12,13 @@ import pytest
 
 from crawlfleet.control.loops.dispatcher import QUANTUM
 from crawlfleet.errors import OverLimit, StoreUnavailable
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.execution import End, Outcome
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.project import OnFull, Project, Quotas
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.scheduling.order import OLDEST_EVERY
+from crawlfleet.scheduling.placement.lane_order import OLDEST_EVERY
 from tests.integration.faults_kit import Fleet, accepted_ids, echo
 from tests.integration.faults_stores import Stores, store_between
 

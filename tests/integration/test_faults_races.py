@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.testing import history as past

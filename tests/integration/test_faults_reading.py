@@ -14,12 +14,12 @@ from crawlfleet.errors import ReadTooLong
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.schedule_store import ScheduleFilter
-from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.query import BROWSERS, QueryEngine
-from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.sqlalchemy_query import BROWSERS, QueryEngine
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.store.tx import Tx
 from tests.integration.faults_kit import Fleet
 
 pytestmark = pytest.mark.integration

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.crawl import REFUSED_TRIES
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.execution.crawl.engine.crawl import REFUSED_TRIES
+from crawlfleet.execution.sdk import TaskError
 from tests.unit.crawl_kit import Answer, Heard, crawl, site
 
 pytestmark = pytest.mark.integration

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.control.loops.pruner import Pruner, Retention
-from crawlfleet.execution.results.folder import FolderChunks
 from crawlfleet.model.ids import TaskId
+from crawlfleet.results.chunk_folder import FolderChunks
 from tests.integration.faults_kit import Fleet
 
 pytestmark = pytest.mark.integration

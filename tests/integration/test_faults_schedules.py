@@ -10,8 +10,8 @@ import pytest
 from crawlfleet.errors import OutcomeUnknown
 from crawlfleet.model.schedule import TickStatus
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.store import tables
-from crawlfleet.store.schedules import COLUMNS, row_of
+from crawlfleet.store import schema
+from crawlfleet.store.composites.schedules import COLUMNS, row_of
 from tests.integration.faults_crashes import Failpoints, Point, bury
 from tests.integration.faults_kit import Fleet
 from tests.integration.faults_schedules import check_ticks, fire, fired_ticks, new_schedule, ticks_of
@@ -31,7 +31,7 @@ async def test_many_due_at_once_are_each_fired_once_though_the_leader_dies(store
     one = await new_schedule(fleet, cron="0 0 * * *")
     numbers = range(one.id + 1, one.id + count)
     rows = [row_of(replace(one, id=number)) for number in numbers]
-    await fleet.store.engine.write(lambda tx: tx.insert(tables.schedule, COLUMNS, rows))
+    await fleet.store.engine.write(lambda tx: tx.insert(schema.schedule, COLUMNS, rows))
     failpoints = Failpoints(Point(call=7, is_after=is_after))
     await fleet.start(*failpoints.ports(fleet.store, fleet.new_broker()))
     assert one.next_at is not None

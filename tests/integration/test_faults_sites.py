@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from crawlfleet.execution.crawl.addresses import AddressGuard
-from crawlfleet.execution.crawl.failures import PageFailed, PageSkipped
-from crawlfleet.execution.crawl.fetch import MAX_HOPS, Fetcher, FetchLimits
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.execution.crawl.engine.failures import PageFailed, PageSkipped
+from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
+from crawlfleet.execution.crawl.fetch.fetcher import MAX_HOPS, Fetcher, FetchLimits
+from crawlfleet.execution.sdk import TaskError
 from crawlfleet.shop.nasty.table import BEHAVIOURS, FAMILIES
 from crawlfleet.testing.patience import promised
 from crawlfleet.testing.site import SiteProcess, site_process

@@ -18,9 +18,9 @@ from crawlfleet.model.crawl import CrawlCounts, CrawlLimits, CrawlUrl
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import ExecutionId, GroupId
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
 from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.testing.factories import Kit, Run

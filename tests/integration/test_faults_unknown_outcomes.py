@@ -8,13 +8,13 @@ from random import Random
 import pytest
 
 from crawlfleet.errors import OutcomeUnknown
-from crawlfleet.model.answers import Code
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.task_store import SubmissionAnswer
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import SyncVerdict
 from tests.integration.faults_kit import EVERYTHING, Fleet, PlayedNode, accepted_ids, echo
@@ -106,7 +106,7 @@ async def test_what_an_unanswered_batch_left_pending_is_placed_elsewhere(store: 
     stays, gone = fleet.nodes[0], await fleet.node(slots=5)
     await fleet.dispatch()
     # The dispatcher has seen the second node; it goes without a hint, so that half of the batch cannot be assigned.
-    lost = life.lose("gone", fleet.clock.now(), Random(1))
+    lost = task_state_machine.lose("gone", fleet.clock.now(), Random(1))
     await store.end_session(gone.id, gone.session, NodeStatus.OFFLINE, lost, fleet.clock.now())
     tasks = await fleet.tasks(10)
     once.left.append("assign")

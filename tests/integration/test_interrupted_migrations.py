@@ -16,7 +16,7 @@ from alembic import command
 from sqlalchemy import Engine, create_engine, event
 
 from crawlfleet.errors import ConfigError, StoreUnavailable
-from crawlfleet.store.migrate import alembic_config, migrate_sqlite
+from crawlfleet.store.engine.migrate import alembic_config, migrate_sqlite
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +27,7 @@ MIGRATE_ON_A_SMALL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from crawlfleet.errors import StoreUnavailable
-from crawlfleet.store.migrate import migrate_sqlite
+from crawlfleet.store.engine.migrate import migrate_sqlite
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 most = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, create_engine, inspect
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from crawlfleet.errors import ConfigError, StoreUnavailable
-from crawlfleet.store import tables
-from crawlfleet.store.migrate import alembic_config, migrate_postgres, migrate_sqlite
+from crawlfleet.store import schema
+from crawlfleet.store.engine.migrate import alembic_config, migrate_postgres, migrate_sqlite
 from crawlfleet.testing.servers.server import free_port
 
 pytestmark = pytest.mark.integration
@@ -25,7 +25,7 @@ AT_ONCE = 4
 
 def differences(connection: Connection) -> list[Any]:
     context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
-    return list(compare_metadata(context, tables.metadata))
+    return list(compare_metadata(context, schema.metadata))
 
 
 def table_names(connection: Connection) -> set[str]:
@@ -64,7 +64,7 @@ def test_a_fresh_sqlite_file_is_as_described(path: Path) -> None:
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
         assert differences(connection) == []
-        assert table_names(connection) == {*tables.metadata.tables, "alembic_version"}
+        assert table_names(connection) == {*schema.metadata.tables, "alembic_version"}
     engine.dispose()
 
 
@@ -113,7 +113,7 @@ def test_a_folder_that_is_not_there_is_said_to_be_unavailable(tmp_path: Path) ->
 async def test_a_fresh_postgres_database_is_as_described(postgres_dsn: str) -> None:
     await migrate_postgres(postgres_dsn)
     assert await on_postgres(postgres_dsn, differences) == []
-    assert await on_postgres(postgres_dsn, table_names) == {*tables.metadata.tables, "alembic_version"}
+    assert await on_postgres(postgres_dsn, table_names) == {*schema.metadata.tables, "alembic_version"}
 
 
 @pytest.mark.postgres

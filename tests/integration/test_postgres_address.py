@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.errors import ConfigError
-from crawlfleet.store.postgres.address import normalise_address
+from crawlfleet.store.engine.postgres.address import normalise_address
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres]
 

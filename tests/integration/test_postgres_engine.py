@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, StoreUnavailable
-from crawlfleet.store import tables
-from crawlfleet.store.migrate import migrate_postgres
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.tx import Tx
+from crawlfleet.store import schema
+from crawlfleet.store.engine.migrate import migrate_postgres
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.testing.servers import PostgresServer
 from crawlfleet.testing.servers.server import free_port
@@ -37,7 +37,7 @@ async def engine(dsn: str) -> AsyncIterator[PostgresEngine]:
 
 def put(*names: str) -> Callable[[Tx], Awaitable[None]]:
     async def work(tx: Tx) -> None:
-        await tx.insert(tables.queue, QUEUE_COLUMNS, [(name, 0, 0) for name in names])
+        await tx.insert(schema.queue, QUEUE_COLUMNS, [(name, 0, 0) for name in names])
 
     return work
 

@@ -7,12 +7,12 @@ import pytest
 
 from crawlfleet.errors import NotLeader, Unavailable
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.scheduling import life
-from crawlfleet.store.migrate import migrate_postgres
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.postgres.tx import PostgresTx
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store.engine.migrate import migrate_postgres
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.postgres.transaction import PostgresTx
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.store.tx import Tx
 from crawlfleet.testing.factories import Kit
 from crawlfleet.testing.patience import PATIENCE_S, promised
 
@@ -59,8 +59,8 @@ async def test_a_leader_frozen_inside_a_transaction_is_replaced_and_its_write_fa
         await writing
     assert (await kit.live(task)).losses == 0
     with pytest.raises(NotLeader):
-        await old.change([task], life.cancel("too late"), kit.now, term)
-    applied = await kit.second.change([task], life.cancel("the new leader"), kit.now, term + 1)
+        await old.change([task], task_state_machine.cancel("too late"), kit.now, term)
+    applied = await kit.second.change([task], task_state_machine.cancel("the new leader"), kit.now, term + 1)
     assert applied.after == {task: TaskStatus.CANCELLED}
 
 

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import Select, Table
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 
-from crawlfleet.store.migrate import migrate_postgres
-from crawlfleet.store.postgres import tx as postgres
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.query import PAGE_BYTES, RowPage, Sift, compiled
+from crawlfleet.store.engine.migrate import migrate_postgres
+from crawlfleet.store.engine.postgres import transaction as postgres
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES, RowPage, Sift, compiled
+from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.store.tx import Row, Tx
 from crawlfleet.testing.factories import Kit
 from crawlfleet.testing.long_history import use_every_hot_verb, write_history
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from crawlfleet.broker.redis import board
 from crawlfleet.broker.redis import broker as parts
+from crawlfleet.broker.redis import node_measurements
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.node import Measurement
 from crawlfleet.ports.broker import LEADER, Window, node_topic
@@ -232,7 +232,7 @@ async def test_the_board_forgets_who_is_silent(brokers: Brokers, monkeypatch: py
     broker = await brokers.one()
     await broker.board.put(1, Measurement(running=1))
     assert await broker.board.all() == {1: Measurement(running=1)}
-    monkeypatch.setattr(broker.board, "_wall", lambda: time.time() + board.FRESH_S + 1)
+    monkeypatch.setattr(broker.board, "_wall", lambda: time.time() + node_measurements.FRESH_S + 1)
     await broker.board.put(2, Measurement(running=2))
     brokers.client.hset(f"{PREFIX}board", "3", "of another version")
     assert await broker.board.all() == {2: Measurement(running=2)}

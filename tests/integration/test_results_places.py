@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from crawlfleet.bootstrap.results import FACT, open_results
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.errors import ConfigError
-from crawlfleet.execution.results import objects
+from crawlfleet.results import chunk_bucket
 from crawlfleet.settings.master import MasterSettings
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.servers import S3Server
@@ -111,10 +111,10 @@ async def test_a_bucket_that_is_away_is_waited_for_unless_it_is_known(
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     address = f"{s3_server.create_bucket('places')}/one"
-    monkeypatch.setattr(objects, "CALL_S", 0.2)
+    monkeypatch.setattr(chunk_bucket, "CALL_S", 0.2)
 
     async def is_back(_pause_s: float) -> None:
-        monkeypatch.setattr(objects, "CALL_S", 20.0)
+        monkeypatch.setattr(chunk_bucket, "CALL_S", 20.0)
         s3_server.resume()
 
     monkeypatch.setattr("crawlfleet.bootstrap.results.asyncio.sleep", is_back)
@@ -124,7 +124,7 @@ async def test_a_bucket_that_is_away_is_waited_for_unless_it_is_known(
             await open_results(settings(tmp_path, address), store)
         assert said[0]["again_in_s"] == 0.5
         assert (await store.fact(FACT) or "").endswith(f" {address}")
-        monkeypatch.setattr(objects, "CALL_S", 0.2)
+        monkeypatch.setattr(chunk_bucket, "CALL_S", 0.2)
         s3_server.pause()
         with capture_logs() as said:
             await open_results(settings(tmp_path, address), store)

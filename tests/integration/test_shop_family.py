@@ -16,9 +16,9 @@ from crawlfleet.execution.executors.builtin.full_sync import FullSync
 from crawlfleet.execution.executors.builtin.search_keywords import SearchKeywords
 from crawlfleet.execution.executors.builtin.shop_crawl import ShopCrawl
 from crawlfleet.execution.executors.builtin.single_product import SingleProduct
-from crawlfleet.execution.executors.checking import check_of
-from crawlfleet.execution.executors.sdk import Executor, TaskContext, TaskError, TryLater
-from crawlfleet.execution.executors.shop_visits import at_once_all
+from crawlfleet.execution.executors.inside.parameter_check import check_of
+from crawlfleet.execution.executors.shops.product_visits import at_once_all
+from crawlfleet.execution.sdk import Executor, TaskContext, TaskError, TryLater
 from crawlfleet.shop.server import RunningShop, start_site
 from crawlfleet.shop.site import SiteOptions
 from crawlfleet.wire.products import ReportDown, UnseenBody, UnseenDown

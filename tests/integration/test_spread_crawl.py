@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl import blocks
+from crawlfleet.execution.crawl.engine import block_tracker
 from crawlfleet.shop.server import RunningShop, start_shop
 from crawlfleet.testing.factories import Kit
 from tests.integration.spread_kit import Spread
@@ -139,7 +139,7 @@ async def test_a_page_that_is_reached_with_a_cookie_is_there_once(kit: Kit) -> N
 async def test_a_host_that_lets_nothing_through_is_left_and_the_crawl_ends(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "ENOUGH", 4)
+    monkeypatch.setattr(block_tracker, "ENOUGH", 4)
 
     async def refuses(_request: web.Request) -> web.Response:
         raise web.HTTPForbidden

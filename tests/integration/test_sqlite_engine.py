@@ -11,11 +11,11 @@ import pytest
 
 from crawlfleet.errors import InvariantBroken, NotLeader, StoreUnavailable
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.store import tables
-from crawlfleet.store.migrate import migrate_sqlite
-from crawlfleet.store.sqlite.engine import SqliteEngine, commit_group, connect
+from crawlfleet.store import schema
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine, commit_group, connect
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.store.tx import Tx
 from crawlfleet.testing.factories import Kit
 
 pytestmark = pytest.mark.integration
@@ -47,7 +47,7 @@ def queues(path: Path) -> set[str]:
 
 
 async def put(tx: Tx, *names: str) -> None:
-    await tx.insert(tables.queue, QUEUE_COLUMNS, [(name, 0, 0) for name in names])
+    await tx.insert(schema.queue, QUEUE_COLUMNS, [(name, 0, 0) for name in names])
 
 
 async def put_and_fail(tx: Tx, name: str) -> None:

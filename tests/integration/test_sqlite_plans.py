@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.store import tables
-from crawlfleet.store.migrate import migrate_sqlite
-from crawlfleet.store.sqlite import tx
-from crawlfleet.store.sqlite.engine import InlineEngine
+from crawlfleet.store import schema
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from crawlfleet.store.engine.sqlite import transaction
+from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.factories import Kit
 from crawlfleet.testing.long_history import statement_constants, use_every_hot_verb, write_history
@@ -67,7 +67,7 @@ async def test_no_hot_statement_scans_a_table_that_grows(engine: OpenEngine, kit
 
 
 async def test_no_statement_at_the_top_of_a_module_scans_a_table_that_grows(engine: OpenEngine, kit: Kit) -> None:
-    statements = {name: tx.render(sql) for name, sql in statement_constants(tx).items()}
+    statements = {name: transaction.render(sql) for name, sql in statement_constants(transaction).items()}
     assert len(statements) > 30
     plans = {name: plan(engine.connection, sql) for name, sql in statements.items()}
     scans = {name: steps for name, steps in plans.items() if [s for s in steps if is_scan(s, statements[name])]}
@@ -127,7 +127,7 @@ def is_scan(step: str, sql: str) -> bool:
     if not step.startswith("SCAN ") or SMALL_INDEX in step:
         return False
     name = step.split()[1]
-    table = name if name in tables.metadata.tables else ALIAS.get(name, name)
+    table = name if name in schema.metadata.tables else ALIAS.get(name, name)
     return table in GROWING and not BOUNDED.search(sql)
 
 

@@ -21,8 +21,8 @@ from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.ports.clock import SystemClock
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.strategies import Candidates, Make
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.strategies import Candidates, Make
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, OutcomeBody
 from tests.integration.faults_kit import EVERYTHING, echo

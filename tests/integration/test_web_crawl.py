@@ -17,12 +17,12 @@ import pytest
 from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlfleet.control.task_types import TaskTypes
-from crawlfleet.execution.crawl import failed_pages
-from crawlfleet.execution.crawl.gathered import INLINE_RECORDS
+from crawlfleet.control.tasks.task_types import TaskTypes
+from crawlfleet.execution.crawl.engine import failed_pages
+from crawlfleet.execution.crawl.engine.collected_items import INLINE_RECORDS
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import built_in_schemas
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.shop import RunningShop, start_shop
 from crawlfleet.testing.patience import PATIENCE_S

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import psutil
 
-from crawlfleet.client.models import GroupView
-from crawlfleet.execution.crawl.normalise import Normaliser
+from crawlfleet.client._generated.models import GroupView
+from crawlfleet.execution.crawl.frontier.normalise import Normaliser
 from crawlfleet.testing.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet, Process, fleet
 
@@ -222,7 +222,7 @@ def _is_executor(process: psutil.Process, kind: str) -> bool:
         argv = process.cmdline()
     except psutil.NoSuchProcess:
         return False
-    return "crawlfleet.execution.executors.child" in argv and kind in argv
+    return "crawlfleet.execution.executors.inside.process_entry" in argv and kind in argv
 
 
 def freeze(worker: Process, number: signal.Signals) -> None:

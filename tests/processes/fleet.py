@@ -17,8 +17,8 @@ import psutil
 from crawlfleet.client import AsyncClient
 from crawlfleet.execution.agent.identity import Identity, IdentityFile
 from crawlfleet.model.ids import parse
-from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.testing.judge import judge
 from crawlfleet.testing.patience import PATIENCE_S
 from tests.processes.calls import Answer, call

@@ -15,8 +15,8 @@ import asyncpg
 import msgspec
 
 from crawlfleet.client import AsyncClient
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.query import QueryEngine
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.testing.servers.server import free_port
 from tests.processes.calls import Answer, call
 from tests.processes.fleet import Fleet, Process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.client.models import GroupView
+from crawlfleet.client._generated.models import GroupView
 from crawlfleet.testing.servers import S3Server
 from tests.processes.crawl_proof import (
     HELD_URLS,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.api.routes.sync import BODY_BYTES
-from crawlfleet.execution.agent.outbox import FILE_NAME
+from crawlfleet.api.routes.node_calls.sync import BODY_BYTES
+from crawlfleet.execution.agent.work.outbox import FILE_NAME
 from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

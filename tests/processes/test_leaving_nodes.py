@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.client.models import NodeView
+from crawlfleet.client._generated.models import NodeView
 from tests.processes.fleet import Fleet, echo, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

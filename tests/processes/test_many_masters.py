@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from crawlfleet.client import AsyncClient
 from crawlfleet.client.errors import ApiError
-from crawlfleet.client.lines import EventParser, lines_of
+from crawlfleet.client.transport.stream_parsers import EventParser, lines_of
 from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.testing.servers import PostgresServer, RedisServer
 from tests.processes.fleet import echo, sleep

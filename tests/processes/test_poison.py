@@ -136,7 +136,7 @@ def _processes(worker: Process, kind: str) -> list[psutil.Process]:
     for one in worker.tree():
         try:
             argv = one.cmdline()
-            if "crawlfleet.execution.executors.child" in argv and kind in argv:
+            if "crawlfleet.execution.executors.inside.process_entry" in argv and kind in argv:
                 found[one.pid] = one, one.ppid()
         except psutil.NoSuchProcess:
             continue

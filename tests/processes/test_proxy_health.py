@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from crawlfleet.client.models import ProxyView
+from crawlfleet.client._generated.models import ProxyView
 from crawlfleet.testing.servers.server import free_port
 from crawlfleet.testing.site import site_process
 from tests.processes.fleet import fleet

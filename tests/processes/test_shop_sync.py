@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.client.models import TaskView
+from crawlfleet.client._generated.models import TaskView
 from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.testing.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet, fleet

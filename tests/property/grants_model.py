@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from crawlfleet.model.host_budget import NONE, Units
-from crawlfleet.scheduling.grants import EASE
-from crawlfleet.scheduling.host_shares import HostShares
+from crawlfleet.scheduling.hosts.budget_division import EASE
+from crawlfleet.scheduling.hosts.grant_versions import HostShares
 
 STEP_S = 0.05
 LEASE_S = 9.0

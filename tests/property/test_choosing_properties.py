@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.sight import follow_ledger
+from crawlfleet.control.leader.cluster_view import follow_ledger
+from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.scheduling.choosing import Chooser, Pace, Terms
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.machines import share_machines
-from crawlfleet.scheduling.order import Ageing, LaneOrder
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.shares import Shares, SharesByRank
+from crawlfleet.scheduling.placement.dispatch_round import Chooser, Pace, Terms
+from crawlfleet.scheduling.placement.fair_shares import Shares, SharesByRank
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.shared_machines import share_machines
 from tests.node_states import node_state
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.node import Measurement
-from crawlfleet.scheduling.concurrency import LoadLimits, LoadState, Seen, next_slots
+from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, Seen, next_slots
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 LIMITS = LoadLimits()

@@ -8,9 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crawlfleet.model.daily import DAY_MS, FIRST, QUOTAS, Amounts, Holding, Want, day_of
+from crawlfleet.model.daily_quota import DAY_MS, FIRST, QUOTAS, Amounts, Holding, Want, day_of
 from crawlfleet.model.project import OnFull, Project, Quotas
-from crawlfleet.scheduling.daily import day_full, day_short, given_back, granted, may_come_back, overs, taken
+from crawlfleet.scheduling.quotas.daily_quota import (
+    day_full,
+    day_short,
+    given_back,
+    granted,
+    may_come_back,
+    overs,
+    taken,
+)
 
 START = 20_000 * DAY_MS
 AMOUNTS = st.builds(Amounts, st.integers(0, 300), st.integers(0, 5 << 20))

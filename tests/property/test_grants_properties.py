@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from crawlfleet.model.host_budget import NONE, Units
-from crawlfleet.scheduling.grants import Holder, divide, total
+from crawlfleet.scheduling.hosts.budget_division import Holder, divide, total
 from tests.property.grants_model import GUARD_S, STEP_S, World
 from tests.property.tiers_model import Tiers
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.status import Health
-from crawlfleet.scheduling.health import HealthState, Thresholds, next_health
-from crawlfleet.scheduling.node_faults import NO_FAULTS, NodeFaults
+from crawlfleet.scheduling.nodes.health import HealthState, Thresholds, next_health
+from crawlfleet.scheduling.nodes.node_faults import NO_FAULTS, NodeFaults
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 THRESHOLDS = Thresholds()

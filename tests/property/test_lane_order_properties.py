@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
-from crawlfleet.control.ready_order import OrderedReady, QueueOrders
-from crawlfleet.scheduling.order import OLDEST_EVERY, oldest_turns
+from crawlfleet.control.leader.queue_ordering import OrderedReady, QueueOrders
+from crawlfleet.scheduling.placement.lane_order import OLDEST_EVERY, oldest_turns
 from tests.property.test_ready_index_properties import now
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.ports.node_store import LeaseRow
-from crawlfleet.scheduling.lease import LeaseBook, LeaseState, lease_state, must_stop_at
+from crawlfleet.scheduling.nodes.lease import LeaseBook, LeaseState, lease_state, must_stop_at
 
 SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)
 LEASE_S = 9.0

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_figures import answered, answers, error_place, nothing, unreached
+from crawlfleet.model.host_stats import answered, answers, error_place, nothing, unreached
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.health import (
+from crawlfleet.scheduling.nodes.health import (
     TRIAL_INTERVAL_S,
     HealthState,
     Thresholds,
@@ -22,9 +21,10 @@ from crawlfleet.scheduling.health import (
     next_health,
     trial_slots,
 )
-from crawlfleet.scheduling.node_faults import HALF_LIFE_S, HostReach, NodeFaults, ProcessFaults
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.strategies import BUILT_IN
+from crawlfleet.scheduling.nodes.node_faults import HALF_LIFE_S, HostReach, NodeFaults, ProcessFaults
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.strategies import BUILT_IN
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 THRESHOLDS = Thresholds()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.model.ids import IdFactory, made_at
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.scheduling.order import Ageing, LaneOrder, effective_priority
+from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder, effective_priority
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 NOW = 1_800_000_000_000

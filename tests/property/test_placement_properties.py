@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.scheduling.explain import explain_placement
-from crawlfleet.scheduling.filters import Ask, NodeState, first_refusal
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.strategies import BUILT_IN, Candidates
+from crawlfleet.scheduling.explain.task import explain_placement
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, first_refusal
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates
 from tests.node_states import node_state
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.filters import CLASS_FILTERS, Ask, NodeState, tasks_fit
-from crawlfleet.scheduling.preemption import Held, Room, Rules, Waiting, make_room
+from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, Ask, NodeState, tasks_fit
+from crawlfleet.scheduling.placement.preemption import Held, Room, Rules, Waiting, make_room
 from tests.node_states import node_state
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True, database=None)

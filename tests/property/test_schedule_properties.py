@@ -16,7 +16,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import CatchUp, Overlap, Plan, Schedule, Timing
-from crawlfleet.scheduling import cron, schedules
+from crawlfleet.scheduling.schedules import cron, ticks
 
 DAY_MS = 86_400_000
 MINUTE_MS = 60_000
@@ -137,7 +137,7 @@ def is_in_gap(wall: datetime, zone: str) -> bool:
 @given(st.integers(1, limits.EVERY_S_MAX), st.integers(0, 10**9), st.integers(0, 10**12))
 def test_an_interval_does_not_drift(every_s: int, anchor_s: int, ms: int) -> None:
     anchor, timing = anchor_s * 1000, Timing(every_s=every_s)
-    found = list(islice(schedules.ticks(timing, anchor, anchor + ms), 5))
+    found = list(islice(ticks.ticks(timing, anchor, anchor + ms), 5))
     assert all((at - anchor) % (every_s * 1000) == 0 for at in found)
     assert anchor + ms < found[0] <= anchor + ms + every_s * 1000
     assert [b - a for a, b in pairwise(found)] == [every_s * 1000] * 4
@@ -152,7 +152,7 @@ def timings(draw: st.DrawFn) -> Timing:
 
 
 def a_schedule(timing: Timing, now: Instant, catch_up: CatchUp = CatchUp.ALL) -> Schedule:
-    coming = schedules.upcoming(7, timing, now, now)
+    coming = ticks.upcoming(7, timing, now, now)
     return Schedule(
         7, None, "", "echo", b"{}", timing, now, catch_up, Overlap.ALLOW, False, now, "", now, now, coming.at,
         coming.due_at,
@@ -168,7 +168,7 @@ def test_each_tick_has_its_turn_once_however_clocks_jump(timing: Timing, catch_u
     left_out: list[tuple[Instant, Instant]] = []
     for jump in jumps:
         now += jump
-        plan = schedules.plan(schedule, now)
+        plan = ticks.plan(schedule, now)
         assert all(begin < at <= now for at in plan.ticks)
         assert plan.fired_until >= schedule.fired_until
         fired += plan.ticks
@@ -178,7 +178,7 @@ def test_each_tick_has_its_turn_once_however_clocks_jump(timing: Timing, catch_u
         assert schedule.due_at is not None
         assert schedule.due_at > now or not plan.ticks
     assert fired == sorted(set(fired))
-    every = set(takewhile(lambda at: at <= schedule.fired_until, schedules.ticks(timing, begin, begin)))
+    every = set(takewhile(lambda at: at <= schedule.fired_until, ticks.ticks(timing, begin, begin)))
     missed = {at for at in every if any(first <= at <= last for first, last in left_out)}
     assert every == missed | set(fired)
     assert not missed & set(fired)
@@ -194,11 +194,11 @@ def _replaced(schedule: Schedule, plan: Plan) -> Schedule:
 @settings(SETTINGS, max_examples=100)
 def test_jitter_is_the_same_every_time_and_never_reaches_the_next_tick(timing: Timing, ms: int, number: int) -> None:
     begin = instant(YEAR, 10, 24) + ms
-    first, second = islice(schedules.ticks(timing, begin, begin), 2)
-    due = schedules.due_at(number, timing, begin, first)
+    first, second = islice(ticks.ticks(timing, begin, begin), 2)
+    due = ticks.due_at(number, timing, begin, first)
     assert first <= due < second
     assert due - first <= timing.jitter_s * 1000
-    assert due == schedules.due_at(number, timing, begin, first)
+    assert due == ticks.due_at(number, timing, begin, first)
 
 
 @given(st.text(alphabet="0123456789*/-,L#WMONSUNJAN? \n٣²ß", max_size=30))

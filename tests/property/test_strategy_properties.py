@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from crawlfleet.model.evidence import HALF_LIFE_MS, NO_RECORD, Record, Subject, together
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.machines import share_machines
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.regions import USUAL_REGIONS, distance_km, normal
-from crawlfleet.scheduling.strategies import BUILT_IN, Candidates, Evidence, Knowledge
-from crawlfleet.scheduling.strategies.content_based import success_rate
-from crawlfleet.scheduling.strategies.geo_location import NEAR_KM
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.regions import USUAL_REGIONS, distance_km, normal
+from crawlfleet.scheduling.placement.shared_machines import share_machines
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Evidence, Knowledge
+from crawlfleet.scheduling.placement.strategies.content_based import success_rate
+from crawlfleet.scheduling.placement.strategies.geo_location import NEAR_KM
 from tests.node_states import node_state
 
 SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, database=None)

@@ -20,9 +20,9 @@ from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, Recall, TaskStatus
 from crawlfleet.ports.preemptions import Preemption
-from crawlfleet.scheduling import life
-from crawlfleet.store.migrate import migrate_sqlite
-from crawlfleet.store.sqlite.engine import InlineEngine
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.factories import Kit, KitClock, ReadyNode, Run
 from crawlfleet.testing.true_reasons import untrue
@@ -151,13 +151,13 @@ class Installation:
             one = Preemption(run.task, run.execution, 1, run.node.id, waiter)
             await self.kit.store.preempt([one], await self.kit.term(), self.kit.now)
         else:
-            await self.kit.store.change([run.task], life.recall(Recall.MOVE, "moved"), self.kit.now)
+            await self.kit.store.change([run.task], task_state_machine.recall(Recall.MOVE, "moved"), self.kit.now)
         if self.rng.random() < 0.3:
             await self.kit.finish(run, End.STOPPED)
 
     async def release(self) -> None:
         due = await self.kit.store.due(self.kit.now, 5)
-        await self.kit.store.change(due, life.release(self.kit.now), self.kit.now)
+        await self.kit.store.change(due, task_state_machine.release(self.kit.now), self.kit.now)
 
 
 @pytest.fixture(scope="module")

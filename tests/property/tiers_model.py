@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from crawlfleet.model.host_budget import Units
-from crawlfleet.scheduling.host_shares import HostShares
+from crawlfleet.scheduling.hosts.grant_versions import HostShares
 from tests.property.grants_model import Node
 
 PROCESSES = 2

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from crawlfleet.execution.crawl.addresses import AddressGuard
-from crawlfleet.execution.crawl.fetch import Fetcher, FetchLimits
+from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
+from crawlfleet.execution.crawl.fetch.fetcher import Fetcher, FetchLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.sdk import TaskContext
+from crawlfleet.execution.sdk import TaskContext
 from crawlfleet.model.product import Product
 
 LOOPBACK = frozenset({"127.0.0.1"})

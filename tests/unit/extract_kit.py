@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlfleet.execution.crawl.extract.compiling import BadPlan, plan_of
-from crawlfleet.execution.crawl.page import PageFacts, PageJob, read
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, plan_of
+from crawlfleet.execution.crawl.parse.page_parser import PageFacts, PageJob, read
 
 URL = "http://shop.test/list/"
 

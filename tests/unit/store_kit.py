@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from crawlfleet.store.migrate import migrate_sqlite
-from crawlfleet.store.sqlite.engine import SqliteEngine
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.factories import Kit
 

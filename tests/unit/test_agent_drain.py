@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from crawlfleet.execution.agent.agent import Departure
-from crawlfleet.execution.agent.outbox import Outbox
+from crawlfleet.execution.agent.work.outbox import Outbox
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncUp, SyncVerdict
 from tests.unit.agent_kit import Master, Work, monotonic, node, recall, virtual

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.agent.alarm import LOOK_S
-from crawlfleet.execution.agent.lease_guard import Lease
+from crawlfleet.execution.agent.work.deadline_timer import LOOK_S
+from crawlfleet.execution.agent.work.lease_guard import Lease
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncVerdict
 from tests.unit.agent_kit import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.execution.agent.orders import Tombstones
+from crawlfleet.execution.agent.sync.sync_commands import Tombstones
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import AssignmentBody, NodeConfigBody, OutcomeBody, RecallBody, SyncDown, SyncVerdict
 from tests.unit.agent_kit import Master, Work, assignment, node, outcome, recall, virtual

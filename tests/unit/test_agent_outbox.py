@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvariantBroken
-from crawlfleet.execution.agent import outbox as outbox_module
-from crawlfleet.execution.agent.outbox import FILE_NAME, Ended, Outbox
+from crawlfleet.execution.agent.work import outbox as outbox_module
+from crawlfleet.execution.agent.work.outbox import FILE_NAME, Ended, Outbox
 from crawlfleet.model.execution import End
 from tests.unit.agent_kit import outcome
 

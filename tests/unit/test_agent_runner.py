@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.execution.agent.outbox import Outbox
+from crawlfleet.execution.agent.work.outbox import Outbox
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Recall

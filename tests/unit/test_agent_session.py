@@ -8,8 +8,8 @@ import pytest
 
 from crawlfleet.errors import ConfigError, NotAllowed, NotFound, Unavailable
 from crawlfleet.execution.agent.agent import Departure
-from crawlfleet.execution.agent.outbox import Ended, Outbox
-from crawlfleet.execution.agent.outcomes import SAVE_S
+from crawlfleet.execution.agent.work.outbox import Ended, Outbox
+from crawlfleet.execution.agent.work.outcomes import SAVE_S
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncVerdict
 from tests.unit.agent_kit import Master, Work, node, outcome, virtual

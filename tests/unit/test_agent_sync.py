@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.execution.agent import outbox as outbox_module
-from crawlfleet.execution.agent.outbox import Outbox
-from crawlfleet.execution.agent.runner import START_TOLD_S
+from crawlfleet.execution.agent.work import outbox as outbox_module
+from crawlfleet.execution.agent.work.outbox import Outbox
+from crawlfleet.execution.agent.work.runner import START_TOLD_S
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SyncDown, SyncUp, SyncVerdict

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.allocation import allocation, comfortable, loan_shares
+from crawlfleet.scheduling.placement.allocation import allocation, comfortable, loan_shares
 
 PLAIN = Requirement("web_crawl", resources=(("cpu", 1.0), ("memory_mb", 1_024.0)))
 RENDERS = Requirement("web_crawl", capabilities=(("javascript_rendering", 1.0),), resources=PLAIN.resources)

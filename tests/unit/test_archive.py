@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlfleet.control import archived
-from crawlfleet.control.archived import checked_records
+from crawlfleet.control.results import warc_validation
+from crawlfleet.control.results.warc_validation import checked_records
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.crawl.archive import Archive, Exchange
-from crawlfleet.execution.results.warc import record
+from crawlfleet.execution.crawl.record.warc_writer import Archive, Exchange
+from crawlfleet.wire.warc import record
 
 PAGE = "https://example.com/a/b?q=1"
 
@@ -146,7 +146,7 @@ async def test_what_is_no_record_is_refused(spoil: str) -> None:
 
 
 def test_a_chunk_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archived, "UNPACKED_BYTES", 5_000_000)
+    monkeypatch.setattr(warc_validation, "UNPACKED_BYTES", 5_000_000)
     with pytest.raises(InvalidInput, match="unpacks to more"):
         checked_records(record("response", [], b"\0" * 6_000_000))
     with pytest.raises(InvalidInput, match="unpacks to more"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.control.audit import DETAILS_BYTES, PAGE_MOST, Audit
+from crawlfleet.control.admin.audit import DETAILS_BYTES, PAGE_MOST, Audit
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.principal import Principal, Role

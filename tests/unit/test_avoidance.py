@@ -3,11 +3,11 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control.avoided import MOST, Avoided
+from crawlfleet.control.leader.failed_node_memory import MOST, Avoided
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.avoidance import avoiding
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.placement import Placer
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.retry_placement import avoiding
 from tests.node_states import node_state
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 from crawlfleet.model.ids import IdFactory, NodeId
 from crawlfleet.model.project import Project, Quotas, Use
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.scheduling.choosing import Choice, Chooser, Pace, Terms
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.order import Ageing, LaneOrder
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.shares import SharesByRank
+from crawlfleet.scheduling.placement.dispatch_round import Choice, Chooser, Pace, Terms
+from crawlfleet.scheduling.placement.fair_shares import SharesByRank
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
+from crawlfleet.scheduling.placement.placer import Placer
 from tests.node_states import node_state
 
 NOW = 1_800_000_000_000

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import crawlfleet
 from crawlfleet.cli import values
 from crawlfleet.cli.app import app
-from crawlfleet.cli.watching import figures
+from crawlfleet.cli.wait.tasks import figures
 from crawlfleet.settings.loading import load
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.worker import WorkerSettings

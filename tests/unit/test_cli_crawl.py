@@ -13,8 +13,8 @@ from aiohttp import web
 
 from crawlfleet.cli.command import Call
 from crawlfleet.cli.output import Output
-from crawlfleet.cli.watching import left_alone
-from crawlfleet.client.models import CrawlView
+from crawlfleet.cli.wait.tasks import left_alone
+from crawlfleet.client._generated.models import CrawlView
 from tests.unit.test_cli_exporting import said
 from tests.unit.test_client import Script
 
@@ -157,7 +157,7 @@ class Still(Script):
 async def test_one_that_stands_still_says_why_once(
     why: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlfleet.client.groups._STILL_S", 0.1)
+    monkeypatch.setattr("crawlfleet.client.nouns.groups._STILL_S", 0.1)
     options = ("crawl", "http://shop.test/", "--depth", "5", "--max-pages", "100", "--wait")
     ended = await said(Still(why), *options)
     assert ended.stderr.replace(f"{GROUP}\n", "") == told

@@ -13,7 +13,7 @@ from aiohttp import web
 from typer.testing import CliRunner, Result
 
 from crawlfleet.cli.app import app
-from crawlfleet.client.models import TaskView
+from crawlfleet.client._generated.models import TaskView
 from tests.unit.test_client import Script, error, served
 from tests.unit.test_client_exports import TASK, file
 

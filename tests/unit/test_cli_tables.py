@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.cli import exits, output
+from crawlfleet.cli import exit_codes, output
 from crawlfleet.cli.table_layout import lay_out, row_lines, shorten, wrap_words
 
 ID = "task-0123456789abcdef"
@@ -22,7 +22,7 @@ ROW = (ID, "completed", "node-0123456789abcdef", "2026-01-01T00:00:00Z", "the sp
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda _: 80)
-    monkeypatch.setattr(exits, "terminal_width", lambda _: 80)
+    monkeypatch.setattr(exit_codes, "terminal_width", lambda _: 80)
 
 
 def test_everything_is_shown_where_there_is_room() -> None:
@@ -100,7 +100,7 @@ def test_a_record_goes_on_below_its_values(terminal: None, capsys: pytest.Captur
 
 
 def test_errors_are_broken_between_words(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
-    exits.talk("error: " + f"{ID} " * 6)
+    exit_codes.talk("error: " + f"{ID} " * 6)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 1
     assert max(map(len, lines)) <= 80

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawlfleet.cli import task as task_command
-from crawlfleet.client.models import TaskView
+from crawlfleet.cli.work import task as task_command
+from crawlfleet.client._generated.models import TaskView
 from tests.unit.test_cli_exporting import NOTE, crawled, said
 from tests.unit.test_client import Script, accepted, error
 

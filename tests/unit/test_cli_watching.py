@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawlfleet.cli.rate_window import RateWindow
-from crawlfleet.cli.task_summary import counts, end_line, span, summary_fields
-from crawlfleet.cli.watching import crawl_note, task_done
-from crawlfleet.client.models import TaskView
+from crawlfleet.cli.wait.rate_window import RateWindow
+from crawlfleet.cli.wait.tasks import crawl_note, task_done
+from crawlfleet.cli.work.task_summary import counts, end_line, span, summary_fields
+from crawlfleet.client._generated.models import TaskView
 from tests.unit.test_cli_exporting import crawled, said
 from tests.unit.test_client import Script, accepted
 

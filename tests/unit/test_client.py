@@ -16,22 +16,14 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawlfleet.client import (
-    ApiError,
-    AsyncClient,
-    Client,
-    NoEndpoint,
-    RetryPolicy,
-    Unreachable,
-    WaitTimeout,
-    transport,
-)
-from crawlfleet.client.answers import BatchItem
-from crawlfleet.client.endpoint import endpoint_from, find_endpoint
-from crawlfleet.client.lines import EventParser
-from crawlfleet.client.models import AcceptedView, RefusedView, TaskView
-from crawlfleet.client.retrying import asked_wait, may_repeat, pauses
-from crawlfleet.client.tasks import BATCH_TASKS
+from crawlfleet.client import ApiError, AsyncClient, Client, NoEndpoint, RetryPolicy, Unreachable, WaitTimeout
+from crawlfleet.client._generated.models import AcceptedView, RefusedView, TaskView
+from crawlfleet.client.nouns.tasks import BATCH_TASKS
+from crawlfleet.client.transport import http
+from crawlfleet.client.transport.endpoint import endpoint_from, find_endpoint
+from crawlfleet.client.transport.retry import asked_wait, may_repeat, pauses
+from crawlfleet.client.transport.stream_parsers import EventParser
+from crawlfleet.client.types import BatchItem
 from crawlfleet.errors import InvalidInput
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -141,7 +133,7 @@ async def test_a_server_that_does_not_speak_http_is_no_master() -> None:
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(http, "ANSWER_BYTES", 1 << 20)
 
     async def pour(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.scheduling.clock_trust import PROBATION_S, RESTART_GAP_MS, ClockTrust
+from crawlfleet.scheduling.nodes.clock_trust import PROBATION_S, RESTART_GAP_MS, ClockTrust
 from crawlfleet.testing.clock import EPOCH, FakeClock
 
 MONTH_MS = 31 * 86_400_000

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from crawlfleet.control.collect import Collect, StaleExecution, checked_lines
+from crawlfleet.control.results.result_collection import Collect, StaleExecution, checked_lines
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.results.folder import FolderChunks
-from crawlfleet.ports.artifacts import CHUNK_BYTES, CHUNKS
+from crawlfleet.ports.chunk_store import CHUNK_BYTES, CHUNKS
+from crawlfleet.results.chunk_folder import FolderChunks
 from crawlfleet.testing.factories import Kit
 from tests.unit.store_kit import sqlite_kit
 

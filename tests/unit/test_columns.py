@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.results import columns as module
-from crawlfleet.execution.results.columns import Column, Columns, as_text
+from crawlfleet.results import table_columns as module
+from crawlfleet.results.table_columns import Column, Columns, as_text
 
 
 def lines(*items: Any) -> bytes:

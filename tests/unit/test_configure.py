@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.configure import HOSTS_MOST, SETTINGS, Configure
-from crawlfleet.control.knowing import Knowing
+from crawlfleet.control.admin.cluster_config import HOSTS_MOST, SETTINGS, Configure
+from crawlfleet.control.leader.evidence_cache import Knowing
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.scheduling.regions import Place
+from crawlfleet.scheduling.placement.regions import Place
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from tests.unit.store_kit import sqlite_kit

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.api.connection_table import GRACE_S, ConnectionTable, source_of
+from crawlfleet.api.http.connection_table import GRACE_S, ConnectionTable, source_of
 from crawlfleet.bootstrap.connection_guard import (
     IDENTIFIED_READ_S,
     WRITE_TIMEOUT_S,

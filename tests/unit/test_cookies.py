@@ -10,7 +10,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.cookies import CookieSession, KeptCookies
+from crawlfleet.execution.crawl.fetch.cookies import CookieSession, KeptCookies
 from crawlfleet.model.cookie import JAR_COOKIES, CookieKey, CookieRecord, cookie_key, is_expired, merge_cookies
 from crawlfleet.wire.cookies import CookieBody, CookiesDown, CookiesUp
 from tests.unit.crawl_kit import fetcher, site

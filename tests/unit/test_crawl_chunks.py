@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.model.crawl import CHUNK_URLS, CrawlLimits, CrawlUrl, UrlFlag
-from crawlfleet.scheduling.crawl_chunks import (
+from crawlfleet.scheduling.crawls.url_batches import (
     CLOSING,
     DEEP,
     SITEMAPS,

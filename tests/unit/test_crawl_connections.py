@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.connections import (
+from crawlfleet.execution.crawl.fetch.connections import (
     ANSWERS_MOST,
     HEADERS,
     HELD_BYTES,
@@ -273,8 +273,8 @@ def test_no_bytes_whatsoever_do_more_than_fail(pieces: list[bytes]) -> None:
 
 async def test_a_rest_that_comes_too_late_costs_the_next_page_a_connection_and_nothing_else() -> None:
     """Of an answer that is longer than it said, when the rest comes after the next request."""
-    from crawlfleet.execution.crawl.connections import Connector
-    from crawlfleet.execution.crawl.http import HttpClient, Options
+    from crawlfleet.execution.crawl.fetch.connections import Connector
+    from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Options
 
     connections = 0
 

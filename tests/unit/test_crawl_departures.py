@@ -9,8 +9,8 @@ import pytest
 import yarl
 from aiohttp import web
 
-from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.gate import NoGrant, OpenGate
+from crawlfleet.execution.budget.host_gate import NoGrant, OpenGate
+from crawlfleet.execution.crawl.engine.failures import PageFailed
 from tests.unit.crawl_kit import fetcher, site
 
 PARSES = """
@@ -75,7 +75,7 @@ async def test_an_address_is_refused_every_time() -> None:
 async def test_an_origin_that_is_read_in_two_ways_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with site({"/": "a page"}) as served, fetcher() as fetching:
         other = yarl.URL("http://other.test/")
-        monkeypatch.setattr("crawlfleet.execution.crawl.fetch.yarl.URL", lambda _text, **_: other)
+        monkeypatch.setattr("crawlfleet.execution.crawl.fetch.fetcher.yarl.URL", lambda _text, **_: other)
         with pytest.raises(PageFailed, match="two ways"):
             await fetching.fetch(f"{served.url}/")
     assert served.hits == []

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.extract.compiling import BadPlan, plan_of
-from crawlfleet.execution.crawl.extract.page_links import PageLinks
-from crawlfleet.execution.crawl.extract.selectors import is_xpath
-from crawlfleet.execution.crawl.extract.trees import DEEP, TEXT_CHARS
-from crawlfleet.execution.crawl.page import NeedsApart, PageFacts, PageJob, read
+from crawlfleet.execution.crawl.parse.extract.dom import DEEP, TEXT_CHARS
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, plan_of
+from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
+from crawlfleet.execution.crawl.parse.extract.selectors import is_xpath
+from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageFacts, PageJob, read
 
 URL = "http://shop.test/list"
 CSS = {"product": "div.product", "title": "h2.title", "price": "span.price"}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.gate import HostUse, ProcessShare
-from crawlfleet.execution.crawl.granted_gate import GrantedGate
+from crawlfleet.execution.budget.granted_gate import GrantedGate
+from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.sdk import TaskContext, TryLater
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.execution.sdk import TaskContext, TryLater
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.ports.clock import boot_time
 from tests.unit.crawl_kit import LOOPBACK, Heard, Site, site
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from crawlfleet.execution.crawl.connections import Connector, NotHttp
-from crawlfleet.execution.crawl.http import HttpClient, Options
+from crawlfleet.execution.crawl.fetch.connections import Connector, NotHttp
+from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Options
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\npage"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.link_memory import ENTRY_BYTES, LinkMemory
-from crawlfleet.execution.crawl.links import PAGE_LINKS, URL_CHARS, canonical
-from crawlfleet.execution.crawl.normalise import Normaliser
+from crawlfleet.execution.crawl.frontier.link_cache import ENTRY_BYTES, LinkMemory
+from crawlfleet.execution.crawl.frontier.normalise import Normaliser
+from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, URL_CHARS, canonical
 
 SHOP = "http://shop.test"
 BASES = st.sampled_from(

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.links import PAGE_LINKS, URL_CHARS, canonical, credentials, followed, place, site
+from crawlfleet.execution.crawl.frontier.urls import (
+    PAGE_LINKS,
+    URL_CHARS,
+    canonical,
+    credentials,
+    followed,
+    place,
+    site,
+)
 
 BASE = "http://shop.test/a/b?c=1"
 HREFS = st.one_of(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from crawlfleet.execution.crawl.crawl_log import EVERY_S, LEAST_VISITS, CrawlLog
-from crawlfleet.execution.crawl.gate import OpenGate, ProcessShare
-from crawlfleet.execution.crawl.plan import CrawlPlan, plan_of
-from crawlfleet.execution.executors.sdk import TaskContext
+from crawlfleet.execution.budget.host_gate import OpenGate, ProcessShare
+from crawlfleet.execution.crawl.engine.crawl_log import EVERY_S, LEAST_VISITS, CrawlLog
+from crawlfleet.execution.crawl.engine.plan import CrawlPlan, plan_of
+from crawlfleet.execution.sdk import TaskContext
 from tests.unit.crawl_kit import Heard, crawl, site
 
 HOST = "shop.example"

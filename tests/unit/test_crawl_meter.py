@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.fetch import FetchLimits
-from crawlfleet.execution.crawl.meter import BYTES, PAGES, Meter, OverQuota, Refused
+from crawlfleet.execution.budget.quota_meter import BYTES, PAGES, Meter, OverQuota, Refused
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.fetch.fetcher import FetchLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.classify import classified
-from crawlfleet.execution.executors.sdk import TaskContext
+from crawlfleet.execution.executors.inside.error_classes import classified
+from crawlfleet.execution.sdk import TaskContext
 from crawlfleet.model.status import ErrorClass
 from tests.unit.crawl_kit import LOOPBACK, Heard, fetcher, raw_site, site
 

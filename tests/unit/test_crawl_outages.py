@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.connection_failures import of_connection
-from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.outages import PAUSE_MOST_S, PAUSE_S, Outages
-from crawlfleet.execution.crawl.plan import plan_of
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.engine.host_outages import PAUSE_MOST_S, PAUSE_S, Outages
+from crawlfleet.execution.crawl.engine.plan import plan_of
+from crawlfleet.execution.crawl.fetch.connection_failures import of_connection
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.testing.virtual_loop import run, running_loop
 

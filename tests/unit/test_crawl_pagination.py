@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.execution.crawl.extract.compiling import plan_of
-from crawlfleet.execution.crawl.normalise import Normaliser
-from crawlfleet.execution.crawl.page import NeedsApart, PageJob, read
-from crawlfleet.execution.crawl.pagination import MOST_PAGES, Pagination
-from crawlfleet.execution.crawl.patterns import BadRule
+from crawlfleet.execution.crawl.frontier.normalise import Normaliser
+from crawlfleet.execution.crawl.frontier.pagination import MOST_PAGES, Pagination
+from crawlfleet.execution.crawl.frontier.patterns import BadRule
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
+from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageJob, read
 
 LIST = "http://shop.test/list"
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.fetch_schema import PROFILE_NAMES
-from crawlfleet.execution.crawl.links import place
-from crawlfleet.execution.crawl.patterns import BadRule
-from crawlfleet.execution.crawl.plan import USER_AGENT
-from crawlfleet.execution.crawl.profiles import HEADERS_BYTES, PROFILES, HeaderSets, checked_headers
+from crawlfleet.execution.crawl.engine.plan import USER_AGENT
+from crawlfleet.execution.crawl.fetch.header_profiles import HEADERS_BYTES, PROFILES, HeaderSets, checked_headers
+from crawlfleet.execution.crawl.frontier.patterns import BadRule
+from crawlfleet.execution.crawl.frontier.urls import place
+from crawlfleet.execution.crawl.schemas.fetch import PROFILE_NAMES
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from tests.unit.crawl_kit import crawl, site
 

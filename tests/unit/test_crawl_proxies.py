@@ -27,12 +27,20 @@ from hypothesis import strategies as st
 from crawlfleet.bootstrap.agent_child import ChildOrder, _decode
 from crawlfleet.bootstrap.serve import MasterProcess
 from crawlfleet.bootstrap.standalone import agents_of
-from crawlfleet.cli.starting import _read_pools
-from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.proxies import COOL_MAX_S, COOL_S, NoProxy, ProxyPool, ProxyWay, pools_of, proxy_of
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.cli.processes.process_options import _read_pools
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.fetch.proxy_pool import (
+    COOL_MAX_S,
+    COOL_S,
+    NoProxy,
+    ProxyPool,
+    ProxyWay,
+    pools_of,
+    proxy_of,
+)
+from crawlfleet.execution.sdk import TaskError
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
-from crawlfleet.settings.source import BadSetting
+from crawlfleet.settings.provenance import BadSetting
 from tests.unit.crawl_kit import Heard, crawl, fetcher, site
 from tests.unit.proxy_kit import proxy
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawlfleet.execution.crawl import reader as reader_module
-from crawlfleet.execution.crawl.answers import Fetched
-from crawlfleet.execution.crawl.apart import Apart
-from crawlfleet.execution.crawl.extract.compiling import plan_of
-from crawlfleet.execution.crawl.extract.page_links import PageLinks
-from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.page import PageFacts, PageJob
-from crawlfleet.execution.crawl.reader import HERE_BYTES, THREAD_BYTES, PageReader
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.fetch.responses import Fetched
+from crawlfleet.execution.crawl.parse import parser_dispatch as reader_module
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
+from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
+from crawlfleet.execution.crawl.parse.page_parser import PageFacts, PageJob
+from crawlfleet.execution.crawl.parse.parser_dispatch import HERE_BYTES, THREAD_BYTES, PageReader
+from crawlfleet.execution.crawl.parse.parser_process import Apart
 
 CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
 SELECTORS = {"product": "div.product", "title": "h2.title"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.page_book import Earlier
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.execution.crawl.record.page_notes import Earlier
+from crawlfleet.execution.sdk import TaskError
 from tests.unit.crawl_kit import Answer, Heard, crawl, site
 
 SINCE = "task-0000000000000001"

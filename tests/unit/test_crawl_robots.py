@@ -9,11 +9,11 @@ import pytest
 from aiohttp import web
 from protego import Protego
 
-from crawlfleet.execution.crawl import robots_cache
-from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.robots import Robots
-from crawlfleet.execution.crawl.robots_cache import FAILED_S, KEPT_S, LEAST_S, RobotsCache
-from crawlfleet.execution.crawl.robots_tags import in_content, in_headers
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.fetch import robots_cache
+from crawlfleet.execution.crawl.fetch.robots import Robots
+from crawlfleet.execution.crawl.fetch.robots_cache import FAILED_S, KEPT_S, LEAST_S, RobotsCache
+from crawlfleet.execution.crawl.fetch.robots_tags import in_content, in_headers
 from tests.unit.crawl_kit import Answer, Heard, crawl, fetcher, site
 
 

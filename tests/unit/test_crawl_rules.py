@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl import scope as scopes
-from crawlfleet.execution.crawl.patterns import BadRule, Patterns
-from crawlfleet.execution.crawl.rules import FollowRules
-from crawlfleet.execution.crawl.scope import Scope, registrable
-from crawlfleet.execution.crawl.traps import Caps, Traps
+from crawlfleet.execution.crawl.frontier import scope as scopes
+from crawlfleet.execution.crawl.frontier.follow_rules import FollowRules
+from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
+from crawlfleet.execution.crawl.frontier.scope import Scope, registrable
+from crawlfleet.execution.crawl.frontier.traps import Caps, Traps
 
 START = "https://www.shop.co.uk/"
 SHOP = "https://www.shop.co.uk"

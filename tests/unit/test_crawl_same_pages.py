@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.extract.page_links import PageLinks
-from crawlfleet.execution.crawl.failures import PageFailed, PageKnown, PageMoved
-from crawlfleet.execution.crawl.following import following_of, problems_of
-from crawlfleet.execution.crawl.frontier import Frontier, Link
-from crawlfleet.execution.crawl.outlook import Outlook
-from crawlfleet.execution.crawl.page import PageFacts
-from crawlfleet.execution.crawl.same_pages import OTHER_NAME, SamePages
-from crawlfleet.execution.crawl.shared_frontier import SharedFrontier
+from crawlfleet.execution.crawl.engine.failures import PageFailed, PageKnown, PageMoved
+from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_NAME, SamePages
+from crawlfleet.execution.crawl.frontier.follow_config import following_of, problems_of
+from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
+from crawlfleet.execution.crawl.frontier.link_filter import Outlook
+from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
+from crawlfleet.execution.crawl.parse.page_parser import PageFacts
+from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
 
 START = "http://shop.test/"
 Names = Mapping[str, str | None]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl import sitemaps
-from crawlfleet.execution.crawl.sitemaps import Entry, Sitemap, instant
+from crawlfleet.execution.crawl.frontier import sitemaps
+from crawlfleet.execution.crawl.frontier.sitemaps import Entry, Sitemap, instant
 
 HERE = "http://shop.test/sitemap.xml"
 HEAD = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">'

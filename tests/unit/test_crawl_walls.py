@@ -7,14 +7,14 @@ import time
 import pytest
 from multidict import CIMultiDict
 
-from crawlfleet.execution.crawl import crawl as crawling
-from crawlfleet.execution.crawl.blocks import ENOUGH, KNOWN_WALL, Blocks
-from crawlfleet.execution.crawl.failures import refused_by_site
-from crawlfleet.execution.crawl.gate import OpenGate
-from crawlfleet.execution.crawl.signatures import file_kind
-from crawlfleet.execution.crawl.walls import LOOK_AT_BYTES, wall_of
+from crawlfleet.execution.budget.host_gate import OpenGate
+from crawlfleet.execution.crawl.engine import crawl as crawling
+from crawlfleet.execution.crawl.engine.block_tracker import ENOUGH, KNOWN_WALL, Blocks
+from crawlfleet.execution.crawl.engine.failures import refused_by_site
+from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, wall_of
+from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.sdk import TaskContext
+from crawlfleet.execution.sdk import TaskContext
 from tests.unit.crawl_kit import LOOPBACK, Heard, site
 
 CAPTCHA = b'<p>Please verify that you are a human.</p><div class="g-recaptcha" data-sitekey="x"></div>'

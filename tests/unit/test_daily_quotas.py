@@ -11,7 +11,7 @@ import pytest
 
 from crawlfleet.control.loops.preempter import PreemptReport
 from crawlfleet.errors import OverLimit
-from crawlfleet.model.daily import day_of, end_of
+from crawlfleet.model.daily_quota import day_of, end_of
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.parking import ParkCause

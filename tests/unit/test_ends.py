@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-from crawlfleet.api.ends import Ends
 from crawlfleet.broker.memory.signals import MemorySignals
+from crawlfleet.control.support.task_completion_watcher import Ends
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import ENDS
 from crawlfleet.ports.task_store import TaskStore

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.events import EventFeed
+from crawlfleet.control.support.event_feed import EventFeed
 from crawlfleet.testing.factories import Kit
 from tests.unit.store_kit import sqlite_kit
 

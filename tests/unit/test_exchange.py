@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from crawlfleet.control.exchange import LOOK_S, Exchange
+from crawlfleet.control.composites.crawl_coordination import LOOK_S, Exchange
 from crawlfleet.model.ids import ExecutionId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.crawl_store import Asking, CrawlStore, Exchanged

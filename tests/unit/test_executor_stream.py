@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.execution.executors import stream as streams
+from crawlfleet.execution.executors.inside import output_stream as streams
+from crawlfleet.execution.executors.inside.output_stream import Stream, as_json
 from crawlfleet.execution.executors.protocol import ITEM_BYTES, Exchange, Figures, Items, Lines, Records
-from crawlfleet.execution.executors.sdk import TaskContext, TaskError, call, executor
-from crawlfleet.execution.executors.stream import Stream, as_json
+from crawlfleet.execution.sdk import TaskContext, TaskError, call, executor
 
 
 class Sent(list[Items | Lines | Records | Figures | Exchange]):

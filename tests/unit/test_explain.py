@@ -9,8 +9,8 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.scheduling.explain import Why, explain_placement, phrase, why
-from crawlfleet.scheduling.filters import NodeState
+from crawlfleet.scheduling.explain.task import Why, explain_placement, phrase, why
+from crawlfleet.scheduling.placement.filters import NodeState
 from tests.node_states import node_state
 
 NOW = 1_800_000_000_000

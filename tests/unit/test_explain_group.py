@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlfleet.scheduling.explain import Why
-from crawlfleet.scheduling.explain_group import why
-from crawlfleet.scheduling.explain_hosts import HostWait
+from crawlfleet.scheduling.explain.group import why
+from crawlfleet.scheduling.explain.hosts import HostWait
+from crawlfleet.scheduling.explain.task import Why
 
 
 def member(cause: str, sentence: str = "so it is", **data: Any) -> Why:

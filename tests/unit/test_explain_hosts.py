@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from crawlfleet.control.awaited_hosts import _hosts
+from crawlfleet.control.explain.host_waits import _hosts
 from crawlfleet.model.host_budget import Backoff, HostShare, Units
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.scheduling.budgets import Budget
-from crawlfleet.scheduling.explain import why
-from crawlfleet.scheduling.explain_hosts import HostUse, host_waits
+from crawlfleet.scheduling.explain.hosts import HostUse, host_waits
+from crawlfleet.scheduling.explain.task import why
+from crawlfleet.scheduling.hosts.budgets import Budget
 from tests.node_states import node_state
 from tests.unit.test_explain import HELD, LANE, NOW
 

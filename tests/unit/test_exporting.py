@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.execution.results import parquet_table
-from crawlfleet.execution.results.exporting import Asked, Parts, Source, batches, exported
-from crawlfleet.execution.results.merging import Part, Window
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.ports.artifacts import ChunkKind
+from crawlfleet.ports.chunk_store import ChunkKind
+from crawlfleet.results import parquet_table
+from crawlfleet.results.export_stream import Asked, Parts, Source, batches, exported
+from crawlfleet.results.merged_items import Part, Window
 
 
 class Kept:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.scheduling.expressions import (
+from crawlfleet.scheduling.flows.expressions import (
     EXPRESSION_CHARS,
     BadExpression,
     Budget,

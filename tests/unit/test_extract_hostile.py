@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.execution.crawl.apart import Apart
-from crawlfleet.execution.crawl.extract.compiling import plan_of
-from crawlfleet.execution.crawl.extract.trees import TEXT_CHARS
-from crawlfleet.execution.crawl.failures import PageFailed
-from crawlfleet.execution.crawl.page import NeedsApart, PageFacts, PageJob, read
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.parse.extract.dom import TEXT_CHARS
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
+from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageFacts, PageJob, read
+from crawlfleet.execution.crawl.parse.parser_process import Apart
 from tests.unit.extract_kit import URL
 
 CSS: dict[str, Any] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.execution.crawl.extract.metadata import language, metadata
-from crawlfleet.execution.crawl.extract.page_links import PageLinks, page_links
-from crawlfleet.execution.crawl.extract.structured import structured
-from crawlfleet.execution.crawl.extract.trees import LexborTree, Tree, XPathTree
+from crawlfleet.execution.crawl.parse.extract.dom import LexborTree, Tree, XPathTree
+from crawlfleet.execution.crawl.parse.extract.metadata import language, metadata
+from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks, page_links
+from crawlfleet.execution.crawl.parse.extract.structured import structured
 from tests.unit.extract_kit import URL, facts
 
 TREES = pytest.mark.parametrize("parse", [LexborTree, XPathTree])

@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlfleet.control.task_types import TaskTypes
-from crawlfleet.execution.crawl.extract.compiling import BadPlan, plan_of
-from crawlfleet.execution.crawl.extract.css_check import css_problem
-from crawlfleet.execution.crawl.extract.names import FIELDS_MOST
+from crawlfleet.control.tasks.task_types import TaskTypes
+from crawlfleet.execution.crawl.parse.extract.css_check import css_problem
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, plan_of
+from crawlfleet.execution.crawl.parse.extract.limits import FIELDS_MOST
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.checking import check_of
+from crawlfleet.execution.executors.inside.parameter_check import check_of
 from crawlfleet.execution.executors.registry import built_in_checks
-from crawlfleet.execution.executors.sdk import Executor, TaskError
+from crawlfleet.execution.sdk import Executor, TaskError
 from tests.unit.extract_kit import problems
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.extract.dates import Ambiguous, date_of
-from crawlfleet.execution.crawl.extract.numbers import integer_of, number_of
-from crawlfleet.execution.crawl.extract.prices import price_of
-from crawlfleet.execution.crawl.extract.values import absolute, boolean_of
+from crawlfleet.execution.crawl.parse.extract.dates import Ambiguous, date_of
+from crawlfleet.execution.crawl.parse.extract.numbers import integer_of, number_of
+from crawlfleet.execution.crawl.parse.extract.prices import price_of
+from crawlfleet.execution.crawl.parse.extract.values import absolute, boolean_of
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.model.answers import Refusal
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.wire.field_messages import did_you_mean, model_message, unknown_name
-from crawlfleet.wire.locate import complaint
+from crawlfleet.wire.json_error_location import complaint
 from crawlfleet.wire.schedules import ScheduleBody
 from crawlfleet.wire.tasks import read_task, refusal_of
 

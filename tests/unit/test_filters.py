@@ -5,7 +5,7 @@ import pytest
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Capability, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
-from crawlfleet.scheduling.filters import Ask, NodeState, first_refusal, is_full_word, tasks_fit
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, first_refusal, is_full_word, tasks_fit
 from tests.node_states import node_state
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput
-from crawlfleet.scheduling.flow_plan import Draft, plan
+from crawlfleet.scheduling.flows.flow_graph import Draft, plan
 
 
 def drafts(**steps: Mapping[str, Any]) -> dict[str, Draft]:

@@ -12,7 +12,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.flow import Ended, FlowStatus, StepSpec, Unrun
 from crawlfleet.model.ids import IdFactory, following
 from crawlfleet.model.status import TaskStatus, is_legal
-from crawlfleet.scheduling.flows import (
+from crawlfleet.scheduling.flows.flow_steps import (
     Decision,
     Fail,
     FanOut,

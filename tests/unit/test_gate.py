@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from crawlfleet.execution.crawl.gate import HostAway, HostUse, NoGrant, ProcessShare
-from crawlfleet.execution.crawl.granted_gate import GrantedGate
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.execution.budget.granted_gate import GrantedGate
+from crawlfleet.execution.budget.host_gate import HostAway, HostUse, NoGrant, ProcessShare
+from crawlfleet.model.host_names import HostNews
 from tests.unit.agent_kit import monotonic, stand_still, virtual
 
 HOST = "shop.example"

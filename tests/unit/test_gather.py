@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control.gather import Gatherer
+from crawlfleet.control.support.batching import Gatherer
 from crawlfleet.errors import InvalidInput, OutcomeUnknown, StoreUnavailable
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from crawlfleet.control.grant_book import GrantBook, encode_said
+from crawlfleet.control.leader.grant_ledger import GrantBook, encode_said
 from crawlfleet.model.event import Kind
 from crawlfleet.model.host_budget import Host, HostLimits, HostShare, Units
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.ports.host_store import GrantChange, HostNote, SessionHosts
-from crawlfleet.scheduling.backoff import QUIET_MS
+from crawlfleet.scheduling.hosts.host_backoff import QUIET_MS
 from crawlfleet.wire.sync import HostWantBody
 
 HOST = "a.example"

@@ -5,14 +5,14 @@ import random
 
 import pytest
 
-from crawlfleet.control.strategy_book import NAMES_MOST, StrategyBook
+from crawlfleet.control.leader.strategy_registry import NAMES_MOST, StrategyBook
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.event import Kind
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.choice import choice
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.strategies import BUILT_IN, Candidates
+from crawlfleet.scheduling.explain.placement_reason import choice
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates
 from tests.node_states import node_state
 
 MINE = Requirement("web_crawl", strategy="mine")

@@ -6,7 +6,7 @@ import pytest
 
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.scheduling.health import (
+from crawlfleet.scheduling.nodes.health import (
     TRIAL_INTERVAL_S,
     HealthState,
     Thresholds,
@@ -14,7 +14,7 @@ from crawlfleet.scheduling.health import (
     next_health,
     trial_slots,
 )
-from crawlfleet.scheduling.node_faults import NO_FAULTS, NodeFaults
+from crawlfleet.scheduling.nodes.node_faults import NO_FAULTS, NodeFaults
 
 DEFAULT = Thresholds()
 CALM = Measurement(cpu=0.3, memory=0.4)

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.heartbeat import Heartbeat
+from crawlfleet.control.nodes.heartbeat import Heartbeat
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import NodeId, task_text
 from crawlfleet.model.node import Measurement, Node

@@ -9,11 +9,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from crawlfleet.execution.crawl.links import canonical, target_of
+from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
 from crawlfleet.model.host_budget import Backoff, HostLimits, Units
-from crawlfleet.model.hosts import target_host
-from crawlfleet.scheduling.backoff import CAP_MS, FIRST_MS, QUIET_MS, RETRY_AFTER_CAP_MS, forgiven, refused
-from crawlfleet.scheduling.budgets import budget_of, read_concurrency, read_delay, read_rate
+from crawlfleet.model.host_names import target_host
+from crawlfleet.scheduling.hosts.budgets import budget_of, read_concurrency, read_delay, read_rate
+from crawlfleet.scheduling.hosts.host_backoff import CAP_MS, FIRST_MS, QUIET_MS, RETRY_AFTER_CAP_MS, forgiven, refused
 
 USUAL = HostLimits(10.0, 8, 0.0)
 NOW = 1_700_000_000_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from crawlfleet.execution.agent.host_grants import LINGER_S, HostGrants
-from crawlfleet.execution.agent.lease_guard import Lease
-from crawlfleet.execution.crawl.gate import HostUse, ProcessShare
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.execution.agent.work.host_grants import LINGER_S, HostGrants
+from crawlfleet.execution.agent.work.lease_guard import Lease
+from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.unit.agent_kit import LoopClock, monotonic, virtual
 

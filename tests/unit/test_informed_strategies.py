@@ -9,11 +9,11 @@ import pytest
 from crawlfleet.model.evidence import HALF_LIFE_MS, Record, Subject
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.regions import Place, Regions
-from crawlfleet.scheduling.strategies import BUILT_IN, Candidates, Evidence, Explains, Knowledge
-from crawlfleet.scheduling.strategies.anti_crawling import (
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.regions import Place, Regions
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Evidence, Explains, Knowledge
+from crawlfleet.scheduling.placement.strategies.anti_crawling import (
     FIRST_COOL_DOWN_S,
     LONGEST_COOL_DOWN_S,
     AntiCrawling,

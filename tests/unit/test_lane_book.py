@@ -9,10 +9,10 @@ import pytest
 
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.store.lanes import LaneBook
-from crawlfleet.store.migrate import migrate_sqlite
-from crawlfleet.store.sqlite.engine import InlineEngine
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
+from crawlfleet.store.tasks.lanes import LaneBook
 
 MOST = 4
 

@@ -12,19 +12,19 @@ import msgspec
 import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.knowing import SUBJECTS_KEPT, Knowing
-from crawlfleet.control.lead import Lead
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.evidence_cache import SUBJECTS_KEPT, Knowing
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.evidence_aggregator import Learner
 from crawlfleet.control.loops.granter import Granter
-from crawlfleet.control.loops.learner import Learner
 from crawlfleet.model.evidence import EvidenceRow, Record, Subject
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.host_store import HostNote
-from crawlfleet.scheduling.subjects import bucket_of
+from crawlfleet.scheduling.placement.evidence_subjects import bucket_of
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from tests.unit.store_kit import sqlite_kit

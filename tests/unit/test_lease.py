@@ -1,7 +1,7 @@
 import pytest
 
 from crawlfleet.ports.node_store import LeaseRow
-from crawlfleet.scheduling.lease import LeaseBook, LeaseState, lease_state, must_stop_at
+from crawlfleet.scheduling.nodes.lease import LeaseBook, LeaseState, lease_state, must_stop_at
 
 
 def row(node: int = 1, renewals: int = 0, session: int = 1, lease_ms: int = 9_000) -> LeaseRow:

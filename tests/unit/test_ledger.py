@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.model.requirement import Requirement
 
 PLAIN = Requirement("echo")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import LIVE_STATUSES, ErrorClass, ExecutionStatus, Recall, TaskStatus, is_legal
-from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.scheduling import life
+from crawlfleet.model.transition import Decide, Step
+from crawlfleet.scheduling.tasks import task_state_machine
 
 NOW = 1_767_225_600_000
 TASK, NODE, EXECUTION, SESSION, LANE = 1, 2, 3, 4, 5
@@ -46,7 +46,7 @@ def refusal(decide: Decide, row: LiveTask) -> Refusal:
 
 def finish(end: End, failure: Failure | None = None, *, node: int = NODE, execution: int = EXECUTION) -> Decide:
     outcome = Outcome(node, TASK, execution, end, failure, b"result", b"metrics", NOW - 5)
-    return life.finish({TASK: outcome}, NOW, Random(1))
+    return task_state_machine.finish({TASK: outcome}, NOW, Random(1))
 
 
 def assert_off_its_node(row: LiveTask) -> None:
@@ -56,33 +56,33 @@ def assert_off_its_node(row: LiveTask) -> None:
 
 @pytest.mark.parametrize("row", NOT_HELD)
 def test_cancelling_what_no_node_holds_is_final(row: LiveTask) -> None:
-    cancelled = step(life.cancel("no"), row)
+    cancelled = step(task_state_machine.cancel("no"), row)
     assert (cancelled.after.status, cancelled.kind, cancelled.reason) == (S.CANCELLED, Kind.TASK_CANCELLED, "no")
     assert cancelled.ended is None
 
 
 @pytest.mark.parametrize("row", HELD)
 def test_cancelling_what_a_node_holds_asks_the_node(row: LiveTask) -> None:
-    asked = step(life.cancel("no"), row)
+    asked = step(task_state_machine.cancel("no"), row)
     assert (asked.after, asked.kind) == (row._replace(recall=Recall.CANCEL), Kind.TASK_RECALLED)
     assert asked.ended is None
 
 
 def test_a_cancel_outranks_every_other_recall_and_none_outranks_it() -> None:
     moving = ASSIGNED._replace(recall=Recall.MOVE)
-    assert step(life.cancel("no"), moving).after.recall is Recall.CANCEL
+    assert step(task_state_machine.cancel("no"), moving).after.recall is Recall.CANCEL
     cancelled = ASSIGNED._replace(recall=Recall.CANCEL)
     for why in (Recall.DEADLINE, Recall.PREEMPT, Recall.MOVE):
-        assert step(life.recall(why, "x"), cancelled).after == cancelled
+        assert step(task_state_machine.recall(why, "x"), cancelled).after == cancelled
 
 
 @pytest.mark.parametrize("row", NOT_HELD)
 @pytest.mark.parametrize(
     "verb",
     [
-        life.recall(Recall.MOVE, "x"),
-        life.lose("x", NOW, Random(1)),
-        life.take_back("x", NOW, Random(1)),
+        task_state_machine.recall(Recall.MOVE, "x"),
+        task_state_machine.lose("x", NOW, Random(1)),
+        task_state_machine.take_back("x", NOW, Random(1)),
     ],
 )
 def test_what_no_node_holds_cannot_be_taken_from_one(verb: Decide, row: LiveTask) -> None:
@@ -91,44 +91,44 @@ def test_what_no_node_holds_cannot_be_taken_from_one(verb: Decide, row: LiveTask
 
 def test_only_what_is_past_its_deadline_is_overdue() -> None:
     assert PROCESSING.deadline_at is not None
-    assert refusal(life.overdue(PROCESSING.deadline_at - 1), PROCESSING).code is Code.NOT_READY
-    assert step(life.overdue(PROCESSING.deadline_at), PROCESSING).after.recall is Recall.DEADLINE
-    assert refusal(life.overdue(NOW), PENDING).code is Code.NOT_READY
+    assert refusal(task_state_machine.overdue(PROCESSING.deadline_at - 1), PROCESSING).code is Code.NOT_READY
+    assert step(task_state_machine.overdue(PROCESSING.deadline_at), PROCESSING).after.recall is Recall.DEADLINE
+    assert refusal(task_state_machine.overdue(NOW), PENDING).code is Code.NOT_READY
 
 
 def test_a_task_is_released_when_its_time_has_come_and_no_parent_is_open() -> None:
     timed = WAITING._replace(waits=0, due_at=NOW)
-    released = step(life.release(NOW), timed)
+    released = step(task_state_machine.release(NOW), timed)
     assert (released.after.status, released.after.due_at, released.kind) == (S.PENDING, None, Kind.TASK_READY)
-    assert refusal(life.release(NOW - 1), timed).code is Code.NOT_READY
-    assert refusal(life.release(NOW), timed._replace(waits=1)).code is Code.NOT_READY
-    assert step(life.release(NOW), RETRYING).after.status is S.PENDING
+    assert refusal(task_state_machine.release(NOW - 1), timed).code is Code.NOT_READY
+    assert refusal(task_state_machine.release(NOW), timed._replace(waits=1)).code is Code.NOT_READY
+    assert step(task_state_machine.release(NOW), RETRYING).after.status is S.PENDING
 
 
 @pytest.mark.parametrize("row", [PENDING, *HELD])
 def test_what_does_not_wait_is_not_released(row: LiveTask) -> None:
-    assert refusal(life.release(NOW), row).code is Code.NOT_READY
+    assert refusal(task_state_machine.release(NOW), row).code is Code.NOT_READY
 
 
 def test_the_last_parent_releases_a_child() -> None:
     child = WAITING._replace(waits=3)
-    assert step(life.parent_completed(NOW, 2), child).after == child._replace(waits=1)
-    assert step(life.parent_completed(NOW, 3), child).after.status is S.PENDING
+    assert step(task_state_machine.parent_completed(NOW, 2), child).after == child._replace(waits=1)
+    assert step(task_state_machine.parent_completed(NOW, 3), child).after.status is S.PENDING
 
 
 def test_a_child_of_a_later_time_waits_on() -> None:
     child = WAITING._replace(due_at=NOW + 1)
-    assert step(life.parent_completed(NOW, 1), child).after == child._replace(waits=0)
+    assert step(task_state_machine.parent_completed(NOW, 1), child).after == child._replace(waits=0)
 
 
 def test_a_start_makes_it_processing_with_its_deadline() -> None:
-    started = step(life.start({TASK: life.Start(NODE, EXECUTION, NOW)}), ASSIGNED)
+    started = step(task_state_machine.start({TASK: task_state_machine.Start(NODE, EXECUTION, NOW)}), ASSIGNED)
     assert (started.after.status, started.after.started_at) == (S.PROCESSING, NOW)
     assert started.after.deadline_at == NOW + 60_000 + 10_000
 
 
 @pytest.mark.parametrize("row", [*NOT_HELD, *HELD])
-@pytest.mark.parametrize("verb", [lambda n, e: life.start({TASK: life.Start(n, e, NOW)}),
+@pytest.mark.parametrize("verb", [lambda n, e: task_state_machine.start({TASK: task_state_machine.Start(n, e, NOW)}),
                                   lambda n, e: finish(End.COMPLETED, node=n, execution=e),
                                   lambda n, e: finish(End.FAILED, node=n, execution=e)])  # fmt: skip
 def test_a_stale_or_foreign_execution_changes_nothing(verb: Callable[[int, int], Decide], row: LiveTask) -> None:
@@ -194,7 +194,7 @@ def test_a_timeout_is_tried_again_and_ends_as_timeout() -> None:
         (Recall.MOVE, S.PENDING, X.RETURNED),
     ],
 )
-@pytest.mark.parametrize("verb", [finish(End.STOPPED), life.lose("lost", NOW, Random(1))])
+@pytest.mark.parametrize("verb", [finish(End.STOPPED), task_state_machine.lose("lost", NOW, Random(1))])
 def test_a_stopped_execution_ends_as_its_recall_asked(
     verb: Decide, recall: Recall, status: TaskStatus, ended: ExecutionStatus
 ) -> None:
@@ -210,7 +210,7 @@ def test_a_failure_after_a_cancel_is_cancelled(end: End) -> None:
 
 
 def test_a_lost_node_or_process_counts_as_a_loss_and_costs_no_retry() -> None:
-    for verb in (life.lose("lost", NOW, Random(1)), finish(End.PROCESS_LOST)):
+    for verb in (task_state_machine.lose("lost", NOW, Random(1)), finish(End.PROCESS_LOST)):
         lost = step(verb, PROCESSING._replace(retries=2))
         assert (lost.after.status, lost.after.losses, lost.after.retries) == (S.PENDING, 1, 2)
         assert lost.kind is Kind.TASK_REASSIGN
@@ -221,7 +221,7 @@ def test_a_lost_node_or_process_counts_as_a_loss_and_costs_no_retry() -> None:
     ("verb", "ended"),
     [
         (finish(End.RETURNED), X.RETURNED),
-        (life.take_back("drained", NOW, Random(1)), X.RETURNED),
+        (task_state_machine.take_back("drained", NOW, Random(1)), X.RETURNED),
         (finish(End.STOPPED), X.LOST),
     ],
 )
@@ -231,9 +231,9 @@ def test_work_handed_back_costs_nothing(verb: Decide, ended: ExecutionStatus) ->
 
 
 def test_after_two_losses_or_one_death_it_runs_alone() -> None:
-    assert not life.is_alone(PENDING._replace(losses=1))
-    assert life.is_alone(PENDING._replace(losses=2))
-    assert life.is_alone(PENDING._replace(deaths=1))
+    assert not task_state_machine.is_alone(PENDING._replace(losses=1))
+    assert task_state_machine.is_alone(PENDING._replace(losses=2))
+    assert task_state_machine.is_alone(PENDING._replace(deaths=1))
 
 
 def test_three_deaths_alone_are_poison() -> None:
@@ -254,8 +254,8 @@ def test_a_death_after_a_cancel_is_cancelled() -> None:
 
 @pytest.mark.parametrize("row", [*NOT_HELD, *HELD])
 def test_a_new_priority_is_another_lane(row: LiveTask) -> None:
-    assert step(life.reprioritize({LANE: 99}), row).after == row._replace(lane=99)
-    assert refusal(life.reprioritize({7: 99}), row).code is Code.NOT_READY
+    assert step(task_state_machine.reprioritize({LANE: 99}), row).after == row._replace(lane=99)
+    assert refusal(task_state_machine.reprioritize({7: 99}), row).code is Code.NOT_READY
 
 
 @st.composite
@@ -287,14 +287,14 @@ outcomes = st.builds(
     Outcome, st.just(NODE), st.just(TASK), st.just(EXECUTION), st.sampled_from(End), failures, st.none() | st.binary(),
     st.none() | st.binary(), st.none() | st.just(NOW - 100), products=st.just(()),
 )  # fmt: skip
-finishes = outcomes.map(lambda outcome: life.finish({TASK: outcome}, NOW, Random(1)))
+finishes = outcomes.map(lambda outcome: task_state_machine.finish({TASK: outcome}, NOW, Random(1)))
 verbs = st.one_of(
     finishes,
-    st.builds(life.cancel, st.text(max_size=3)),
-    st.builds(life.recall, st.sampled_from([why for why in Recall if why is not Recall.NONE]), st.just("x")),
-    st.just(life.overdue(NOW)), st.just(life.release(NOW)), st.just(life.reprioritize({LANE: 99})),
-    st.just(life.start({TASK: life.Start(NODE, EXECUTION, NOW)})), st.just(life.lose("x", NOW, Random(1))),
-    st.just(life.take_back("x", NOW, Random(1))),
+    st.builds(task_state_machine.cancel, st.text(max_size=3)),
+    st.builds(task_state_machine.recall, st.sampled_from([why for why in Recall if why is not Recall.NONE]), st.just("x")),
+    st.just(task_state_machine.overdue(NOW)), st.just(task_state_machine.release(NOW)), st.just(task_state_machine.reprioritize({LANE: 99})),
+    st.just(task_state_machine.start({TASK: task_state_machine.Start(NODE, EXECUTION, NOW)})), st.just(task_state_machine.lose("x", NOW, Random(1))),
+    st.just(task_state_machine.take_back("x", NOW, Random(1))),
 )  # fmt: skip
 
 
@@ -351,7 +351,7 @@ def test_what_is_nobodys_fault_never_ends_a_task(row: LiveTask, policy: RetryPol
 def test_only_three_deaths_alone_are_poison(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
     decided = verb(row, policy)
     if isinstance(decided, Step) and (decided.reason or "").startswith("poison"):
-        assert decided.after.deaths == life.DEATHS_THAT_POISON
+        assert decided.after.deaths == task_state_machine.DEATHS_THAT_POISON
         assert decided.is_dead_letter
 
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop, Loop
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop, Loop
 from crawlfleet.errors import Conflict, NotLeader, OutcomeUnknown, StoreUnavailable
 from crawlfleet.model.instants import Instant
 from crawlfleet.testing.clock import EPOCH, FakeClock

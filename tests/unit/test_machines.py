@@ -3,15 +3,15 @@ from dataclasses import replace
 
 import pytest
 
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.sight import follow_ledger
+from crawlfleet.control.leader.cluster_view import follow_ledger
+from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.explain import explain_placement
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.machines import share_machines
-from crawlfleet.scheduling.node_groups import alike
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.strategies import BUILT_IN
+from crawlfleet.scheduling.explain.task import explain_placement
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.node_classes import alike
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.shared_machines import share_machines
+from crawlfleet.scheduling.placement.strategies import BUILT_IN
 from tests.node_states import node_state
 
 FOUR_CPUS = (("cpu", 4.0), ("memory_mb", 8_192.0))

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.measure import (
+from crawlfleet.execution.agent.measurements import (
     ERRORS_HALF_LIFE_S,
     LATENCY_COUNTS_S,
     TYPES_MOST,

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import msgspec
 
-from crawlfleet.execution.crawl.crawl import Crawl
-from crawlfleet.execution.crawl.frontier import Link
-from crawlfleet.execution.crawl.member import LOOK_S, Member
-from crawlfleet.execution.crawl.shared_frontier import SharedFrontier
+from crawlfleet.execution.crawl.engine.crawl import Crawl
+from crawlfleet.execution.crawl.frontier.frontier import Link
+from crawlfleet.execution.crawl.shared.shared_crawl_member import LOOK_S, Member
+from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
 from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.wire.crawl import CrawlDown, CrawlUp
 from tests.unit.agent_kit import virtual

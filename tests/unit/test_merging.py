@@ -4,10 +4,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.results import merging
-from crawlfleet.execution.results.merging import Merged, MergedPlace, Part, Window
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.ports.artifacts import ChunkKind
+from crawlfleet.ports.chunk_store import ChunkKind
+from crawlfleet.results import merged_items
+from crawlfleet.results.merged_items import Merged, MergedPlace, Part, Window
 
 Items = list[list[list[int]]]
 """By task, by chunk."""
@@ -60,9 +60,9 @@ async def test_pages_and_stream_give_the_same_list(
 
 
 async def test_a_page_looks_at_a_bounded_number_of_members() -> None:
-    items: Items = [[] for _ in range(merging.PAGE_PARTS)] + [[[7]]]
+    items: Items = [[] for _ in range(merged_items.PAGE_PARTS)] + [[[7]]]
     page = await merged(items, 100, set()).page(MergedPlace(), 10)
-    assert (page.lines, page.next) == ([], MergedPlace(merging.PAGE_PARTS))
+    assert (page.lines, page.next) == ([], MergedPlace(merged_items.PAGE_PARTS))
     assert page.next is not None
     rest = await merged(items, 100, set()).page(page.next, 10)
     assert ([bytes(line) for line in rest.lines], rest.next) == ([b'{"n":7}'], None)

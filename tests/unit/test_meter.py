@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from crawlfleet.execution.crawl.meter import AGAIN_S, BYTES, PAGES, PATIENCE, Meter, OverQuota, Refused
-from crawlfleet.model.daily import FIRST
+from crawlfleet.execution.budget.quota_meter import AGAIN_S, BYTES, PAGES, PATIENCE, Meter, OverQuota, Refused
+from crawlfleet.model.daily_quota import FIRST
 from tests.unit.agent_kit import monotonic, virtual
 
 NONE_LEFT = "quota 'pages per day' of project p: 0 of 10 left until 00:00 UTC"

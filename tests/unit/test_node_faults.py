@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlfleet.scheduling.node_faults import (
+from crawlfleet.scheduling.nodes.node_faults import (
     BATCH_DELAY_S,
     HALF_LIFE_S,
     MAX_WEIGHT,

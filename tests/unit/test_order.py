@@ -6,7 +6,7 @@ import pytest
 
 from crawlfleet.model.ids import IdFactory, made_at
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.scheduling.order import Ageing, LaneOrder, effective_priority
+from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder, effective_priority
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000

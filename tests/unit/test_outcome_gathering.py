@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from crawlfleet.execution.agent.outcomes import GATHER_S
+from crawlfleet.execution.agent.work.outcomes import GATHER_S
 from tests.unit.agent_kit import Master, node, virtual
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from crawlfleet import Candidates
 from crawlfleet.bootstrap.strategies import GROUP, own_strategies
-from crawlfleet.control.strategy_book import StrategyBook
+from crawlfleet.control.leader.strategy_registry import StrategyBook
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.placement import Placer
+from crawlfleet.scheduling.placement.placer import Placer
 from crawlfleet.settings.loading import load
 from crawlfleet.settings.master import STRATEGY_GROUP, MasterSettings
-from crawlfleet.settings.source import BadSetting
+from crawlfleet.settings.provenance import BadSetting
 from tests.node_states import node_state
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own_strategy"

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control import finish
-from crawlfleet.execution.crawl.gate import HostAway
-from crawlfleet.execution.crawl.meter import OverQuota, Refused
-from crawlfleet.execution.executors import host
-from crawlfleet.execution.executors.sdk import TryLater
+from crawlfleet.control.tasks import finish
+from crawlfleet.execution.budget.host_gate import HostAway
+from crawlfleet.execution.budget.quota_meter import OverQuota, Refused
+from crawlfleet.execution.executors.inside import process_loop
+from crawlfleet.execution.sdk import TryLater
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.parking import Park, ParkCause, Parking
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
-from crawlfleet.model.step import Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.scheduling import life
+from crawlfleet.model.transition import Step
+from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import OutcomeBody
 from tests.unit.test_life import ASSIGNED, EXECUTION, HELD, NODE, NOT_HELD, NOW, PENDING, TASK, assert_off_its_node
 
@@ -29,7 +29,7 @@ HOST = Park(5_000, ParkCause.HOST_BACKOFF, "a.example")
 
 def parked(row: LiveTask, park: Park = HOST, times: int = 0, policy: RetryPolicy | None = None, seed: int = 1) -> Step:
     outcome = Outcome(NODE, TASK, EXECUTION, End.RETURNED, AWAY, park=park)
-    step = life.finish({TASK: outcome}, NOW, Random(seed), {TASK: times})(row, policy or RetryPolicy())
+    step = task_state_machine.finish({TASK: outcome}, NOW, Random(seed), {TASK: times})(row, policy or RetryPolicy())
     assert isinstance(step, Step)
     return step
 
@@ -53,7 +53,7 @@ def test_nothing_comes_back_before_its_time_or_long_after(span_ms: int, seed: in
 
 def test_those_that_wait_for_the_same_do_not_come_back_together() -> None:
     rng, outcome = Random(1), Outcome(NODE, TASK, EXECUTION, End.RETURNED, AWAY, park=HOST)
-    decide = life.finish({TASK: outcome}, NOW, rng)
+    decide = task_state_machine.finish({TASK: outcome}, NOW, rng)
     due = [step.after.due_at for _ in range(1_000) if isinstance(step := decide(ASSIGNED, RetryPolicy()), Step)]
     assert max(due.count(at) for at in due) < 10
 
@@ -69,22 +69,25 @@ def test_a_recall_comes_before_parking(recall: Recall, status: TaskStatus) -> No
 
 
 def test_what_is_never_to_be_had_is_a_failure_in_the_end() -> None:
-    last = parked(ASSIGNED, times=life.PARKED_MOST - 1)
-    assert (last.after.status, last.parking and last.parking.times) == (TaskStatus.WAITING, life.PARKED_MOST)
-    failed = parked(ASSIGNED, times=life.PARKED_MOST)
+    last = parked(ASSIGNED, times=task_state_machine.PARKED_MOST - 1)
+    assert (last.after.status, last.parking and last.parking.times) == (
+        TaskStatus.WAITING,
+        task_state_machine.PARKED_MOST,
+    )
+    failed = parked(ASSIGNED, times=task_state_machine.PARKED_MOST)
     assert (failed.after.status, failed.after.retries, failed.parking) == (TaskStatus.RETRYING, 1, None)
-    dead = parked(ASSIGNED, times=life.PARKED_MOST, policy=RetryPolicy(max_retries=0))
+    dead = parked(ASSIGNED, times=task_state_machine.PARKED_MOST, policy=RetryPolicy(max_retries=0))
     assert (dead.after.status, dead.is_dead_letter) == (TaskStatus.FAILED, True)
     assert dead.reason == "parked 100 times in vain, the last time because host a is away"
 
 
 def test_only_what_is_parked_is_unparked() -> None:
     row = parked(ASSIGNED).after
-    step = life.unpark(row, RetryPolicy())
+    step = task_state_machine.unpark(row, RetryPolicy())
     assert isinstance(step, Step)
     assert (step.after.status, step.after.due_at) == (TaskStatus.PENDING, None)
     for other in (*HELD, *NOT_HELD, PENDING, row._replace(waits=1)):
-        assert isinstance(life.unpark(other, RetryPolicy()), Refusal)
+        assert isinstance(task_state_machine.unpark(other, RetryPolicy()), Refusal)
 
 
 SPAN = 3_000
@@ -122,7 +125,7 @@ def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: Par
     ],
 )
 def test_an_execution_says_what_it_waits_for(later: TryLater | OverQuota, cause: ParkCause, subject: str) -> None:
-    said = host._parked(later)
+    said = process_loop._parked(later)
     assert (said["again_ms"], said.get("cause", 0), said.get("subject", "")) == (9_500, cause, subject)
 
 
@@ -130,4 +133,4 @@ def test_an_execution_says_what_it_waits_for(later: TryLater | OverQuota, cause:
 def test_what_is_no_span_is_the_executors_mistake(after_s: float) -> None:
     with pytest.raises(ValueError, match="after_s"):
         TryLater("x", after_s)
-    assert host._parked(TryLater("x", 0.0)) == {"again_ms": 1, "cause": 0, "subject": ""}
+    assert process_loop._parked(TryLater("x", 0.0)) == {"again_ms": 1, "cause": 0, "subject": ""}

@@ -6,9 +6,9 @@ import pytest
 
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.strategies import BUILT_IN, Candidates
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates
 from tests.node_states import node_state
 
 PLAIN = Requirement("web_crawl")

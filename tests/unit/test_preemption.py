@@ -10,10 +10,10 @@ from crawlfleet.model.node import Measurement
 from crawlfleet.model.project import Project, Quotas, Use
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ClusterStatus, NodeStatus
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.machines import share_machines
-from crawlfleet.scheduling.preemption import Held, Room, Rules, Waiting, make_room
-from crawlfleet.scheduling.quota import Allowance
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.preemption import Held, Room, Rules, Waiting, make_room
+from crawlfleet.scheduling.placement.shared_machines import share_machines
+from crawlfleet.scheduling.quotas.project_quota import Allowance
 from tests.node_states import node_state
 
 SMALL = Requirement("web_crawl", preemptible=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from crawlfleet.execution.agent.probe import Capability, count_gpus, machine_id, probe, usable_cpus
+from crawlfleet.execution.agent.machine_facts import Capability, count_gpus, machine_id, probe, usable_cpus
 
 
 def program(path: Path, text: str = "exit 0") -> Path:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.model.product import ChangeKind, Product, ProductChange, ProductRecord, content_hash
-from crawlfleet.scheduling.products import VALUE_CHARS, difference, judged
+from crawlfleet.scheduling.crawls.product_changes import VALUE_CHARS, difference, judged
 
 POT = Product("shop.test", "1", "http://shop.test/1", "Pot", "5", "EUR", "in_stock", {"color": "red"})
 LOOKS = st.lists(st.sampled_from(["5", "6", "7", None]), max_size=12)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.extract.compiling import plan_of
-from crawlfleet.execution.crawl.offers import amount_of, availability_of, first_text, price_in
-from crawlfleet.execution.crawl.page import PageJob, read
-from crawlfleet.execution.crawl.product import PageSaid, product_of, shop_of
-from crawlfleet.execution.crawl.product_plan import extraction, page_said, problems
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
+from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
+from crawlfleet.execution.crawl.products.product import PageSaid, product_of, shop_of
+from crawlfleet.execution.crawl.products.product_offers import amount_of, availability_of, first_text, price_in
+from crawlfleet.execution.crawl.products.product_plan import extraction, page_said, problems
 from crawlfleet.model.product import Product, content_hash, key_of
 from crawlfleet.shop import markup, product_page
 from crawlfleet.shop.catalogue import Catalogue

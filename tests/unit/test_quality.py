@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.results import quality as module
-from crawlfleet.execution.results.quality import FieldReport, Quality, Report, Sample
+from crawlfleet.results import item_quality as module
+from crawlfleet.results.item_quality import FieldReport, Quality, Report, Sample
 
 
 def reported(*items: Any) -> Report:

@@ -4,7 +4,7 @@ import pytest
 
 from crawlfleet.model.project import OnFull, Project, Quotas, Use
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.quota import UNLIMITED, Allowance, Door, QuotaFull
+from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, Door, QuotaFull
 
 PLAIN = Requirement("echo")
 HALF = Requirement("echo", resources=(("cpu", 0.5), ("memory_mb", 256.0)))

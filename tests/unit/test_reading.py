@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.execution.results.folder import FolderChunks
-from crawlfleet.execution.results.reading import Chunks, Place
+from crawlfleet.results.chunk_folder import FolderChunks
+from crawlfleet.results.chunk_reader import Chunks, Place
 
 TASK, RUN = 7, 8
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.scheduling.regions import EARTH_KM, USUAL_REGIONS, Place, Regions, distance_km
+from crawlfleet.scheduling.placement.regions import EARTH_KM, USUAL_REGIONS, Place, Regions, distance_km
 
 
 def at(name: str) -> Place:

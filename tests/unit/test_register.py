@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.finish import Finish
-from crawlfleet.control.heartbeat import LEASE_UNSAID_MS, SimpleClients
-from crawlfleet.control.open_session import OpenSession
-from crawlfleet.control.register import Register, Registration
-from crawlfleet.control.task_types import TYPES_MOST, KnownTypes, TaskTypes
-from crawlfleet.control.tokens import hash_secret
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.tokens import hash_secret
+from crawlfleet.control.nodes.heartbeat import LEASE_UNSAID_MS, SimpleClients
+from crawlfleet.control.nodes.open_session import OpenSession
+from crawlfleet.control.nodes.register import Register, Registration
+from crawlfleet.control.tasks.finish import Finish
+from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, TaskTypes
 from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.node import NodeDescription

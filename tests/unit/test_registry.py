@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import crawlfleet
-from crawlfleet.control.task_types import TaskTypes
+from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.errors import ConfigError
-from crawlfleet.execution.executors import registry, sdk
+from crawlfleet.execution import sdk
+from crawlfleet.execution.executors import registry
 from crawlfleet.execution.executors.registry import built_in, built_in_schemas, load, scan, users
 
 GOOD = """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.scheduling.retry import RULES, backoff_ms, next_attempt_at
+from crawlfleet.scheduling.tasks.retry import RULES, backoff_ms, next_attempt_at
 
 NOW = 1_767_225_600_000
 

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from crawlfleet.control.schema_cost import COST_MOST, SUBSCHEMAS_MOST, TooCostly, schema_cost
+from crawlfleet.control.tasks.schema_cost import COST_MOST, SUBSCHEMAS_MOST, TooCostly, schema_cost
 from crawlfleet.execution.executors.registry import built_in_schemas
 
 

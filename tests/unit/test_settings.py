@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from crawlfleet.bootstrap.serve import master_terms
-from crawlfleet.execution.crawl.addresses import allowed
-from crawlfleet.scheduling.strategies import BUILT_IN
+from crawlfleet.execution.crawl.fetch.address_guard import allowed
+from crawlfleet.scheduling.placement.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.loading import CLASSES, load
 from crawlfleet.settings.master import STRATEGIES, MasterSettings, StandaloneSettings
-from crawlfleet.settings.source import BadSetting
+from crawlfleet.settings.provenance import BadSetting
 from crawlfleet.settings.worker import WorkerSettings
 
 MASTER = "http://10.0.0.1:8000"

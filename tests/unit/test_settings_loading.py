@@ -12,7 +12,7 @@ from crawlfleet.settings.base import Settings
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.loading import Loaded, load, load_mode
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
-from crawlfleet.settings.source import BadSetting
+from crawlfleet.settings.provenance import BadSetting
 from crawlfleet.settings.worker import WorkerSettings
 
 QUEUE_YAML = """

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control.sharding import split
+from crawlfleet.control.composites.sharding import split
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Code, Refusal
-from crawlfleet.scheduling.shards import bounds, shards_in
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.scheduling.crawls.shards import bounds, shards_in
 from crawlfleet.wire.groups import ShardBody
 from crawlfleet.wire.tasks import TaskBody
 

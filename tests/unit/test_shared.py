@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from crawlfleet.control.shared import Shared
+from crawlfleet.control.support.single_flight import Shared
 from crawlfleet.errors import StoreUnavailable
 
 

@@ -8,9 +8,9 @@ import pytest
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.placement import Cursors, Placer
-from crawlfleet.scheduling.strategies import BUILT_IN, Candidates
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.placer import Cursors, Placer
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates
 from tests.node_states import node_state
 
 

@@ -4,9 +4,9 @@ from random import Random
 
 from crawlfleet.model.project import Project, Quotas, Use
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.scheduling.order import ReadyLane
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.stuck import LOOKED_AT_ONCE, STUCK_S, Stuck, reason
+from crawlfleet.scheduling.placement.lane_order import ReadyLane
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.stuck_lanes import LOOKED_AT_ONCE, STUCK_S, Stuck, reason
 from tests.node_states import node_state
 
 

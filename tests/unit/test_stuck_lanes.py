@@ -11,8 +11,8 @@ from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.model.event import Event
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.store.migrate import migrate_sqlite
-from crawlfleet.store.sqlite.engine import InlineEngine
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.factories import PROJECT, Kit, KitClock, ReadyNode, Run
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.contents import features_in, host_in
-from crawlfleet.scheduling.subjects import (
+from crawlfleet.control.tasks.task_content import features_in, host_in
+from crawlfleet.scheduling.placement.evidence_subjects import (
     HOST_BUCKETS,
     HOSTS_NAMED,
     WORDS_MOST,

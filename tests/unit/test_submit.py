@@ -10,24 +10,24 @@ import msgspec
 import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.projects import Projects
-from crawlfleet.control.submit import Submit
-from crawlfleet.control.task_types import KnownTypes, TaskTypes
-from crawlfleet.control.waiting import Waiting, WaitingLimit
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.projects import Projects
+from crawlfleet.control.tasks.admission import Waiting, WaitingLimit
+from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.control.tasks.task_types import KnownTypes, TaskTypes
 from crawlfleet.errors import InvalidInput, OverLimit, StoreUnavailable
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import IdFactory, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.project import Project, Quotas
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
-from crawlfleet.scheduling.subjects import HOST_BUCKETS, HOSTS_NAMED
+from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, HOSTS_NAMED
 from crawlfleet.testing.clock import EPOCH, FakeClock
 from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, task_body
 

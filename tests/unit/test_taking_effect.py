@@ -13,8 +13,7 @@ import pytest
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.loops.pruner import Retention
-from crawlfleet.control.sync import DELIVER_BYTES
-from crawlfleet.execution.results.folder import FolderChunks
+from crawlfleet.control.nodes.sync import DELIVER_BYTES
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import Cluster, NodeDescription
@@ -22,6 +21,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import node_topic
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Applied
+from crawlfleet.results.chunk_folder import FolderChunks
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import AssignmentBody, NodeConfigBody, OpenUp, OutcomeBody, SyncDown, SyncUp

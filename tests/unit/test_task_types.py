@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.control.task_types import (
+from crawlfleet.control.tasks.task_types import (
     ANYTHING,
     ERRORS_MOST,
     SCHEMA_BYTES,
@@ -21,13 +21,13 @@ from crawlfleet.control.task_types import (
 )
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.checking import check_of
-from crawlfleet.execution.executors.sdk import TaskError
+from crawlfleet.execution.executors.inside.parameter_check import check_of
+from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Code
+from crawlfleet.model.refusal import Code
 from crawlfleet.ports.identity import MASTERS, TypeRecord
 from crawlfleet.testing.clock import FakeClock
-from crawlfleet.wire.complaints import shortened
+from crawlfleet.wire.schema_errors import shortened
 from tests.unit.store_kit import sqlite_kit
 from tests.unit.test_schema_cost import unfolding
 

@@ -14,9 +14,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.cli.exporting import _harmless
 from crawlfleet.cli.output import Output
-from crawlfleet.cli.watching import figures
+from crawlfleet.cli.wait.tasks import figures
+from crawlfleet.cli.work.export import _harmless
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.observe.terminal_text import escape_controls, escape_line, json_text
 from tests.unit.test_cli_exporting import said

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.tokens import SECRET_DIGITS, TRUSTED_S, USES_MAX, Tokens, hash_secret, is_secret
+from crawlfleet.control.admin.tokens import SECRET_DIGITS, TRUSTED_S, USES_MAX, Tokens, hash_secret, is_secret
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound, StoreUnavailable
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text

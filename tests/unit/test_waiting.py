@@ -9,11 +9,11 @@ import pytest
 
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.waiting import WaitingLimit
+from crawlfleet.control.tasks.admission import WaitingLimit
 from crawlfleet.errors import OverLimit
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.ids import TaskId
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.ports.task_store import Accepted
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit

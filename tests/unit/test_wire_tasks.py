@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Code, Refusal
-from crawlfleet.wire import locate
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.wire import json_error_location
 from crawlfleet.wire.tasks import RETRY_UNSAID, TaskBody, read_task, read_tasks, task_body
 
 LEVELS = 10_000
@@ -264,7 +264,7 @@ def test_a_body_made_to_cost_time_is_not_searched_for_long(raw: bytes) -> None:
 
 @given(st.lists(JSON, max_size=6))
 def test_the_elements_of_an_array_are_found_by_its_brackets(values: list[Any]) -> None:
-    pieces = locate.elements(json.dumps(values, indent=1).encode())
+    pieces = json_error_location.elements(json.dumps(values, indent=1).encode())
     assert pieces is not None if values else pieces in (None, [])
     assert [json.loads(piece) for piece in pieces or ()] == values
 

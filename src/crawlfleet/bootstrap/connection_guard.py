@@ -15,7 +15,7 @@ from typing import Protocol
 
 import structlog
 
-from crawlfleet.api.connection_table import ConnectionTable, source_of
+from crawlfleet.api.http.connection_table import ConnectionTable, source_of
 
 log = structlog.get_logger()
 

@@ -15,7 +15,7 @@ from typing import Any
 from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, stopped_by_signals
 from crawlfleet.bootstrap.standalone import Agents, agents_of, run_with_agents
 from crawlfleet.client import AsyncClient
-from crawlfleet.client.models import GroupView
+from crawlfleet.client._generated.models import GroupView
 from crawlfleet.settings.master import LogLevel, MasterSettings
 from crawlfleet.shop.server import RunningShop, start_shop
 

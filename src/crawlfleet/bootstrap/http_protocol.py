@@ -19,9 +19,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from crawlfleet.api import problems
-from crawlfleet.api.auth import NotFromHere
-from crawlfleet.api.problems import HeadTimeout, HeadTooLarge, Malformed
+from crawlfleet.api.http import errors
+from crawlfleet.api.http.auth import NotFromHere
+from crawlfleet.api.http.errors import HeadTimeout, HeadTooLarge, Malformed
 from crawlfleet.bootstrap.connection_guard import ConnectionGuard, Peer, Wait
 from crawlfleet.errors import UsageError
 
@@ -265,7 +265,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 @cache
 def _answer(code: str, head_limit: int) -> bytes:
-    refused = problems.of_error(_REFUSALS[code](head_limit))
+    refused = errors.of_error(_REFUSALS[code](head_limit))
     return (
         b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         % (refused.status_code, HTTPStatus(refused.status_code).phrase.encode(), len(refused.body))

@@ -12,30 +12,31 @@ from typing import Any
 import structlog
 
 from crawlfleet import __version__
-from crawlfleet.control.advice import Advice
-from crawlfleet.control.allocate import Allocate
-from crawlfleet.control.assign import AssignByHand
-from crawlfleet.control.audit import Audit
-from crawlfleet.control.cancel import Cancel
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.dead_letters import DeadLetters
-from crawlfleet.control.drain import Drain
-from crawlfleet.control.finish import Finish
-from crawlfleet.control.flows import Flows
-from crawlfleet.control.groups import Groups
-from crawlfleet.control.heartbeat import Heartbeat, SimpleClients
-from crawlfleet.control.hosts import Hosts
-from crawlfleet.control.knowing import Knowing
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.ledger import Ledger
+from crawlfleet.control.admin.audit import Audit
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.hosts import Hosts
+from crawlfleet.control.admin.projects import Projects
+from crawlfleet.control.admin.queues import Pause
+from crawlfleet.control.admin.tokens import Tokens
+from crawlfleet.control.composites.flows import Flows
+from crawlfleet.control.composites.groups import Groups
+from crawlfleet.control.composites.schedules import Schedules
+from crawlfleet.control.explain.task import Why
+from crawlfleet.control.leader.cluster_view import Sight
+from crawlfleet.control.leader.evidence_cache import Knowing
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.placement_context import Advice
+from crawlfleet.control.leader.queue_ordering import OrderedBroker, QueueOrders
+from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.strategy_registry import StrategyBook
+from crawlfleet.control.loops.base import Loop
+from crawlfleet.control.loops.counter_aggregator import Tallier
 from crawlfleet.control.loops.dispatcher import Dispatcher
-from crawlfleet.control.loops.figure_tallier import FigureTallier
-from crawlfleet.control.loops.firer import Firer
+from crawlfleet.control.loops.evidence_aggregator import Learner
 from crawlfleet.control.loops.granter import Granter
-from crawlfleet.control.loops.id_keeper import AHEAD_MS, IdKeeper
+from crawlfleet.control.loops.host_stats_aggregator import FigureTallier
+from crawlfleet.control.loops.id_slot_keeper import AHEAD_MS, IdKeeper
 from crawlfleet.control.loops.leader import Leader
-from crawlfleet.control.loops.learner import Learner
-from crawlfleet.control.loops.loop import Loop
 from crawlfleet.control.loops.node_watcher import NodeWatcher
 from crawlfleet.control.loops.preempter import Preempter
 from crawlfleet.control.loops.pruner import Pruner, Retention
@@ -43,35 +44,34 @@ from crawlfleet.control.loops.reaper import Reaper
 from crawlfleet.control.loops.reconciler import Reconciler
 from crawlfleet.control.loops.relay import Relay
 from crawlfleet.control.loops.scaler import Scaler
+from crawlfleet.control.loops.schedule_firer import Firer
 from crawlfleet.control.loops.stager import Stager
-from crawlfleet.control.loops.tallier import Tallier
 from crawlfleet.control.loops.work_mover import WorkMover
-from crawlfleet.control.open_session import OpenSession
-from crawlfleet.control.pause import Pause
-from crawlfleet.control.projects import Projects
-from crawlfleet.control.ready_order import OrderedBroker, QueueOrders
-from crawlfleet.control.register import Register
-from crawlfleet.control.reprioritize import Reprioritize
-from crawlfleet.control.retry import Retry
-from crawlfleet.control.schedules import Schedules
-from crawlfleet.control.sight import Sight
-from crawlfleet.control.strategy_book import StrategyBook
-from crawlfleet.control.submit import Submit
-from crawlfleet.control.sync import Sync
-from crawlfleet.control.task_types import Check, KnownTypes, TaskTypes, release_number
-from crawlfleet.control.tokens import Tokens
-from crawlfleet.control.unregister import Unregister
-from crawlfleet.control.waiting import Waiting, WaitingLimit
-from crawlfleet.control.why import Why
+from crawlfleet.control.nodes.drain import Drain
+from crawlfleet.control.nodes.heartbeat import Heartbeat, SimpleClients
+from crawlfleet.control.nodes.open_session import OpenSession
+from crawlfleet.control.nodes.register import Register
+from crawlfleet.control.nodes.resource_allocation import Allocate
+from crawlfleet.control.nodes.sync import Sync
+from crawlfleet.control.nodes.unregister import Unregister
+from crawlfleet.control.tasks.admission import Waiting, WaitingLimit
+from crawlfleet.control.tasks.cancel import Cancel
+from crawlfleet.control.tasks.dead_letters import DeadLetters
+from crawlfleet.control.tasks.finish import Finish
+from crawlfleet.control.tasks.manual_assignment import AssignByHand
+from crawlfleet.control.tasks.reprioritize import Reprioritize
+from crawlfleet.control.tasks.retry import Retry
+from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.control.tasks.task_types import Check, KnownTypes, TaskTypes, release_number
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import IdFactory, IdSlot
-from crawlfleet.ports.artifacts import ChunkStore
 from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling.node_faults import HostReach
-from crawlfleet.scheduling.order import Ageing
-from crawlfleet.scheduling.strategies import Make
+from crawlfleet.scheduling.nodes.node_faults import HostReach
+from crawlfleet.scheduling.placement.lane_order import Ageing
+from crawlfleet.scheduling.placement.strategies import Make
 
 RESIGN_S = 2.0
 

@@ -17,9 +17,9 @@ import structlog
 
 from crawlfleet.bootstrap.brokers import is_memory
 from crawlfleet.errors import ConfigError, Unavailable
-from crawlfleet.execution.results.folder import FolderChunks
-from crawlfleet.ports.artifacts import MARK, ChunkStore, ResultsPlace
+from crawlfleet.ports.chunk_store import MARK, ChunkStore, ResultsPlace
 from crawlfleet.ports.identity import ConfigStore
+from crawlfleet.results.chunk_folder import FolderChunks
 from crawlfleet.settings.master import MasterSettings
 
 log = structlog.get_logger()
@@ -74,7 +74,7 @@ def open_place(address: str) -> ResultsPlace:
     if not address.startswith(_S3):
         return FolderChunks(Path(address))
     # Only whoever uses it pays for loading it.
-    from crawlfleet.execution.results.objects import ObjectChunks
+    from crawlfleet.results.chunk_bucket import ObjectChunks
 
     return ObjectChunks(address, os.environ)
 

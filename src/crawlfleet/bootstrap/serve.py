@@ -20,22 +20,22 @@ import structlog
 import uvicorn
 import uvloop
 
-from crawlfleet.api.app import create_app
-from crawlfleet.api.settings import ApiSettings
+from crawlfleet.api.http.app import create_app
+from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.brokers import BrokerNews, is_memory, open_broker
-from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.bootstrap.connection_guard import SWEEP_S, ConnectionGuard, ConnectionLimits
 from crawlfleet.bootstrap.file_limit import raise_file_limit
+from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.bootstrap.http_protocol import BoundedHttpProtocol
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.results import open_results
 from crawlfleet.bootstrap.stores import open_store, when_there
 from crawlfleet.bootstrap.strategies import own_strategies
 from crawlfleet.bootstrap.tls_entry import TlsEntry, tls_context
-from crawlfleet.control.heartbeat import SimpleClients
+from crawlfleet.control.admin.tokens import IssuedToken
 from crawlfleet.control.loops.pruner import Retention
-from crawlfleet.control.tokens import IssuedToken
-from crawlfleet.control.waiting import WaitingLimit
+from crawlfleet.control.nodes.heartbeat import SimpleClients
+from crawlfleet.control.tasks.admission import WaitingLimit
 from crawlfleet.errors import ConfigError, NotAllowed
 from crawlfleet.execution.executors.registry import built_in_checks, built_in_schemas
 from crawlfleet.model.instants import ms
@@ -48,7 +48,7 @@ from crawlfleet.settings.private_files import make_private_folder, write_private
 log = structlog.get_logger()
 
 ADMIN_TOKEN = "admin.token"
-CRAWL_ENGINE = "crawlfleet.execution.crawl.seeding"
+CRAWL_ENGINE = "crawlfleet.execution.crawl.shared.shared_crawl_seeds"
 """The module by which masters read the parameters of crawls."""
 ADDRESS = "address"
 BACKLOG = 2048

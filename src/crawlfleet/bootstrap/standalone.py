@@ -20,8 +20,8 @@ from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, opened_until_
 from crawlfleet.bootstrap.worker import EXIT_CONFIG, EXIT_REMOVED, WorkerOptions
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.execution.agent.identity import IdentityFile
+from crawlfleet.execution.executors.outside.spawn import search_path
 from crawlfleet.execution.executors.registry import scan
-from crawlfleet.execution.executors.spawn import search_path
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.settings.master import MasterSettings
 

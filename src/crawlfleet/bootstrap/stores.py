@@ -12,13 +12,13 @@ import structlog
 
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.settings.private_files import open_private, tighten
-from crawlfleet.store.migrate import migrate_postgres, migrate_sqlite
-from crawlfleet.store.postgres.address import POSTGRES_SCHEMES, normalise_address
-from crawlfleet.store.postgres.engine import PostgresEngine
-from crawlfleet.store.postgres.lock import DatabaseLock
-from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.sqlite.engine import SqliteEngine
-from crawlfleet.store.sqlite.lock import FileLock
+from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
+from crawlfleet.store.engine.postgres.address import POSTGRES_SCHEMES, normalise_address
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.postgres.lock import DatabaseLock
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine
+from crawlfleet.store.engine.sqlite.lock import FileLock
 from crawlfleet.store.store import SqlStore
 
 log = structlog.get_logger()

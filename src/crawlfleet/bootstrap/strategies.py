@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 
 from crawlfleet.errors import ConfigError
-from crawlfleet.scheduling.strategies import BUILT_IN, Candidates, Make, Strategy
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Make, Strategy
 
 GROUP = "crawlfleet.strategies"
 

@@ -15,24 +15,24 @@ from random import Random
 import aiohttp
 import structlog
 
-from crawlfleet.bootstrap.collector import tune_collector
 from crawlfleet.bootstrap.file_limit import raise_file_limit
+from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.agent import DRAIN_S, Agent, AgentSettings, Departure
-from crawlfleet.execution.agent.day_slices import DaySlices
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.host_grants import HostGrants
-from crawlfleet.execution.agent.http_calls import checked_address, open_session
-from crawlfleet.execution.agent.http_transport import HttpTransport
 from crawlfleet.execution.agent.identity import Identity, locked
-from crawlfleet.execution.agent.joining import Joiner, Registration, own_address
-from crawlfleet.execution.agent.measure import Measure
-from crawlfleet.execution.agent.probe import Capability, Probed, probe
-from crawlfleet.execution.agent.proxy_reports import report_proxies
-from crawlfleet.execution.executors.processes import MEMORY_MB, ProcessExecutor
+from crawlfleet.execution.agent.machine_facts import Capability, Probed, probe
+from crawlfleet.execution.agent.measurements import Measure
+from crawlfleet.execution.agent.registration import Joiner, Registration, own_address
+from crawlfleet.execution.agent.sync.http_calls import checked_address, open_session
+from crawlfleet.execution.agent.sync.http_transport import HttpTransport
+from crawlfleet.execution.agent.sync.proxy_reports import report_proxies
+from crawlfleet.execution.agent.work.host_grants import HostGrants
+from crawlfleet.execution.agent.work.quota_slices import DaySlices
+from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
+from crawlfleet.execution.executors.outside.process_executor import MEMORY_MB, ProcessExecutor
+from crawlfleet.execution.executors.outside.spawn import search_path
 from crawlfleet.execution.executors.registry import ExecutorEntry, scan
-from crawlfleet.execution.executors.spawn import search_path
-from crawlfleet.execution.executors.uploads import Uploads
 from crawlfleet.model import limits
 from crawlfleet.ports.clock import SystemClock
 

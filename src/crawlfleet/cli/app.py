@@ -11,37 +11,12 @@ from typing import Annotated
 import typer
 
 import crawlfleet
-from crawlfleet.cli import (
-    audit,
-    cluster,
-    config,
-    cookie_jar,
-    crawl,
-    dead_letter,
-    demo,
-    distribute,
-    event,
-    flow,
-    group,
-    host,
-    init,
-    master,
-    node,
-    product,
-    project,
-    proxy,
-    queue,
-    schedule,
-    standalone,
-    status,
-    submit_task,
-    task_changes,
-    task_type,
-    token,
-    worker,
-)
+from crawlfleet.cli.admin import audit, config, event, init, project, status, token
 from crawlfleet.cli.command import with_examples
-from crawlfleet.cli.exits import RootGroup
+from crawlfleet.cli.exit_codes import RootGroup
+from crawlfleet.cli.fleet import cluster, cookie_jar, host, node, proxy, queue
+from crawlfleet.cli.processes import demo, distribute, master, standalone, worker
+from crawlfleet.cli.work import crawl, dead_letter, flow, group, product, schedule, submit_task, task_changes, task_type
 
 HELP = """Manage a fleet of crawler nodes: submit tasks, see where they run, and why one waits.
 

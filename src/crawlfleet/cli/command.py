@@ -56,7 +56,7 @@ class Call:
     def client(self) -> Client:
         # Loaded when the first call is made: --help and a wrong option should not wait for an HTTP library.
         from crawlfleet.client import Client
-        from crawlfleet.client.endpoint import find_endpoint
+        from crawlfleet.client.transport.endpoint import find_endpoint
         from crawlfleet.settings.client import ClientSettings
         from crawlfleet.settings.loading import load
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crawlfleet.cli.exits import talk, terminal_width
+from crawlfleet.cli.exit_codes import talk, terminal_width
 from crawlfleet.cli.table_layout import GAP, PROSE_LEAST, lay_out, row_lines, wrap_words
 from crawlfleet.observe.terminal_text import escape_controls, json_text
 

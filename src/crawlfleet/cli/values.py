@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crawlfleet.cli.exits import usage_error
+from crawlfleet.cli.exit_codes import usage_error
 
 PRIORITIES = {"high": 10, "normal": 5, "low": 1}
 STANDARD_INPUT = "-"

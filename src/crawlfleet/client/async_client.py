@@ -5,26 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from crawlfleet.client.clusters import ClusterCalls
-from crawlfleet.client.cookie_jars import CookieJarCalls
-from crawlfleet.client.dead_letters import DeadLetterCalls
-from crawlfleet.client.endpoint import endpoint_from, find_endpoint
-from crawlfleet.client.events import EventCalls
-from crawlfleet.client.exports import ExportCalls
-from crawlfleet.client.flows import FlowCalls
-from crawlfleet.client.groups import GroupCalls
-from crawlfleet.client.hosts import HostCalls
-from crawlfleet.client.nodes import NodeCalls
-from crawlfleet.client.products import ProductCalls
-from crawlfleet.client.projects import ProjectCalls
-from crawlfleet.client.proxies import ProxyCalls
-from crawlfleet.client.queues import QueueCalls
-from crawlfleet.client.results import ResultCalls
-from crawlfleet.client.retrying import RetryPolicy
-from crawlfleet.client.schedules import ScheduleCalls
-from crawlfleet.client.tasks import TaskCalls
-from crawlfleet.client.tokens import TokenCalls
-from crawlfleet.client.transport import Transport
+from crawlfleet.client.nouns.clusters import ClusterCalls
+from crawlfleet.client.nouns.cookie_jars import CookieJarCalls
+from crawlfleet.client.nouns.dead_letters import DeadLetterCalls
+from crawlfleet.client.nouns.events import EventCalls
+from crawlfleet.client.nouns.exports import ExportCalls
+from crawlfleet.client.nouns.flows import FlowCalls
+from crawlfleet.client.nouns.groups import GroupCalls
+from crawlfleet.client.nouns.hosts import HostCalls
+from crawlfleet.client.nouns.nodes import NodeCalls
+from crawlfleet.client.nouns.products import ProductCalls
+from crawlfleet.client.nouns.projects import ProjectCalls
+from crawlfleet.client.nouns.proxies import ProxyCalls
+from crawlfleet.client.nouns.queues import QueueCalls
+from crawlfleet.client.nouns.results import ResultCalls
+from crawlfleet.client.nouns.schedules import ScheduleCalls
+from crawlfleet.client.nouns.tasks import TaskCalls
+from crawlfleet.client.nouns.tokens import TokenCalls
+from crawlfleet.client.transport.endpoint import endpoint_from, find_endpoint
+from crawlfleet.client.transport.http import Transport
+from crawlfleet.client.transport.retry import RetryPolicy
 
 
 class AsyncClient(

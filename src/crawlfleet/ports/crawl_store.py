@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 from crawlfleet.model.crawl import CrawlCounts, CrawlLimits, CrawlPart, CrawlState, CrawlUrl
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.artifacts import ChunkKind
+from crawlfleet.ports.chunk_store import ChunkKind
 
 
 class NewCrawl(NamedTuple):

@@ -10,7 +10,7 @@ from crawlfleet.model.flow import PlaceInFlow, StepKey, StepSpec, Unrun
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Applied, NewTask
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from crawlfleet.model.event import EventBatch
 from crawlfleet.model.evidence import EvidenceRow
 from crawlfleet.model.host_budget import Host, HostLimits, HostShare
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 

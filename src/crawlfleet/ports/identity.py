@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import AuditEntry, Role, TokenRecord
-from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.idempotency import Claim
 
 
 class NewToken(NamedTuple):

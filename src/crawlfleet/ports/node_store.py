@@ -12,9 +12,9 @@ from crawlfleet.model.project import Project
 from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask
-from crawlfleet.ports.claims import Claim
+from crawlfleet.model.transition import Decide
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Applied
 
 

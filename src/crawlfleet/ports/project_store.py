@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Use
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.task_store import Applied, Assignment
 

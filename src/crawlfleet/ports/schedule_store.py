@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.ids import ScheduleId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.schedule import Plan, Schedule, Tick
-from crawlfleet.ports.claims import Claim
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.task_store import Accepted, Applied, NewTask
 

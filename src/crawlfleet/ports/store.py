@@ -13,12 +13,12 @@ from typing import Protocol
 
 from crawlfleet.ports.cookie_store import CookieStore
 from crawlfleet.ports.crawl_store import CrawlStore
-from crawlfleet.ports.daily_store import DailyStore
+from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.flow_store import FlowStore
 from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.host_figures import HostFigureStore
+from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
 from crawlfleet.ports.leadership import Leadership

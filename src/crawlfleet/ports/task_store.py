@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.execution import Outcome
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask
-from crawlfleet.ports.claims import Claim
+from crawlfleet.model.transition import Decide
 from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.idempotency import Claim
 
 
 class NewTask(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
-from crawlfleet.settings.source import BadSetting, Source
+from crawlfleet.settings.provenance import BadSetting, Source
 
 MAX_BYTES = 1 << 20
 

@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from crawlfleet.settings import sources
+from crawlfleet.settings import legacy_names as sources
 from crawlfleet.settings.base import Settings
 from crawlfleet.settings.client import ClientSettings
-from crawlfleet.settings.complaints import bad_setting
+from crawlfleet.settings.error_messages import bad_setting
 from crawlfleet.settings.files import read_file
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
-from crawlfleet.settings.source import DEFAULT, BadSetting, Given, Ignored, Source
+from crawlfleet.settings.provenance import DEFAULT, BadSetting, Given, Ignored, Source
 from crawlfleet.settings.values import PLACEHOLDER_KEYS
 from crawlfleet.settings.worker import WorkerSettings
 

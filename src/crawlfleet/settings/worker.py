@@ -12,7 +12,7 @@ from pydantic import AfterValidator, TypeAdapter, model_validator
 from crawlfleet.model import limits
 from crawlfleet.settings.base import Settings, default_data_dir, setting
 from crawlfleet.settings.master import LogFormat, LogLevel
-from crawlfleet.settings.source import BadSetting, Source
+from crawlfleet.settings.provenance import BadSetting, Source
 from crawlfleet.settings.values import (
     Address,
     Amounts,

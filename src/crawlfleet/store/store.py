@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from crawlfleet.store.adding import AddTables
-from crawlfleet.store.audit import AuditTables
-from crawlfleet.store.cluster_removal import ClusterRemovalTables
-from crawlfleet.store.configs import ConfigTables
-from crawlfleet.store.cookie_jars import CookieTables
-from crawlfleet.store.crawls import CrawlTables
-from crawlfleet.store.events import EventTables
-from crawlfleet.store.evidence import EvidenceTables
-from crawlfleet.store.firing import FireTables
-from crawlfleet.store.flows import FlowTables
-from crawlfleet.store.groups import GroupTables
-from crawlfleet.store.host_figures import HostFigureTables
-from crawlfleet.store.hosts import HostTables
-from crawlfleet.store.id_slots import IdSlotTables
-from crawlfleet.store.lanes import LaneBook, LaneTables
-from crawlfleet.store.leadership import LeadershipTables
-from crawlfleet.store.node_health import NodeHealthTables
-from crawlfleet.store.node_proxies import NodeProxyTables
-from crawlfleet.store.nodes import NodeTables
-from crawlfleet.store.parking import ParkingTables
-from crawlfleet.store.preemptions import PreemptionTables
-from crawlfleet.store.products import ProductTables
-from crawlfleet.store.projects import ProjectTables
-from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.reads import ReadTables
-from crawlfleet.store.ready import ReadyTables
-from crawlfleet.store.retention import RetentionTables
-from crawlfleet.store.schedules import ScheduleTables
-from crawlfleet.store.slices import DailyTables
-from crawlfleet.store.slots import SlotTables
-from crawlfleet.store.task_types import TypeTables
-from crawlfleet.store.tasks import TaskTables
-from crawlfleet.store.tokens import TokenTables
-from crawlfleet.store.upkeep import UpkeepTables
+from crawlfleet.store.admin.audit import AuditTables
+from crawlfleet.store.admin.cluster_config import ConfigTables
+from crawlfleet.store.admin.counters import UpkeepTables
+from crawlfleet.store.admin.events import EventTables
+from crawlfleet.store.admin.evidence import EvidenceTables
+from crawlfleet.store.admin.retention import RetentionTables
+from crawlfleet.store.admin.tokens import TokenTables
+from crawlfleet.store.composites.crawls import CrawlTables
+from crawlfleet.store.composites.flows import FlowTables
+from crawlfleet.store.composites.groups import GroupTables
+from crawlfleet.store.composites.products import ProductTables
+from crawlfleet.store.composites.schedule_firing import FireTables
+from crawlfleet.store.composites.schedules import ScheduleTables
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.hosts.cookie_jars import CookieTables
+from crawlfleet.store.hosts.host_stats import HostFigureTables
+from crawlfleet.store.hosts.hosts import HostTables
+from crawlfleet.store.nodes.cluster_removal import ClusterRemovalTables
+from crawlfleet.store.nodes.id_slots import IdSlotTables
+from crawlfleet.store.nodes.leadership import LeadershipTables
+from crawlfleet.store.nodes.node_health import NodeHealthTables
+from crawlfleet.store.nodes.node_proxies import NodeProxyTables
+from crawlfleet.store.nodes.nodes import NodeTables
+from crawlfleet.store.nodes.slots import SlotTables
+from crawlfleet.store.nodes.task_types import TypeTables
+from crawlfleet.store.projects.daily_quota_slices import DailyTables
+from crawlfleet.store.projects.projects import ProjectTables
+from crawlfleet.store.tasks.lanes import LaneBook, LaneTables
+from crawlfleet.store.tasks.live_tasks import TaskTables
+from crawlfleet.store.tasks.parking import ParkingTables
+from crawlfleet.store.tasks.preemptions import PreemptionTables
+from crawlfleet.store.tasks.ready_tasks import ReadyTables
+from crawlfleet.store.tasks.task_insert import AddTables
+from crawlfleet.store.tasks.task_queries import ReadTables
 
 
 class SqlStore(

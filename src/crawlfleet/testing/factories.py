@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.event import Event
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import ExecutionId, GroupId, IdFactory, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.parking import Park, ParkCause
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
-from crawlfleet.model.step import Decide
 from crawlfleet.model.task import LiveTask, RetryPolicy, TaskRecord
-from crawlfleet.ports.claims import Claim
+from crawlfleet.model.transition import Decide
 from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.node_store import NewNode, Renewal, Renewed
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Applied, Assignment, NewTask, Submission, SubmissionAnswer
-from crawlfleet.scheduling import life
-from crawlfleet.store import tables
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import schema
 from crawlfleet.store.store import SqlStore
 
 START: Instant = 1_767_225_600_000
@@ -171,10 +171,10 @@ class Kit:
         return (await self.store.renew([Renewal(node.id, node.session, number, measurement)], self.now))[0]
 
     def lose(self) -> Decide:
-        return life.lose("its node was lost", self.now, self.rng)
+        return task_state_machine.lose("its node was lost", self.now, self.rng)
 
     def take_back(self) -> Decide:
-        return life.take_back("its node left", self.now, self.rng)
+        return task_state_machine.take_back("its node left", self.now, self.rng)
 
     async def end(self, node: ReadyNode, status: NodeStatus = NodeStatus.UNRESPONSIVE) -> Applied | None:
         return await self.store.end_session(node.id, node.session, status, self.lose(), self.now)
@@ -203,7 +203,7 @@ class Kit:
         return (await self.run(node, **fields))[0]
 
     async def start(self, run: Run) -> Applied:
-        decide = life.start({run.task: life.Start(run.node.id, run.execution, self.now)})
+        decide = task_state_machine.start({run.task: task_state_machine.Start(run.node.id, run.execution, self.now)})
         return await self.store.change([run.task], decide, self.now)
 
     def outcome(self, run: Run, end: End = End.COMPLETED, failure: Failure | None = None) -> Outcome:
@@ -218,7 +218,7 @@ class Kit:
     async def finish_with(self, *outcomes: Outcome) -> Applied:
         """The long way: decided on the locked row."""
         told = {outcome.task: outcome for outcome in outcomes}
-        return await self.store.change(list(told), life.finish(told, self.now, self.rng), self.now)
+        return await self.store.change(list(told), task_state_machine.finish(told, self.now, self.rng), self.now)
 
     async def fail(self, run: Run, message: str = "it broke", error: ErrorClass = ErrorClass.INPUT) -> Applied:
         """Fail; with the class of error it has unless told otherwise, for good."""
@@ -231,10 +231,12 @@ class Kit:
         failure = Failure(ErrorClass.BLOCKED, "not now")
         told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=Park(span_ms, cause, subject))}
         parked = await self.store.parked_times([run.task])
-        return await self.store.change([run.task], life.finish(told, self.now, self.rng, parked), self.now)
+        return await self.store.change(
+            [run.task], task_state_machine.finish(told, self.now, self.rng, parked), self.now
+        )
 
     async def cancel(self, *tasks: TaskId) -> Applied:
-        return await self.store.change(tasks, life.cancel("a person said so"), self.now)
+        return await self.store.change(tasks, task_state_machine.cancel("a person said so"), self.now)
 
     # -- tasks that have come some way
 
@@ -260,7 +262,7 @@ class Kit:
     async def dump(self) -> Dump:
         """Every row of every table, as another connection sees them."""
         found: dict[str, Sequence[tuple[Any, ...]]] = {}
-        for name, table in tables.metadata.tables.items():
+        for name, table in schema.metadata.tables.items():
             columns = ", ".join(column.name for column in table.columns)
             rows = await self.second.engine.read(lambda tx, sql=f"SELECT {columns} FROM {name}": tx.fetch(sql))  # type: ignore[misc]
             found[name] = sorted(rows, key=repr)

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.control.flows import StepAsked, laid_out, planned
+from crawlfleet.control.composites.flows import StepAsked, laid_out, planned
 from crawlfleet.model.execution import End, Failure
 from crawlfleet.model.flow import StepKey
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.flow_store import AddedFlow, NewFlow, NewStep, StepRecord
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.testing.factories import PROJECT, Kit, ReadyNode
 from crawlfleet.wire.tasks import TaskBody

@@ -19,8 +19,8 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.reads import TaskFilter
-from crawlfleet.store import codec
-from crawlfleet.store.query import QueryEngine
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import (
@@ -120,11 +120,11 @@ async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]
             spec.get("retry", {}).get("max_retries", 3), record.id in letters, record.reason,
         )  # fmt: skip
         named[record.name or ""].append(record.id)
-    rows = await store.engine.read(lambda tx: tx.fetch(codec.all_ended_executions()))
+    rows = await store.engine.read(lambda tx: tx.fetch(row_codec.all_ended_executions()))
     held = await store.held([node.id for node in await store.nodes()])
     return FinalState(
         at=seen.until - seen.since, tasks=tasks, batches=_only(named, seen.sent) if seen.sent else answered,
-        executions=[codec.execution_record(row) for row in rows],
+        executions=[row_codec.execution_record(row) for row in rows],
         counters=await store.totals(), rows=await store.count_rows(), groups=await group_states(store),
         slots={node: HeldSlots(len(tasks_held), 0) for node, tasks_held in held.items()},
     )  # fmt: skip

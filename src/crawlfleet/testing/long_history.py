@@ -9,24 +9,24 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from crawlfleet import store
-from crawlfleet.model.daily import Amounts, Want, day_of
+from crawlfleet.model.daily_quota import Amounts, Want, day_of
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
-from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.task_store import Submission
-from crawlfleet.scheduling import life
-from crawlfleet.store import codec, tables
-from crawlfleet.store.adding import TASK_COLUMNS
-from crawlfleet.store.query import QueryEngine
-from crawlfleet.store.tx import Row, Tx
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.tasks.task_insert import TASK_COLUMNS
 from crawlfleet.testing.factories import START, Kit, ReadyNode
 
 DAY_MS = 24 * 3_600_000
@@ -50,18 +50,18 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
             None, 1, b"{}", None,
         ))  # fmt: skip
         executions.append(_failed(failed, task, at))
-        events.append((n + 1, 1, at, codec.encode([("task.completed", {"task": [task]}, {})])))
+        events.append((n + 1, 1, at, row_codec.encode([("task.completed", {"task": [task]}, {})])))
     live: list[Row] = []
     for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
         tasks.append((task, lane.project, None, None, at, b"{}", None, None))
         live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
 
     async def work(tx: Tx) -> None:
-        await tx.insert(tables.task, TASK_COLUMNS, tasks)
-        await tx.insert(tables.done, (*codec.DONE_COLUMNS, "session", "result", "metrics"), done)
-        await tx.insert(tables.execution, codec.EXECUTION_COLUMNS, executions)
-        await tx.insert(tables.event_log, ("first", "count", "at", "body"), events)
-        await tx.insert(tables.live, codec.LIVE_COLUMNS, live)
+        await tx.insert(schema.task, TASK_COLUMNS, tasks)
+        await tx.insert(schema.done, (*row_codec.DONE_COLUMNS, "session", "result", "metrics"), done)
+        await tx.insert(schema.execution, row_codec.EXECUTION_COLUMNS, executions)
+        await tx.insert(schema.event_log, ("first", "count", "at", "body"), events)
+        await tx.insert(schema.live, row_codec.LIVE_COLUMNS, live)
 
     await engine.write(work)
 
@@ -104,8 +104,10 @@ async def use_every_hot_verb(kit: Kit) -> None:
         await known.ready_heads(lane, 100)
     await known.lanes([kit.lane.id])
     kit.later()
-    await known.change(await known.due(kit.now, 100), life.release(kit.now), kit.now, term)
-    await known.change([each.task for each in await known.overdue(kit.now, 100)], life.overdue(kit.now), kit.now, term)
+    await known.change(await known.due(kit.now, 100), task_state_machine.release(kit.now), kit.now, term)
+    await known.change(
+        [each.task for each in await known.overdue(kit.now, 100)], task_state_machine.overdue(kit.now), kit.now, term
+    )
     await known.due_schedules(kit.now, 100)
     await known.next_due()
     waiter, stopped = await kit.submit(2)
@@ -152,7 +154,7 @@ async def _park(kit: Kit, node: ReadyNode) -> None:
     await known.parkings([parked.task])
     await known.parked_for(cause, host, 10)
     kit.later(10_000)
-    await known.change(await known.parked_in_vain(kit.now, 1), life.unpark, kit.now, await kit.term())
+    await known.change(await known.parked_in_vain(kit.now, 1), task_state_machine.unpark, kit.now, await kit.term())
 
 
 async def _learn(kit: Kit, tasks: Sequence[int], node: ReadyNode) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from crawlfleet.bootstrap.master import Master
-from crawlfleet.control.node_states import node_states
+from crawlfleet.control.nodes.node_states import node_states
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -16,9 +16,9 @@ from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling.explain import Why
-from crawlfleet.scheduling.placement import Placer
-from crawlfleet.scheduling.quota import Allowance
+from crawlfleet.scheduling.explain.task import Why
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 _HELD = {TaskStatus.ASSIGNED: "assigned", TaskStatus.PROCESSING: "processing"}
 

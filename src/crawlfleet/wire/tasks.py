@@ -16,8 +16,8 @@ from typing import Annotated, Any
 import msgspec
 
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Code, Refusal
-from crawlfleet.wire import locate
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.wire import json_error_location
 from crawlfleet.wire.field_messages import decoder_message
 
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.LABEL_CHARS)]
@@ -128,7 +128,7 @@ def read_task(raw: bytes | msgspec.Raw, *, most: int = limits.PARAMETERS_BYTES) 
     except msgspec.ValidationError as exc:
         return refusal_of(exc, TaskBody)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        if found := locate.fault(bytes(raw)):
+        if found := json_error_location.fault(bytes(raw)):
             return Refusal(Code.INVALID_INPUT, found.detail, found.field)
         return Refusal(Code.INVALID_INPUT, _said(exc))
 
@@ -189,7 +189,7 @@ def _decode_array(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     except msgspec.ValidationError:
         raise
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        if (found := locate.elements(body)) is None:
+        if (found := json_error_location.elements(body)) is None:
             raise msgspec.DecodeError(_said(exc)) from exc
         return found
 
@@ -197,9 +197,9 @@ def _decode_array(body: bytes) -> Sequence[bytes | msgspec.Raw]:
 def _said(exc: Exception) -> str:
     match exc:
         case RecursionError():
-            return locate.DEPTH_MESSAGE
+            return json_error_location.DEPTH_MESSAGE
         case UnicodeDecodeError():
-            return locate.UTF8_MESSAGE
+            return json_error_location.UTF8_MESSAGE
         case _:
             return str(exc)
 
@@ -230,7 +230,7 @@ def _walk_refusal(raw: bytes, field: str) -> Refusal | None:
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
-        return Refusal(Code.INVALID_INPUT, locate.complaint(raw) or str(exc), field)
+        return Refusal(Code.INVALID_INPUT, json_error_location.complaint(raw) or str(exc), field)
     stack: list[tuple[Any, str, int]] = [(value, field, 1)]
     while stack:
         value, path, depth = stack.pop()
@@ -252,7 +252,7 @@ def _shown(path: str) -> str:
 
 def _complaint(value: Any, depth: int) -> str | None:
     if depth > limits.JSON_DEPTH:
-        return locate.DEPTH_MESSAGE
+        return json_error_location.DEPTH_MESSAGE
     if isinstance(value, str):
         return unstorable(value)
     if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:

@@ -9,12 +9,12 @@ import msgspec
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow
-from crawlfleet.api.fields import PAGE_USUAL, Limit
-from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.http.auth import allow
+from crawlfleet.api.http.parameters import PAGE_USUAL, Limit
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services import TheServices
-from crawlfleet.api.views import Time
+from crawlfleet.api.views.tasks import Time
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import AuditEntry, Principal, Role

@@ -11,15 +11,15 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_USUAL, Body, Limit, Name, Text
-from crawlfleet.api.problems import shown
-from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.errors import shown
+from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Name, Text
+from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.node_bodies import MeasurementView, PathName, measurement_view
-from crawlfleet.api.services import Services, TheServices
-from crawlfleet.api.views import Time
-from crawlfleet.control.cluster_report import ClusterReport, Use, cluster_reports
+from crawlfleet.api.views.nodes import MeasurementView, PathName, measurement_view
+from crawlfleet.api.views.tasks import Time
+from crawlfleet.control.admin.cluster_report import ClusterReport, Use, cluster_reports
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import Text
-from crawlfleet.api.openapi import operation
-from crawlfleet.api.plain import PlainRequest
-from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.fast_routes import PlainRequest
+from crawlfleet.api.http.openapi import operation
+from crawlfleet.api.http.parameters import Text
+from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.services import Services, TheServices, services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.product_calls import EXECUTION_PARAMETERS, read_call
-from crawlfleet.api.services import Services, TheServices, services_of
-from crawlfleet.api.views import Time
-from crawlfleet.control.cookie_jars import CookieJars
+from crawlfleet.api.routes.node_calls.execution_products import EXECUTION_PARAMETERS, read_call
+from crawlfleet.api.views.tasks import Time
+from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.model.cookie import JAR_NAME_CHARS
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.limits import LABEL_CHARS

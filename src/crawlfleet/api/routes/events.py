@@ -11,15 +11,15 @@ from fastapi import APIRouter, Depends, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from crawlfleet.api.auth import allow
-from crawlfleet.api.fields import PAGE_USUAL, Label, Limit, node_named
-from crawlfleet.api.reply import ref, reply
+from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
+from crawlfleet.api.http.auth import allow
+from crawlfleet.api.http.parameters import PAGE_USUAL, Label, Limit, node_named
+from crawlfleet.api.http.responses import ref, reply
+from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.kept import is_stopping, kept, when_stopping
-from crawlfleet.api.services import services_of
-from crawlfleet.api.views import Time
-from crawlfleet.control.events import BATCH, EventFeed
-from crawlfleet.control.heartbeat_feed import READ_S, UNNUMBERED, HeartbeatFeed, SeenRenewals
+from crawlfleet.api.views.tasks import Time
+from crawlfleet.control.nodes.heartbeat_feed import READ_S, UNNUMBERED, HeartbeatFeed, SeenRenewals
+from crawlfleet.control.support.event_feed import BATCH, EventFeed
 from crawlfleet.errors import InvalidInput, Unavailable
 from crawlfleet.model import ids
 from crawlfleet.model.event import Event, Kind

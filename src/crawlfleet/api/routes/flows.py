@@ -8,28 +8,21 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_USUAL, Body, Cursor, Limit, Name, Text, cursor_id
-from crawlfleet.api.flow_views import (
-    FlowChangedView,
-    FlowDetail,
-    FlowPageView,
-    flow_changed,
-    flow_detail,
-    flow_view,
-)
-from crawlfleet.api.idempotency import IdempotencyKey, claim_of
-from crawlfleet.api.problems import shown
-from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.errors import shown
+from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
+from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Name, Text, cursor_id
+from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services import TheServices
-from crawlfleet.control.flows import StepAsked
+from crawlfleet.api.views.flows import FlowChangedView, FlowDetail, FlowPageView, flow_changed, flow_detail, flow_view
+from crawlfleet.control.composites.flows import StepAsked
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.ids import GroupId, group_text
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.scheduling.expressions import EXPRESSION_CHARS
+from crawlfleet.model.refusal import Refusal
+from crawlfleet.scheduling.flows.expressions import EXPRESSION_CHARS
 from crawlfleet.wire.tasks import task_body, value_refusal
 
 router = APIRouter(prefix=PREFIX, tags=["flows"])

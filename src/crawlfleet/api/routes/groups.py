@@ -11,24 +11,17 @@ from pydantic import BeforeValidator
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.auth import allow, audited, principal_of
-from crawlfleet.api.fields import PAGE_USUAL, Cursor, GroupInPath, Limit, Name, cursor_id, only_query
-from crawlfleet.api.group_views import (
-    GroupPageView,
-    GroupView,
-    GroupWhyView,
-    KindWord,
-    RemovedView,
-    group_view,
-    group_why_view,
-)
-from crawlfleet.api.openapi import operation
-from crawlfleet.api.plain import PlainRequest
-from crawlfleet.api.problems import problem, refused
-from crawlfleet.api.reply import ref, reply, shows
+from crawlfleet.api.http.auth import allow, audited, principal_of
+from crawlfleet.api.http.errors import problem, refused
+from crawlfleet.api.http.fast_routes import PlainRequest
+from crawlfleet.api.http.openapi import operation
+from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, GroupInPath, Limit, Name, cursor_id, only_query
+from crawlfleet.api.http.responses import ref, reply, shows
+from crawlfleet.api.http.services import Services, TheServices, services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.bulk import MOST, Tally
-from crawlfleet.api.routes.submit import (
+from crawlfleet.api.routes.tasks.bulk import MOST, Tally
+from crawlfleet.api.routes.tasks.filters import split_commas
+from crawlfleet.api.routes.tasks.submit import (
     JSON,
     KEY,
     batch_refused,
@@ -38,17 +31,24 @@ from crawlfleet.api.routes.submit import (
     replayed,
     unreadable,
 )
-from crawlfleet.api.routes.task_filters import split_commas
-from crawlfleet.api.services import Services, TheServices, services_of
-from crawlfleet.api.spreading import spread
-from crawlfleet.api.views import BulkView, item_view
-from crawlfleet.control.groups import PAGE, GroupOpen, Some, Wanted
-from crawlfleet.control.sharding import split
+from crawlfleet.api.services.spread_crawl import spread
+from crawlfleet.api.views.groups import (
+    GroupPageView,
+    GroupView,
+    GroupWhyView,
+    KindWord,
+    RemovedView,
+    group_view,
+    group_why_view,
+)
+from crawlfleet.api.views.tasks import BulkView, item_view
+from crawlfleet.control.composites.groups import PAGE, GroupOpen, Some, Wanted
+from crawlfleet.control.composites.sharding import split
 from crawlfleet.errors import InvalidInput
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId, TaskId, group_text
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import SubmissionAnswer
 from crawlfleet.wire.groups import CrawlBody, GroupBody, GroupFrame

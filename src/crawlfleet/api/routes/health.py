@@ -10,8 +10,8 @@ import structlog
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from crawlfleet.api.reply import reply, shows
-from crawlfleet.api.services import Services, TheServices
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.errors import CrawlfleetError
 
 router = APIRouter(tags=["health"])

@@ -9,22 +9,22 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_USUAL, Body, Limit, Moment, Text, instant_of
-from crawlfleet.api.host_views import HostFiguresView, HostHistory, figures_view, history_view
-from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Moment, Text, instant_of
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services import Services, TheServices
-from crawlfleet.api.views import Time
-from crawlfleet.control.hosts import HostReport
+from crawlfleet.api.views.hosts import HostFiguresView, HostHistory, figures_view, history_view
+from crawlfleet.api.views.tasks import Time
+from crawlfleet.control.admin.hosts import HostReport
 from crawlfleet.model import limits
 from crawlfleet.model.host_budget import HostLimits
-from crawlfleet.model.host_figures import SPANS
+from crawlfleet.model.host_stats import SPANS
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.host_store import HostFilter
-from crawlfleet.scheduling.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX, Source
+from crawlfleet.scheduling.hosts.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX, Source
 
 router = APIRouter(prefix=PREFIX, tags=["hosts"])
 POINTS = 500

@@ -11,14 +11,15 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited, identity_of
-from crawlfleet.api.fields import Label, Moment, instant_of
-from crawlfleet.api.idempotency import IdempotencyKey, claim_of
-from crawlfleet.api.problems import NotAuthenticated
-from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.http.auth import allow, audited, identity_of
+from crawlfleet.api.http.errors import NotAuthenticated
+from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
+from crawlfleet.api.http.node_access import KnownNode, NotItself, known_node, require_itself
+from crawlfleet.api.http.parameters import Label, Moment, instant_of
+from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.acting import KnownNode, NotItself, known_node, require_itself
-from crawlfleet.api.routes.node_bodies import (
+from crawlfleet.api.views.nodes import (
     SLOTS_BY_LOAD,
     DrainBody,
     HeartbeatBody,
@@ -35,7 +36,6 @@ from crawlfleet.api.routes.node_bodies import (
     node_view,
     require_cluster,
 )
-from crawlfleet.api.services import Services, TheServices
 from crawlfleet.errors import NotAllowed
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node

@@ -11,13 +11,13 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_USUAL, Body, Cursor, Limit, Text
-from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Text
+from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services import TheServices
-from crawlfleet.api.views import Time
-from crawlfleet.control.projects import ProjectReport
+from crawlfleet.api.views.tasks import Time
+from crawlfleet.control.admin.projects import ProjectReport
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.limits import NAME_CHARS
 from crawlfleet.model.principal import Principal, Role

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.auth import allow, principal_of
-from crawlfleet.api.fields import Text, only_query
-from crawlfleet.api.openapi import operation, parameter
-from crawlfleet.api.plain import PlainRequest
-from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.http.auth import allow, principal_of
+from crawlfleet.api.http.fast_routes import PlainRequest
+from crawlfleet.api.http.node_access import NotItself
+from crawlfleet.api.http.openapi import operation, parameter
+from crawlfleet.api.http.parameters import Text, only_query
+from crawlfleet.api.http.request_bodies import decoded, read_unpacked
+from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.services import TheServices, services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.acting import NotItself
-from crawlfleet.api.routes.reading import decoded, read_unpacked
-from crawlfleet.api.services import TheServices, services_of
-from crawlfleet.api.views import Time
+from crawlfleet.api.views.tasks import Time
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids
 from crawlfleet.model.ids import node_text

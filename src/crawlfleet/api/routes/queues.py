@@ -9,11 +9,11 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import Body, Label, Text
-from crawlfleet.api.reply import reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.parameters import Body, Label, Text
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services import TheServices
 from crawlfleet.model import limits
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.queue import Queue

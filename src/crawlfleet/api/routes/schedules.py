@@ -8,23 +8,23 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import PAGE_USUAL, Cursor, Label, Limit, Name, ScheduleInPath, cursor_id
-from crawlfleet.api.idempotency import IdempotencyKey, claim_over
-from crawlfleet.api.problems import Malformed, UnsupportedMediaType, refused, shown
-from crawlfleet.api.reply import nothing, ref, reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, refused, shown
+from crawlfleet.api.http.idempotency import IdempotencyKey, claim_over
+from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Label, Limit, Name, ScheduleInPath, cursor_id
+from crawlfleet.api.http.responses import nothing, ref, reply, shows
+from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.schedule_views import SchedulePageView, ScheduleView, schedule_view
-from crawlfleet.api.services import TheServices
-from crawlfleet.api.views import AcceptedView, accepted_view
-from crawlfleet.control.schedules import Refused
+from crawlfleet.api.views.schedules import SchedulePageView, ScheduleView, schedule_view
+from crawlfleet.api.views.tasks import AcceptedView, accepted_view
+from crawlfleet.control.composites.schedules import Refused
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.model.answers import Refusal
 from crawlfleet.model.ids import schedule_text
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.schedule_store import ScheduleFilter
-from crawlfleet.wire import locate
+from crawlfleet.wire import json_error_location
 from crawlfleet.wire import schedules as wire
 from crawlfleet.wire.tasks import TaskBody, refusal_of
 
@@ -173,7 +173,7 @@ async def _body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
     if sent.partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType(f"the body must be application/json, not {shown(sent)[: limits.NAME_CHARS]}")
     raw = await request.body()
-    if (complaint := locate.complaint(raw)) is not None:
+    if (complaint := json_error_location.complaint(raw)) is not None:
         raise Malformed(f"the body is not valid JSON: {complaint}")
     try:
         return msgspec.json.decode(raw, type=kind), msgspec.json.decode(raw)

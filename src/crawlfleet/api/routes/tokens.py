@@ -11,15 +11,15 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.auth import allow, audited
-from crawlfleet.api.fields import Body, Name, Text
-from crawlfleet.api.idempotency import IdempotencyKey, claim_of
-from crawlfleet.api.problems import problem
-from crawlfleet.api.reply import nothing, reply, shows
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.errors import problem
+from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
+from crawlfleet.api.http.parameters import Body, Name, Text
+from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services import TheServices
-from crawlfleet.api.views import Time
-from crawlfleet.control.tokens import USES_MAX, IssuedToken, TokenAlreadyMade
+from crawlfleet.api.views.tasks import Time
+from crawlfleet.control.admin.tokens import USES_MAX, IssuedToken, TokenAlreadyMade
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.principal import Principal, Role, TokenRecord

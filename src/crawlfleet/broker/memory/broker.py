@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from crawlfleet.broker.memory.board import MemoryLiveBoard
 from crawlfleet.broker.memory.events import MemoryEventFan
-from crawlfleet.broker.memory.freed import MemoryFreedFeed
+from crawlfleet.broker.memory.freed_slots import MemoryFreedFeed
+from crawlfleet.broker.memory.node_measurements import MemoryLiveBoard
 from crawlfleet.broker.memory.progress import MemoryProgress
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.broker.memory.signals import MemorySignals

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from crawlfleet.broker.redis.broker import RedisBroker
-from crawlfleet.broker.redis.link import LinkState
+from crawlfleet.broker.redis.connection import LinkState
 
 __all__ = ["LinkState", "RedisBroker"]

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import TAKEN_KEPT_S
-from crawlfleet.broker.redis.board import RedisLiveBoard
+from crawlfleet.broker.redis.connection import Away, Link, LinkState, OnChange
 from crawlfleet.broker.redis.events import RedisEventFan
-from crawlfleet.broker.redis.freed import RedisFreedFeed
-from crawlfleet.broker.redis.link import Away, Link, LinkState, OnChange
+from crawlfleet.broker.redis.freed_slots import RedisFreedFeed
+from crawlfleet.broker.redis.node_measurements import RedisLiveBoard
 from crawlfleet.broker.redis.progress import RedisProgress
 from crawlfleet.broker.redis.ready import RedisReadyIndex
 from crawlfleet.broker.redis.signals import RedisSignals

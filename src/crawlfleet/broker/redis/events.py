@@ -6,7 +6,7 @@ Nothing of it is kept in Redis: a master that comes later learns it with the nex
 from __future__ import annotations
 
 from crawlfleet.broker.memory.events import MemoryEventFan
-from crawlfleet.broker.redis.link import Link
+from crawlfleet.broker.redis.connection import Link
 
 
 class RedisEventFan:

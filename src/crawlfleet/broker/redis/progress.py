@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from crawlfleet.broker.memory.progress import MemoryProgress
 from crawlfleet.broker.redis import scripts
-from crawlfleet.broker.redis.link import KEPT_S, Away, Link
+from crawlfleet.broker.redis.connection import KEPT_S, Away, Link
 from crawlfleet.model.ids import ExecutionId
 
 _AT_ONCE = 2_000

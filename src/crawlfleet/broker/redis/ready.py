@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from crawlfleet.broker.memory.ready import TAKEN_KEPT_S, MemoryReadyIndex
 from crawlfleet.broker.redis import scripts
-from crawlfleet.broker.redis.link import KEPT_S, Away, Link
-from crawlfleet.broker.redis.packing import pack, unhex, unpack
+from crawlfleet.broker.redis.connection import KEPT_S, Away, Link
+from crawlfleet.broker.redis.id_packing import pack, unhex, unpack
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.ports.broker import Window

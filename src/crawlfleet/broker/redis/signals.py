@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from crawlfleet.broker.memory.signals import MemorySignals
-from crawlfleet.broker.redis.link import Link
+from crawlfleet.broker.redis.connection import Link
 
 
 class RedisSignals:

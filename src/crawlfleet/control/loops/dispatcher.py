@@ -18,18 +18,18 @@ from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Protocol
 
-from crawlfleet.control.advice import Advice
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.loops.loop import LeaderLoop, log
-from crawlfleet.control.recent_placements import RecentPlacements
-from crawlfleet.control.sight import Sight
-from crawlfleet.control.stuck_lanes import StuckLanes
+from crawlfleet.control.leader.cluster_view import Sight
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.placement_context import Advice
+from crawlfleet.control.leader.recent_placements import RecentPlacements
+from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.stuck_lanes import StuckLanes
+from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.errors import NotLeader, OutcomeUnknown, Unavailable
-from crawlfleet.model.answers import Code, Refusal
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import IdFactory, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import LaneId, Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
@@ -38,11 +38,11 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
-from crawlfleet.scheduling.avoidance import avoiding
-from crawlfleet.scheduling.choosing import Pace
-from crawlfleet.scheduling.explain import explain_placement
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.order import oldest_turns
+from crawlfleet.scheduling.explain.task import explain_placement
+from crawlfleet.scheduling.placement.dispatch_round import Pace
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.lane_order import oldest_turns
+from crawlfleet.scheduling.placement.retry_placement import avoiding
 
 BATCH = 500
 """One commit's worth: larger ones win little, and whoever comes meanwhile with a higher priority waits for them."""

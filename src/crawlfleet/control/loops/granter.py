@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.grant_book import GrantBook
-from crawlfleet.control.knowing import Knowing
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.evidence_cache import Knowing
+from crawlfleet.control.leader.grant_ledger import GrantBook
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.host_budget import HostLimits
-from crawlfleet.model.hosts import HostNews
+from crawlfleet.model.host_names import HostNews
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.ports.broker import GRANTS, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_store import GrantChange, HostNote, HostStore
 from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.scheduling.subjects import host_of, recorded
+from crawlfleet.scheduling.placement.evidence_subjects import host_of, recorded
 
 LOOK_S = 1.0
 GAP_LEAST_S, GAP_MOST_S = 0.005, 0.05

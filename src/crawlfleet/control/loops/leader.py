@@ -7,8 +7,8 @@ frozen instead, every write it tries after waking fails by its term.
 
 from __future__ import annotations
 
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import Loop, log
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import Loop, log
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.control.configure import HEALTH_PREFIX, Configure
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop
+from crawlfleet.control.admin.cluster_config import HEALTH_PREFIX, Configure
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Node
@@ -17,8 +17,8 @@ from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import HealthChange, NodeStore
-from crawlfleet.scheduling.health import HealthState, Thresholds, next_health, stored_health
-from crawlfleet.scheduling.node_faults import HostReach, NodeFaults, ProcessFaults, Silence
+from crawlfleet.scheduling.nodes.health import HealthState, Thresholds, next_health, stored_health
+from crawlfleet.scheduling.nodes.node_faults import HostReach, NodeFaults, ProcessFaults, Silence
 
 SAMPLE_S = 60.0
 _WATCHED = (NodeStatus.ONLINE, NodeStatus.MAINTENANCE)

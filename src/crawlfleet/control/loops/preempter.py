@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.hints import tell
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.loops.loop import LeaderLoop, log
-from crawlfleet.control.node_states import node_state
-from crawlfleet.control.spent import spent_today
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.loops.base import LeaderLoop, log
+from crawlfleet.control.nodes.node_states import node_state
+from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MIN
@@ -27,17 +27,17 @@ from crawlfleet.model.status import Recall
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_store import DailyStore
+from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.preemptions import Preemption, Preemptions
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling.daily import DayFull
-from crawlfleet.scheduling.filters import NodeState
-from crawlfleet.scheduling.machines import share_machines
-from crawlfleet.scheduling.order import Ageing, lane_rank
-from crawlfleet.scheduling.preemption import Held, Room, Rules, Waiting, make_room
-from crawlfleet.scheduling.quota import allowances
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.lane_order import Ageing, lane_rank
+from crawlfleet.scheduling.placement.preemption import Held, Room, Rules, Waiting, make_room
+from crawlfleet.scheduling.placement.shared_machines import share_machines
+from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.project_quota import allowances
 
 BUDGET_MS = 60_000
 PASS_MOST = 100

@@ -1,6 +1,6 @@
 """Drops what retention no longer keeps, a little at a time: rows, and then the chunks that the tasks had left.
 
-Only a clock that is believed makes anything old (see `scheduling.clock_trust`). On a database with a clock of its own
+Only a clock that is believed makes anything old (see `scheduling.nodes.clock_trust`). On a database with a clock of its own
 the earlier of the two clocks counts: whichever of them is ahead deletes nothing.
 """
 
@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.ports.artifacts import ChunkStore
+from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.host_figures import HostFigureStore
+from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Upkeep
-from crawlfleet.scheduling.clock_trust import ClockTrust
+from crawlfleet.scheduling.nodes.clock_trust import ClockTrust
 
 BATCH = 1_000
 HOSTS_EVERY_S = 600.0

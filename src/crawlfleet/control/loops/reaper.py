@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from crawlfleet.control.hints import tell
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.loops.base import LeaderLoop, log
+from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.ids import TaskId, node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus
@@ -23,8 +23,8 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import LeaseRow, NodeStore
 from crawlfleet.ports.ready_tasks import HeldTask, ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import life
-from crawlfleet.scheduling.lease import LeaseBook
+from crawlfleet.scheduling.nodes.lease import LeaseBook
+from crawlfleet.scheduling.tasks import task_state_machine
 
 OVERDUE_BATCH = 500
 OVERDUE_BATCHES = 10
@@ -69,7 +69,7 @@ class Reaper(LeaderLoop):
         return ReapReport(sessions, await self._recall_overdue(term, now))
 
     async def _reap(self, lease: LeaseRow, term: int, now: Instant) -> bool:
-        decide = life.lose(f"{node_text(lease.node)} lost its lease", now, self._rng)
+        decide = task_state_machine.lose(f"{node_text(lease.node)} lost its lease", now, self._rng)
         applied = await self._store.end_session(
             lease.node, lease.session, NodeStatus.UNRESPONSIVE, decide, now, renewals=lease.renewals, term=term
         )
@@ -99,10 +99,11 @@ class Reaper(LeaderLoop):
         tasks = [
             row.id
             for row in (await self._store.live(candidates) if candidates else {}).values()
-            if self._ledger.held_for_s(row.node, row.execution, at) >= row.timeout_s + life.DEADLINE_GRACE_S
+            if self._ledger.held_for_s(row.node, row.execution, at)
+            >= row.timeout_s + task_state_machine.DEADLINE_GRACE_S
         ]
         if not tasks:
             return 0
-        applied = await self._store.change(tasks, life.overdue(now), now, term)
+        applied = await self._store.change(tasks, task_state_machine.overdue(now), now, term)
         await tell(self._broker, applied)
         return len(applied.after)

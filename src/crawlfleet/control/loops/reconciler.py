@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.loops.loop import LeaderLoop, log
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import LEADER, Broker
 from crawlfleet.ports.clock import Clock

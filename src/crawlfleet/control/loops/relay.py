@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock

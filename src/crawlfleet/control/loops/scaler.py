@@ -9,26 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.ledger import Ledger
-from crawlfleet.control.loops.loop import LeaderLoop, log
-from crawlfleet.control.node_states import node_state
-from crawlfleet.control.spent import spent_today
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.loops.base import LeaderLoop, log
+from crawlfleet.control.nodes.node_states import node_state
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_store import DailyStore
+from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.slots import SlotChange, SlotStore
-from crawlfleet.scheduling.concurrency import LoadLimits, LoadState, Seen, next_slots
-from crawlfleet.scheduling.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
-from crawlfleet.scheduling.machines import share_machines
-from crawlfleet.scheduling.quota import allowances
+from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, Seen, next_slots
+from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
+from crawlfleet.scheduling.placement.shared_machines import share_machines
+from crawlfleet.scheduling.quotas.project_quota import allowances
 
 _OTHERWISE_OPEN = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
 """Everything but the slot that is looked for."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from crawlfleet.control.avoided import Avoided
-from crawlfleet.control.hints import tell
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop
+from crawlfleet.control.leader.failed_node_memory import Avoided
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop
+from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_store import DailyStore
+from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.parking import ParkingStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import life
+from crawlfleet.scheduling.tasks import task_state_machine
 
 BATCH = 1_000
 
@@ -43,7 +43,7 @@ class Stager(LeaderLoop):
             return is_more
         # Before they are ready: the dispatcher may have them a moment later.
         self._avoided.note(await self._store.failed_on(due))
-        applied = await self._store.change(due, life.release(now), now, term)
+        applied = await self._store.change(due, task_state_machine.release(now), now, term)
         await tell(self._broker, applied)
         return is_more or (len(due) == BATCH and bool(applied.after))
 
@@ -52,6 +52,6 @@ class Stager(LeaderLoop):
         parked = [*await self._store.parked_in_vain(now, BATCH), *await self._store.parked_with_room(now, BATCH)]
         if not parked:
             return False
-        applied = await self._store.change(parked, life.unpark, now, term)
+        applied = await self._store.change(parked, task_state_machine.unpark, now, term)
         await tell(self._broker, applied)
         return len(parked) >= BATCH and bool(applied.after)

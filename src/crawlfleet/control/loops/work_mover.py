@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.hints import tell
-from crawlfleet.control.lead import Lead
-from crawlfleet.control.loops.loop import LeaderLoop, log
-from crawlfleet.control.node_states import node_states
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop, log
+from crawlfleet.control.nodes.node_states import node_states
+from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
@@ -18,9 +18,9 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling import life
-from crawlfleet.scheduling.filters import Ask, NodeState, would_do
-from crawlfleet.scheduling.health import is_on_trial
+from crawlfleet.scheduling.nodes.health import is_on_trial
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, would_do
+from crawlfleet.scheduling.tasks import task_state_machine
 
 MAX_MOVED = 500
 """Tasks of one pass: the next is two seconds away."""
@@ -72,7 +72,7 @@ class WorkMover(LeaderLoop):
         if not chosen:
             return 0
         applied = await self._store.change(
-            list(chosen), life.move(chosen, f"{node_text(node.id)} keeps failing"), now, term
+            list(chosen), task_state_machine.move(chosen, f"{node_text(node.id)} keeps failing"), now, term
         )
         await tell(self._broker, applied)
         if applied.after:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 
-from crawlfleet.execution.agent.alarm import Alarm
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
-from crawlfleet.execution.agent.news import News
-from crawlfleet.execution.agent.runner import Runner
+from crawlfleet.execution.agent.sync.sync_trigger import News
+from crawlfleet.execution.agent.work.deadline_timer import Alarm
+from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.ports.clock import Clock
 
 

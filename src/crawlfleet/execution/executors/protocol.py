@@ -17,8 +17,8 @@ from typing import cast
 
 import msgspec
 
-from crawlfleet.execution.crawl.gate import HostUse, ProcessShare
-from crawlfleet.execution.crawl.meter import Refused
+from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
+from crawlfleet.execution.budget.quota_meter import Refused
 from crawlfleet.model.proxy_health import ProxyHealth
 
 FRAME_BYTES = 64 << 20

@@ -23,7 +23,7 @@ import jsonschema_rs
 
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.executors import builtin
-from crawlfleet.execution.executors.sdk import TASK_TYPE, Executor, declared
+from crawlfleet.execution.sdk import TASK_TYPE, Executor, declared
 
 GROUP = "crawlfleet.executors"
 SCAN_S = 60.0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawlfleet.store.postgres.engine import PostgresEngine
+from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.testing.chaos.cluster import Cluster, NotThere
 from crawlfleet.testing.chaos.faults import Faults
 from crawlfleet.testing.chaos.load import Load, sleep

@@ -13,8 +13,8 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.reads import TaskFilter
-from crawlfleet.store import codec
-from crawlfleet.store.query import QueryEngine
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.chaos.load import Load
 from crawlfleet.testing.judge import Seen, all_events, final_status, judge
@@ -94,9 +94,9 @@ async def _all_closed(store: SqlStore) -> list[Violation]:
 
 async def _own_results(store: SqlStore) -> list[Violation]:
     """A witness says in its result which execution it was: no other may have been credited with it."""
-    rows = await store.engine.read(lambda tx: tx.fetch(codec.all_ended_executions()))
+    rows = await store.engine.read(lambda tx: tx.fetch(row_codec.all_ended_executions()))
     found = []
-    for one in map(codec.execution_record, rows):
+    for one in map(row_codec.execution_record, rows):
         said = msgspec.json.decode(one.result).get("execution") if one.result else None
         if said is not None and said != execution_text(one.id):
             detail = f"{task_text(one.task)} was completed by {execution_text(one.id)} with the result of {said}"

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from crawlfleet.execution.executors.sdk import TaskContext, executor
+from crawlfleet.execution.sdk import TaskContext, executor
 
 TASK_TYPE = "witness"
 MET = "met"

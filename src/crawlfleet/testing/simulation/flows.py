@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.flows import StepAsked
+from crawlfleet.control.composites.flows import StepAsked
 from crawlfleet.errors import Conflict
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.flow import StepKey, Unrun
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.claims import Claim
 from crawlfleet.ports.flow_store import AddedFlow, StepRecord
+from crawlfleet.ports.idempotency import Claim
 from crawlfleet.testing.clock import EPOCH
 from crawlfleet.testing.simulation.people import People
 from crawlfleet.testing.simulation.watch import Look

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crawlfleet.control.groups import Wanted
+from crawlfleet.control.composites.groups import Wanted
 from crawlfleet.errors import OverLimit, Unavailable
-from crawlfleet.model.answers import Code
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
+from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Accepted
 from crawlfleet.testing import history as past

@@ -14,8 +14,8 @@ import msgspec
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.reads import TaskFilter
-from crawlfleet.store import codec
-from crawlfleet.store.migrate import migrate_sqlite
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.testing.checker import check
 from crawlfleet.testing.history import FinalState, HeldSlots, TaskState
 from crawlfleet.testing.judge import group_states
@@ -179,8 +179,8 @@ async def _reservations(world: World) -> dict[str, float]:
 
 
 async def _executions(world: World) -> list[ExecutionRecord]:
-    sql = codec.all_ended_executions()
-    ended = [codec.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
+    sql = row_codec.all_ended_executions()
+    ended = [row_codec.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
     held = await world.store.held([node.id for node in world.nodes])
     return ended + [
         ExecutionRecord(

@@ -9,8 +9,8 @@ import msgspec
 from crawlfleet.model.ids import schedule_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.schedule import Schedule
-from crawlfleet.ports.claims import Claim
-from crawlfleet.scheduling import schedules
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.scheduling.schedules import ticks
 from crawlfleet.testing.clock import EPOCH
 from crawlfleet.testing.simulation.people import People
 from crawlfleet.testing.simulation.world import TASK_TYPE, SimMaster, World
@@ -62,7 +62,7 @@ class SimSchedules:
         """All are caught up, so every instant it names has its tick, fired or skipped."""
         store, text = self._world.store, schedule_text(schedule.id)
         found = await store.ticks(schedule.id, 10_000)
-        named = list(schedules.ticks(schedule.timing, schedule.anchor_at, schedule.created_at))
+        named = list(ticks.ticks(schedule.timing, schedule.anchor_at, schedule.created_at))
         tasks = [tick.task for tick in found if tick.task is not None]
         kept = await store.tasks(tasks)
         complaints = []

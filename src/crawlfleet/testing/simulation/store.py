@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 from crawlfleet.errors import OutcomeUnknown, StoreUnavailable
 from crawlfleet.model.event import EventBatch
-from crawlfleet.store import codec
-from crawlfleet.store.sqlite.engine import InlineEngine
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.sqlite.engine import InlineEngine
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.store.tx import Tx
 from crawlfleet.testing.processes import crash
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class ObservedEngine(InlineEngine):
         self._written.clear()
         result = await super().write(work, term)
         for body in self._written:
-            self._on_events(codec.decode_events(body))
+            self._on_events(row_codec.decode_events(body))
         return result
 
     def look(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:

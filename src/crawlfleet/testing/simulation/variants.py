@@ -8,20 +8,20 @@ from random import Random
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from crawlfleet.control.loops import firer, leader
-from crawlfleet.model.answers import Code, Refusal
+from crawlfleet.control.loops import leader, schedule_firer
 from crawlfleet.model.execution import Outcome
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.schedule import Plan, Schedule
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.step import Decide, Step
 from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.model.transition import Decide, Step
 from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
-from crawlfleet.scheduling import life
-from crawlfleet.scheduling.schedules import plan
-from crawlfleet.store.journal import Journal
+from crawlfleet.scheduling.schedules.ticks import plan
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store.tasks.transaction_log import Journal
 from crawlfleet.testing.simulation import variants_order as order
 from crawlfleet.testing.simulation.run import Break
 from crawlfleet.testing.simulation.world import World
@@ -96,7 +96,7 @@ def never_stops_its_own_work(world: World) -> Iterator[None]:
 @contextmanager
 def charges_for_a_lost_node(world: World) -> Iterator[None]:
     """Losing a node costs a retry."""
-    lose = life.lose
+    lose = task_state_machine.lose
 
     def charging(reason: str, now: Instant, rng: Random) -> Decide:
         decide = lose(reason, now, rng)
@@ -109,7 +109,7 @@ def charges_for_a_lost_node(world: World) -> Iterator[None]:
 
         return charge
 
-    with patch.object(life, "lose", charging):
+    with patch.object(task_state_machine, "lose", charging):
         yield
 
 
@@ -188,7 +188,7 @@ def fires_the_newest_tick_only(world: World) -> Iterator[None]:
         whole = plan(schedule, now)
         return whole._replace(ticks=whole.ticks[-1:])
 
-    with patch.object(firer, "plan", forgetful):
+    with patch.object(schedule_firer, "plan", forgetful):
         yield
 
 

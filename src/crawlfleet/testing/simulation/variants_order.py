@@ -7,19 +7,19 @@ from contextlib import contextmanager
 from random import Random
 from unittest.mock import PropertyMock, patch
 
-from crawlfleet.control.configure import Configure
-from crawlfleet.control.ready_order import QueueOrders
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.queue_ordering import QueueOrders
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Outcome
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.scheduling.choosing import Chooser, _Turns
-from crawlfleet.scheduling.quota import UNLIMITED, Allowance, Door
-from crawlfleet.store.flow_release import StepRelease
-from crawlfleet.store.journal import write_events
-from crawlfleet.store.tx import Tx
+from crawlfleet.scheduling.placement.dispatch_round import Chooser, _Turns
+from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, Door
+from crawlfleet.store.composites.flow_release import StepRelease
+from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.testing.simulation.world import World
 
 _HELD_STEPS = (

@@ -13,7 +13,7 @@ from itertools import chain
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
-from crawlfleet.scheduling.order import OLDEST_EVERY
+from crawlfleet.scheduling.placement.lane_order import OLDEST_EVERY
 
 SEEN_MS = 5_000
 

@@ -13,7 +13,7 @@ from crawlfleet.bootstrap.master import Master
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.execution.agent.agent import Agent, AgentSettings
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.lease_guard import MARGIN_S
+from crawlfleet.execution.agent.work.lease_guard import MARGIN_S
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import NodeDescription

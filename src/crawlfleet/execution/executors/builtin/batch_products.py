@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.execution.executors.sdk import Executor, TaskContext
-from crawlfleet.execution.executors.shop_schema import BATCH_SIZE, BATCH_USUAL, URLS, visiting
+from crawlfleet.execution.executors.shops.shop_schema import BATCH_SIZE, BATCH_USUAL, URLS, visiting
+from crawlfleet.execution.sdk import Executor, TaskContext
 
 _ENDED = {
     "type": "array",
@@ -31,13 +31,13 @@ class BatchProducts(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.executors.shop_checks import visit_problems
+        from crawlfleet.execution.executors.shops.shop_checks import visit_problems
 
         return visit_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shop_visits import looked_at_all, summary
-        from crawlfleet.execution.executors.shopping import Shopper
+        from crawlfleet.execution.executors.shops.product_crawler import Shopper
+        from crawlfleet.execution.executors.shops.product_visits import looked_at_all, summary
 
         parameters = context.parameters
         if "children" in parameters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlfleet.execution.executors.sdk import ANYTHING, Executor, TaskContext
+from crawlfleet.execution.sdk import ANYTHING, Executor, TaskContext
 
 
 class Echo(Executor):

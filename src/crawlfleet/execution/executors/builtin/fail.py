@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlfleet.execution.executors.sdk import ERRORS, Executor, TaskContext, TaskError
+from crawlfleet.execution.sdk import ERRORS, Executor, TaskContext, TaskError
 
 
 class Fail(Executor):

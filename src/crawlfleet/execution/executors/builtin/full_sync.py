@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlfleet.execution.executors.builtin.web_crawl import URL
-from crawlfleet.execution.executors.sdk import Executor, TaskContext
-from crawlfleet.execution.executors.shop_schema import INSTANT, KEYWORDS, SEARCH_URL, crawling
+from crawlfleet.execution.executors.shops.shop_schema import INSTANT, KEYWORDS, SEARCH_URL, crawling
+from crawlfleet.execution.sdk import Executor, TaskContext
 
 _STEPS = {"type": "object", "description": "set by the flow: what its steps gave", "x-internal": True}
 
@@ -24,7 +24,7 @@ class FullSync(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.executors.shop_checks import crawl_problems, search_problems
+        from crawlfleet.execution.executors.shops.shop_checks import crawl_problems, search_problems
 
         found = search_problems(parameters, "search_url")
         for one, other in (("keywords", "search_url"), ("search_url", "keywords")):
@@ -33,8 +33,8 @@ class FullSync(Executor):
         return found + crawl_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shop_syncs import crawl_shop, look_at_known, report, search
-        from crawlfleet.execution.executors.shopping import Shopper
+        from crawlfleet.execution.executors.shops.product_crawler import Shopper
+        from crawlfleet.execution.executors.shops.sync_steps import crawl_shop, look_at_known, report, search
 
         parameters = context.parameters
         if "steps" in parameters:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.execution.executors.sdk import Executor, TaskContext
-from crawlfleet.execution.executors.shop_schema import KEYWORDS, SEARCH_URL, crawling
+from crawlfleet.execution.executors.shops.shop_schema import KEYWORDS, SEARCH_URL, crawling
+from crawlfleet.execution.sdk import Executor, TaskContext
 
 
 class SearchKeywords(Executor):
@@ -15,13 +15,13 @@ class SearchKeywords(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.executors.shop_checks import crawl_problems, search_problems
+        from crawlfleet.execution.executors.shops.shop_checks import crawl_problems, search_problems
 
         return search_problems(parameters, "url") or crawl_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shop_syncs import search
-        from crawlfleet.execution.executors.shopping import Shopper
+        from crawlfleet.execution.executors.shops.product_crawler import Shopper
+        from crawlfleet.execution.executors.shops.sync_steps import search
 
         async with Shopper(context, context.parameters) as shopper:
             return await search(context, shopper, context.parameters["url"], context.parameters["keywords"])

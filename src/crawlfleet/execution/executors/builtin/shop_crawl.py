@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlfleet.execution.executors.builtin.web_crawl import URL
-from crawlfleet.execution.executors.sdk import Executor, TaskContext
-from crawlfleet.execution.executors.shop_schema import INSTANT, crawling
+from crawlfleet.execution.executors.shops.shop_schema import INSTANT, crawling
+from crawlfleet.execution.sdk import Executor, TaskContext
 
 KNOWN_ONLY = {
     "type": "boolean",
@@ -23,13 +23,13 @@ class ShopCrawl(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.executors.shop_checks import crawl_problems
+        from crawlfleet.execution.executors.shops.shop_checks import crawl_problems
 
         return crawl_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shop_syncs import crawl_shop, look_at_known
-        from crawlfleet.execution.executors.shopping import Shopper
+        from crawlfleet.execution.executors.shops.product_crawler import Shopper
+        from crawlfleet.execution.executors.shops.sync_steps import crawl_shop, look_at_known
 
         async with Shopper(context, context.parameters) as shopper:
             if context.parameters.get("known_only", False):

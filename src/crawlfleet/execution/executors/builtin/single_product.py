@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlfleet.execution.executors.builtin.web_crawl import URL
-from crawlfleet.execution.executors.sdk import Executor, TaskContext
-from crawlfleet.execution.executors.shop_schema import PRODUCT_ID, visiting
+from crawlfleet.execution.executors.shops.shop_schema import PRODUCT_ID, visiting
+from crawlfleet.execution.sdk import Executor, TaskContext
 
 
 class SingleProduct(Executor):
@@ -16,13 +16,13 @@ class SingleProduct(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.executors.shop_checks import visit_problems
+        from crawlfleet.execution.executors.shops.shop_checks import visit_problems
 
         return visit_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shop_visits import looked_at
-        from crawlfleet.execution.executors.shopping import Shopper
+        from crawlfleet.execution.executors.shops.product_crawler import Shopper
+        from crawlfleet.execution.executors.shops.product_visits import looked_at
 
         parameters = context.parameters
         async with Shopper(context, parameters) as shopper:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from crawlfleet.execution.executors.sdk import Executor, TaskContext
+from crawlfleet.execution.sdk import Executor, TaskContext
 
 
 class Sleep(Executor):

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from crawlfleet.execution.crawl.extract.schema import DEFS, EXTRACT, PAGE, SELECTORS
-from crawlfleet.execution.crawl.fetch_schema import fetch_properties
-from crawlfleet.execution.crawl.follow_schema import follow_properties
-from crawlfleet.execution.executors.sdk import Executor, MasterLink, TaskContext, TaskError
+from crawlfleet.execution.crawl.schemas.extract import DEFS, EXTRACT, PAGE, SELECTORS
+from crawlfleet.execution.crawl.schemas.fetch import fetch_properties
+from crawlfleet.execution.crawl.schemas.follow import follow_properties
+from crawlfleet.execution.sdk import Executor, MasterLink, TaskContext, TaskError
 
 if TYPE_CHECKING:
-    from crawlfleet.execution.crawl.cookies import CookieSession
-    from crawlfleet.execution.crawl.crawl import Crawl
-    from crawlfleet.execution.crawl.gathered import Gathered
-    from crawlfleet.execution.crawl.page_book import Earlier, PageBook
-    from crawlfleet.execution.crawl.plan import CrawlPlan
-    from crawlfleet.execution.crawl.proxies import ProxyWay
-    from crawlfleet.execution.crawl.shared_frontier import SharedFrontier
+    from crawlfleet.execution.crawl.engine.collected_items import Gathered
+    from crawlfleet.execution.crawl.engine.crawl import Crawl
+    from crawlfleet.execution.crawl.engine.plan import CrawlPlan
+    from crawlfleet.execution.crawl.fetch.cookies import CookieSession
+    from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyWay
+    from crawlfleet.execution.crawl.record.page_notes import Earlier, PageBook
+    from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
 
 URL = {
     "type": "string",
@@ -85,25 +85,26 @@ class WebCrawl(Executor):
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        from crawlfleet.execution.crawl import following, profiles
-        from crawlfleet.execution.crawl.extract import compiling
+        from crawlfleet.execution.crawl.fetch import header_profiles
+        from crawlfleet.execution.crawl.frontier import follow_config
+        from crawlfleet.execution.crawl.parse.extract import extraction_plan
 
-        found = [(problem.path, problem.detail) for problem in compiling.problems_of(parameters)]
-        return found + following.problems_of(parameters) + profiles.problems_of(parameters)
+        found = [(problem.path, problem.detail) for problem in extraction_plan.problems_of(parameters)]
+        return found + follow_config.problems_of(parameters) + header_profiles.problems_of(parameters)
 
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
-        from crawlfleet.execution.crawl.addresses import AddressGuard
-        from crawlfleet.execution.crawl.archive import Archive
-        from crawlfleet.execution.crawl.chunk_book import ChunkBook
-        from crawlfleet.execution.crawl.crawl import Crawl
-        from crawlfleet.execution.crawl.fetch import Fetcher
-        from crawlfleet.execution.crawl.gathered import Gathered
-        from crawlfleet.execution.crawl.member import AHEAD, Member
-        from crawlfleet.execution.crawl.page import NO_MARKS
-        from crawlfleet.execution.crawl.reader import PageReader
-        from crawlfleet.execution.crawl.seeding import MEMBER
-        from crawlfleet.execution.crawl.shared_frontier import ChunkItems, SharedFrontier
+        from crawlfleet.execution.crawl.engine.collected_items import Gathered
+        from crawlfleet.execution.crawl.engine.crawl import Crawl
+        from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
+        from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
+        from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS
+        from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
+        from crawlfleet.execution.crawl.record.warc_writer import Archive
+        from crawlfleet.execution.crawl.shared.shared_crawl_member import AHEAD, Member
+        from crawlfleet.execution.crawl.shared.shared_crawl_seeds import MEMBER
+        from crawlfleet.execution.crawl.shared.shared_frontier import ChunkItems, SharedFrontier
+        from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
 
         began = time.monotonic()
         plan = _plan(context)
@@ -154,9 +155,9 @@ class WebCrawl(Executor):
 
 
 def _plan(context: TaskContext) -> CrawlPlan:
-    from crawlfleet.execution.crawl.extract.compiling import BadPlan
-    from crawlfleet.execution.crawl.patterns import BadRule
-    from crawlfleet.execution.crawl.plan import plan_of
+    from crawlfleet.execution.crawl.engine.plan import plan_of
+    from crawlfleet.execution.crawl.frontier.patterns import BadRule
+    from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
 
     try:
         plan = plan_of(context.parameters)
@@ -184,8 +185,8 @@ def _master(context: TaskContext) -> MasterLink:
 
 async def _book(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
     """What is noted of pages, where it is asked for; with what an earlier crawl noted, where one is named."""
-    from crawlfleet.execution.crawl.chunk_book import ChunkBook
-    from crawlfleet.execution.crawl.page_book import PageBook
+    from crawlfleet.execution.crawl.record.page_notes import PageBook
+    from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
 
     if "since" not in context.parameters and not context.parameters.get("keep_pages"):
         return None
@@ -197,7 +198,7 @@ async def _book(context: TaskContext, frontier: SharedFrontier | None) -> PageBo
 
 
 async def _earlier(context: TaskContext) -> Earlier | None:
-    from crawlfleet.execution.crawl.page_book import PAGES, Earlier
+    from crawlfleet.execution.crawl.record.page_notes import PAGES, Earlier
 
     since = context.parameters.get("since")
     if since is None:
@@ -224,7 +225,7 @@ def _changes(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
 
 def proxies_of(context: TaskContext) -> ProxyWay | None:
     """As the parameters name them: a list of the task's own, or one of the node's pools."""
-    from crawlfleet.execution.crawl.proxies import ProxyPool, ProxyWay
+    from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyPool, ProxyWay
 
     asked = context.parameters.get("proxies")
     if asked is None:
@@ -247,7 +248,7 @@ def proxies_of(context: TaskContext) -> ProxyWay | None:
 @asynccontextmanager
 async def kept_cookies(context: TaskContext) -> AsyncIterator[CookieSession | None]:
     """The cookies that a master keeps for the crawl, where its parameters ask for it; else None."""
-    from crawlfleet.execution.crawl.cookies import CookieSession, KeptCookies
+    from crawlfleet.execution.crawl.fetch.cookies import CookieSession, KeptCookies
 
     asked = context.parameters.get("keep_cookies", False)
     if asked is False:
@@ -272,8 +273,8 @@ def failure_of(plan: CrawlPlan, crawl: Crawl) -> TaskError:
 
 
 def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) -> dict[str, Any]:
-    from crawlfleet.execution.crawl.extract.counts import never_matched, never_note
-    from crawlfleet.execution.crawl.extract.counts import report as fields
+    from crawlfleet.execution.crawl.parse.extract.field_counts import never_matched, never_note
+    from crawlfleet.execution.crawl.parse.extract.field_counts import report as fields
 
     errors = dict(crawl.errors)
     if plan.bad_urls:

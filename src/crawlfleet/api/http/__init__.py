@@ -1,0 +1,1 @@
+"""The HTTP frame around the routes: application, authentication, middleware, errors, bodies and responses."""

@@ -1,0 +1,238 @@
+"""Who calls, and whether they may.
+
+A bearer token makes a Principal; its role is looked at by each route. Wrong tokens are counted by address: too many of
+them, and the address has to wait, except for tokens that have proved themselves there before, so that one misguided
+worker does not lock out its neighbours behind the same address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from fastapi import Depends
+from fastapi.security import HTTPBearer
+from starlette.requests import HTTPConnection, Request
+from starlette.types import Scope
+
+from crawlfleet.api.http.connection_table import CallerConnection
+from crawlfleet.api.http.errors import NotAuthenticated, RoleTooLow, TooManyAttempts
+from crawlfleet.api.http.services import Services, services_of
+from crawlfleet.api.http.settings import ApiSettings
+from crawlfleet.control.admin.tokens import hash_secret
+from crawlfleet.errors import NotAllowed, Unavailable
+from crawlfleet.model.principal import Principal, Role
+
+WINDOW_S = 60.0
+_ADDRESSES_KEPT = 10_000
+_PROVEN_KEPT = 10_000
+_TOLD_MOST = 100
+"""Addresses, or refused principals, written down in a minute."""
+_SECRET_CHARS = 200
+_TARGET_CHARS = 200
+
+JOIN_PATH = "/api/v1/nodes:register"
+
+
+class NotFromHere(NotAllowed):
+    code = "address_not_allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestIdentity:
+    principal: Principal
+    address: str
+    secret: str
+    """As it was sent; for a token whose uses are counted."""
+
+
+class Told:
+    """What was written down lately: each thing once a minute, and never more than so many things."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._told: dict[str, float] = {}
+
+    def is_news(self, what: str) -> bool:
+        now = self._monotonic()
+        self._told = {told: at for told, at in self._told.items() if at > now - WINDOW_S}
+        # Whoever has many addresses must not fill the disk with them either.
+        if what in self._told or len(self._told) >= _TOLD_MOST:
+            return False
+        self._told[what] = now
+        return True
+
+
+class FailedAttempts:
+    """Wrong tokens by address in a sliding window; in memory, and never more than so many addresses."""
+
+    def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
+        self.limit = limit
+        self._monotonic = monotonic
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+        self._told = Told(monotonic)
+
+    def wait_s(self, address: str) -> float:
+        """How long until the next attempt is taken from there; 0 for now."""
+        times = self._failed.get(address)
+        if times is None:
+            return 0.0
+        since = self._monotonic() - WINDOW_S
+        while times and times[0] <= since:
+            times.popleft()
+        if not times:
+            del self._failed[address]
+        return times[0] - since if len(times) >= self.limit else 0.0
+
+    def note(self, address: str) -> bool:
+        """Whether somebody should hear of it: they are too many, and of this address nobody has heard for a minute."""
+        times = self._failed.setdefault(address, deque(maxlen=self.limit))
+        times.append(self._monotonic())
+        self._failed.move_to_end(address)
+        if len(self._failed) > _ADDRESSES_KEPT:
+            self._failed.popitem(last=False)
+        return len(times) == self.limit and self._told.is_news(address)
+
+
+class Gate:
+    """Everything about who calls that has to be remembered between requests."""
+
+    def __init__(self, settings: ApiSettings, services: Services) -> None:
+        self._services = services
+        self._networks: Sequence[IPv4Network | IPv6Network] = [ip_network(str(n)) for n in settings.allowed_networks]
+        self._attempts = FailedAttempts(settings.failed_attempts_per_minute, services.clock.monotonic)
+        self._proven: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._refused = Told(services.clock.monotonic)
+
+    async def identify(self, scope: Scope) -> RequestIdentity:
+        """Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
+        client = scope.get("client")
+        address = client[0] if client else ""
+        if self._networks and not self._is_allowed(address):
+            raise NotFromHere(f"calls from {address} are not allowed")
+        secret = _bearer(scope)
+        proof = (address, secret_hash := hash_secret(secret))
+        is_proven = proof in self._proven
+        if is_proven and (known := self._services.tokens.trusted(secret_hash)) is not None:
+            _identify_connection(scope)
+            return RequestIdentity(known, address, secret)
+        if not is_proven and (wait_s := self._attempts.wait_s(address)):
+            raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
+        try:
+            principal = await self._services.tokens.authenticate(secret, is_joining=_is_joining(scope))
+        except NotAllowed as exc:
+            self._proven.pop(proof, None)
+            if self._attempts.note(address):
+                await self._note_limit(address)
+            raise NotAuthenticated("this token is not valid") from exc
+        self._prove(proof)
+        _identify_connection(scope)
+        return RequestIdentity(principal, address, secret)
+
+    async def _note_limit(self, address: str) -> None:
+        # Once for all of them: whoever guesses must not fill the disk, nor find out that it is full.
+        with contextlib.suppress(Unavailable):
+            await self._services.audit.note(None, address, "token.refused", address, {"attempts": self._attempts.limit})
+
+    async def note_refused(self, identity: RequestIdentity, scope: Scope) -> None:
+        """Somebody known tried what their role does not allow: the first time in a minute is written down."""
+        who = identity.principal
+        if self._refused.is_news(f"{who.token}:{who.node}"):
+            with contextlib.suppress(Unavailable):
+                target = f"{scope['method']} {scope['path']}"[:_TARGET_CHARS]
+                await self._services.audit.note(who, identity.address, "role.refused", target, {"role": who.role.word})
+
+    def _is_allowed(self, address: str) -> bool:
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        # A dual-stack socket shows IPv4 callers as ::ffff:a.b.c.d.
+        found = getattr(found, "ipv4_mapped", None) or found
+        return any(found in network for network in self._networks)
+
+    def _prove(self, proof: tuple[str, str]) -> None:
+        self._proven[proof] = None
+        self._proven.move_to_end(proof)
+        if len(self._proven) > _PROVEN_KEPT:
+            self._proven.popitem(last=False)
+
+
+def _identify_connection(scope: Scope) -> None:
+    """From here on the connection is not counted among those of callers without a token."""
+    connection: CallerConnection | None = scope.get("state", {}).get("connection")
+    if connection is not None and not connection.is_identified:
+        connection.identify()
+
+
+def address_of(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client is not None else ""
+
+
+async def identity_of(connection: HTTPConnection) -> RequestIdentity:
+    """Found once per request, before its body is read."""
+    state = connection.scope.setdefault("state", {})
+    found = state.get("identity")
+    if not isinstance(found, RequestIdentity):
+        gate: Gate = connection.app.state.gate
+        state["identity"] = found = await gate.identify(connection.scope)
+    return found
+
+
+async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
+    """For plain routes. With roles, as `allow` does."""
+    identity = await identity_of(request)
+    try:
+        require(identity.principal, *roles or tuple(Role))
+    except RoleTooLow:
+        gate: Gate = request.app.state.gate
+        await gate.note_refused(identity, request.scope)
+        raise
+    return identity.principal
+
+
+def require(principal: Principal, *roles: Role) -> None:
+    """Raises NotAllowed unless the principal has one of the roles, or one of people's above it."""
+    if principal.role in roles or any(principal.is_at_least(role) for role in roles):
+        return
+    wanted = " or ".join(role.word for role in roles)
+    raise RoleTooLow(f"this needs a token of role {wanted}, and yours has role {principal.role.word}")
+
+
+_scheme = HTTPBearer(scheme_name="bearer", auto_error=False, description="A token of `crawlfleet token create`.")
+
+
+def allow(*roles: Role) -> Any:
+    """`principal: Principal = allow(Role.OPERATOR)`: that role or a higher one of people; nodes only where named."""
+
+    async def principal(connection: HTTPConnection, _: object = Depends(_scheme)) -> Principal:
+        return await principal_of(connection, *roles)
+
+    return Depends(principal)
+
+
+async def audited(
+    request: Request, principal: Principal, action: str, target: str, details: Mapping[str, Any] | None = None
+) -> None:
+    """Note a change by a person, once it has happened."""
+    await services_of(request).audit.note(principal, address_of(request), action, target, dict(details or {}))
+
+
+def _is_joining(scope: Scope) -> bool:
+    """There a used up enrol token may still repeat a registration whose answer was lost; the route decides."""
+    return bool(scope["path"] == JOIN_PATH and scope["method"] == "POST")
+
+
+def _bearer(scope: Scope) -> str:
+    sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, secret = sent.partition(b" ")
+    secret = secret.strip()
+    if scheme.lower() != b"bearer" or not secret:
+        raise NotAuthenticated("a bearer token is needed")
+    if len(secret) > _SECRET_CHARS or not secret.isascii():
+        raise NotAuthenticated("this token is not valid")
+    return str(secret, "ascii")

@@ -1,0 +1,114 @@
+"""The busy routes, called before anything else is asked: what usually lies between costs as much as they do.
+
+They are Starlette's routes with Starlette's requests, so the rest of the API treats them as its own; a few parts of the
+request are made cheaper. A method or a path that none of them has goes on to the other routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from crawlfleet.api.http import errors
+from crawlfleet.api.http.auth import Gate
+from crawlfleet.api.http.errors import TooLarge
+from crawlfleet.errors import CrawlfleetError
+
+_NO_QUERY = QueryParams()
+
+
+class PlainRequest(Request):
+    limit = 0
+
+    def header(self, name: bytes) -> bytes | None:
+        """Written small. One look through the few there are, instead of a mapping made of them all."""
+        for known, value in self.scope["headers"]:
+            if known == name:
+                return bytes(value)
+        return None
+
+    @property
+    def query_params(self) -> QueryParams:
+        return super().query_params if self.scope["query_string"] else _NO_QUERY
+
+    async def body(self) -> bytes:
+        """At most `limit` bytes are ever held."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            part = message.get("body", b"")
+            size += len(part)
+            if size > self.limit:
+                raise too_large(self.limit)
+            if not message.get("more_body", False):
+                return b"".join((*parts, part)) if parts else part
+            parts.append(part)
+
+
+class PlainRoutes:
+    def __init__(
+        self, app: ASGIApp, routes: Sequence[Route], gate: Gate, limit: int, limits: Mapping[str, int]
+    ) -> None:
+        """`limits` are of routes that take another size of body, by their paths."""
+        self._app = app
+        self._gate = gate
+        self._limit = limit
+        self._limits = limits
+        self._exact = {(method, route.path): route for route in routes if "{" not in route.path
+                       for method in route.methods or ()}  # fmt: skip
+        self._patterns = [route for route in routes if "{" in route.path]
+
+    def find(self, scope: Scope) -> Route | None:
+        found = self._exact.get((scope["method"], scope["path"]))
+        if found is not None:
+            return found
+        for route in self._patterns:
+            match, more = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(more)
+                return route
+        return None
+
+    async def serve(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self._app
+        request = PlainRequest(scope, receive, send)
+        request.limit = self._limits.get(route.path, self._limit)
+        try:
+            scope.setdefault("state", {})["identity"] = await self._gate.identify(scope)
+            check_length(scope, request.limit)
+            response: Response = await route.endpoint(request)
+        except ClientDisconnect:
+            # Whoever asked has gone: nobody is left to answer.
+            return
+        except Exception as exc:
+            response = told(scope, exc)
+        await response(scope, receive, send)
+
+
+def told(scope: Scope, exc: Exception) -> Response:
+    match exc:
+        case CrawlfleetError():
+            return errors.of_error(exc)
+        case HTTPException():
+            return errors.of_http(Request(scope), exc)
+        case _:
+            return errors.unexpected(exc)
+
+
+def check_length(scope: Scope, limit: int) -> None:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value[:20]) > limit:
+            raise too_large(limit)
+
+
+def too_large(limit: int) -> TooLarge:
+    return TooLarge(f"a body has at most {limit} bytes")

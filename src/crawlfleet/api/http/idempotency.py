@@ -1,0 +1,36 @@
+"""`Idempotency-Key` of the routes that make one thing; submitting tasks has its own, by project."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Header
+
+from crawlfleet.api.http.parameters import Body, Text
+from crawlfleet.model import limits
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.principal import Principal
+from crawlfleet.ports.idempotency import Claim
+
+IdempotencyKey = Annotated[
+    Text | None,
+    Header(
+        alias="Idempotency-Key", min_length=1, max_length=limits.IDEMPOTENCY_KEY_CHARS,
+        description="The same key and body again, within a day, make no second one; another body is refused (422).",
+    ),
+]  # fmt: skip
+
+
+def claim_of(noun: str, principal: Principal, key: str | None, body: Body, now: Instant) -> Claim | None:
+    """Of the token it came with: two callers that choose the same key have nothing to do with each other."""
+    return claim_over(noun, principal, key, body.model_dump(), now)
+
+
+def claim_over(noun: str, principal: Principal, key: str | None, said: Any, now: Instant) -> Claim | None:
+    """The same for whatever was said."""
+    if key is None:
+        return None
+    digest = blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=16).digest()
+    return Claim(f"{noun}:{principal.token}", key, digest, now + limits.IDEMPOTENCY_KEEP_MS)

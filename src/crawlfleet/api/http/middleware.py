@@ -1,0 +1,61 @@
+"""Around every request: who calls, how much they may send, and an answer whatever happens.
+
+Who calls is settled before a byte of the body is read; the body is counted as it streams in, so that a huge one is
+refused without ever being held. `plain.py` does the same for the busy routes.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from crawlfleet.api.http.auth import Gate
+from crawlfleet.api.http.fast_routes import check_length, told, too_large
+
+API = "/api/"
+"""Below this nothing is told without a token, not even what exists."""
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, gate: Gate, body_limit_bytes: int) -> None:
+        self._app = app
+        self._gate = gate
+        self._limit = body_limit_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_started = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        try:
+            if scope["path"].startswith(API):
+                scope.setdefault("state", {})["identity"] = await self._gate.identify(scope)
+            check_length(scope, self._limit)
+            await self._app(scope, _counted(receive, self._limit), watched_send)
+        except ClientDisconnect:
+            # Whoever asked has gone: nobody is left to answer.
+            return
+        except Exception as exc:
+            if is_started:
+                raise
+            await told(scope, exc)(scope, receive, send)
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    taken = 0
+
+    async def counted() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > limit:
+            raise too_large(limit)
+        return message
+
+    return counted

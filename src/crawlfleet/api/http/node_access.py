@@ -1,0 +1,51 @@
+"""Nodes in paths, and the rule that a node acts only for itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Path
+from starlette.requests import Request
+
+from crawlfleet.api.http.auth import audited
+from crawlfleet.api.http.errors import shown
+from crawlfleet.api.http.services import Services, TheServices
+from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
+from crawlfleet.model import ids, limits
+from crawlfleet.model.ids import NodeId, node_text
+from crawlfleet.model.node import Node
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.wire.tasks import unstorable
+
+
+class NotItself(NotAllowed):
+    field = "Authorization"
+
+
+async def known_node(services: Services, text: str) -> Node:
+    """The node of an id or of a device id. Raises NotFound, for one that was removed too."""
+    try:
+        node: NodeId | None = ids.parse(text, "node", field="node_id")
+    except InvalidInput:
+        node = None if unstorable(text) else await services.store.node_by_device(text)
+    found = [] if node is None else await services.store.nodes([node])
+    if not found or found[0].removed_at is not None:
+        raise NotFound(f"no node {shown(text)[: limits.NAME_CHARS]!r}")
+    return found[0]
+
+
+async def require_itself(request: Request, principal: Principal, node: NodeId, action: str) -> None:
+    """A node that speaks for another is refused, and that is noted; people's roles were looked at before."""
+    if principal.role is Role.NODE and principal.node != node:
+        await audited(request, principal, f"{action}.refused", node_text(node))
+        raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
+
+
+async def _known_node(
+    services: TheServices, node_id: Annotated[str, Path(description="The node's id, or its device id.")]
+) -> Node:
+    return await known_node(services, node_id)
+
+
+KnownNode = Annotated[Node, Depends(_known_node)]
+"""`{node_id}` of a path: its record; 404 when there is none."""

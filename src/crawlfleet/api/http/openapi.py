@@ -1,0 +1,187 @@
+"""The OpenAPI document: every route in it, the plain ones too, and every answer a route may give.
+
+FastAPI describes its own routes; the plain ones bring their operation (`operations` of their module), and msgspec
+types (`structs`) become schemas by their names.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from crawlfleet.api.http.errors import MEDIA_TYPE, Problem
+
+ABOUT = """Tasks go in, are placed on nodes, and every one ends exactly once.
+
+Send `Authorization: Bearer <token>` with every request below `/api/v1`. Errors are `application/problem+json` with a
+stable `code` and the `field` at fault. Instants are ISO 8601 in UTC. `Idempotency-Key` makes repeating a POST safe.
+"""
+
+_SECURITY: list[dict[str, list[str]]] = [{"bearer": []}]
+_SCHEME = {"type": "http", "scheme": "bearer", "description": "A token of `crawlfleet token create`."}
+_METHODS = ("get", "post", "put", "patch", "delete")
+_RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+_ABOUT_ERRORS = {
+    400: "The body cannot be read.",
+    401: "No valid token.",
+    403: "The token's role, or the caller's address, does not allow this.",
+    404: "There is no such thing.",
+    409: "Not in its present state.",
+    413: "More than is taken.",
+    415: "The body is of another type.",
+    422: "Something in the request is wrong: see `field`.",
+    429: "Too much at once.",
+    500: "A bug: see `incident`.",
+    503: "The store, or the disk of the results, does not take it at the moment: see `detail`.",
+}
+
+
+def operation_id(route: APIRoute) -> str:
+    return f"{route.tags[0]}_{route.name}".replace("-", "_") if route.tags else route.name
+
+
+def operation(
+    name: str, summary: str, *, tag: str, responses: Mapping[int, Mapping[str, Any]],
+    body: Mapping[str, Any] | None = None, parameters: Sequence[Mapping[str, Any]] = (), description: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """What the document says of a plain route. `body` maps media types to schemas."""
+    said: dict[str, Any] = {
+        "operationId": f"{tag}_{name}".replace("-", "_"), "summary": summary, "tags": [tag], "security": _SECURITY,
+        "responses": {str(status): dict(response) for status, response in responses.items()},
+    }  # fmt: skip
+    if description:
+        said["description"] = description
+    if parameters:
+        said["parameters"] = list(parameters)
+    if body:
+        said["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind, schema in body.items()}}
+    return said
+
+
+def parameter(name: str, place: str, description: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {
+        "name": name, "in": place, "required": place == "path", "description": description,
+        "schema": schema or {"type": "string"},
+    }  # fmt: skip
+
+
+def install(app: FastAPI, modules: Iterable[types.ModuleType]) -> None:
+    """Made when it is first asked for."""
+    modules = tuple(modules)
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _document(app, modules)
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _document(app: FastAPI, modules: Sequence[types.ModuleType]) -> dict[str, Any]:
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    paths = document.setdefault("paths", {})
+    for module in modules:
+        for (method, path), said in getattr(module, "operations", {}).items():
+            paths.setdefault(path, {})[method.lower()] = said
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    structs = [struct for module in modules for struct in getattr(module, "structs", ())]
+    schemas.update(schemas_of([Problem, *dict.fromkeys(structs)]))
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    components.setdefault("securitySchemes", {})["bearer"] = _SCHEME
+    components["responses"] = {f"Problem{status}": _error(status) for status in _ABOUT_ERRORS}
+    for path, item in paths.items():
+        for method in _METHODS:
+            if method in item:
+                _add_errors(path, method, item[method])
+    return document
+
+
+def _error(status: int) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    said: dict[str, Any] = {"description": _ABOUT_ERRORS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+    if status in {429, 503}:
+        said["headers"] = _RETRY_AFTER
+    if status == HTTPStatus.UNAUTHORIZED:
+        said["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    return said
+
+
+def _add_errors(path: str, method: str, said: dict[str, Any]) -> None:
+    responses = said.setdefault("responses", {})
+    # What FastAPI writes of validation errors is not how they are told here.
+    if MEDIA_TYPE not in responses.get("422", {}).get("content", {}):
+        responses.pop("422", None)
+    statuses = {422, 500, 503}
+    if said.get("security"):
+        statuses |= {401, 403, 429}
+    if "{" in path:
+        statuses.add(404)
+    if method != "get":
+        statuses |= {404, 409}
+    if "requestBody" in said:
+        statuses |= {400, 413, 415}
+    for status in sorted(statuses):
+        responses.setdefault(str(status), {"$ref": f"#/components/responses/Problem{status}"})
+
+
+def schemas_of(structs: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
+    twins: dict[type, type] = {}
+    _, schemas = msgspec.json.schema_components(
+        [_twin(struct, twins) for struct in structs], ref_template="#/components/schemas/{name}"
+    )
+    return schemas
+
+
+def _twin(struct: type[msgspec.Struct], twins: dict[type, type]) -> type:
+    """The struct with raw defaults written out: msgspec cannot put them into a schema."""
+    if struct in twins:
+        return twins[struct]
+    hints = get_type_hints(struct, include_extras=True)
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(struct):
+        kind = _swapped(hints[field.name], twins)
+        default: Any = field.default
+        if isinstance(default, msgspec.Raw):
+            default = msgspec.json.decode(default)
+            kind = dict[str, Any] if isinstance(default, dict) else Any
+        factory: Any = field.default_factory
+        if isinstance(default, dict | list):
+            default, factory = msgspec.NODEFAULT, default.copy
+        fields.append((field.name, kind, _field(default, factory, field.encode_name)))
+    config = struct.__struct_config__
+    twins[struct] = msgspec.defstruct(
+        struct.__name__, fields, array_like=config.array_like, forbid_unknown_fields=config.forbid_unknown_fields,
+        namespace={"__doc__": struct.__doc__}, kw_only=True,
+    )  # fmt: skip
+    return twins[struct]
+
+
+def _field(default: Any, factory: Any, name: str) -> Any:
+    if factory is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=factory, name=name)
+    return msgspec.field(name=name) if default is msgspec.NODEFAULT else msgspec.field(default=default, name=name)
+
+
+def _swapped(kind: Any, twins: dict[type, type]) -> Any:
+    """A type with the twins of the structs in it."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _twin(kind, twins)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return Annotated[(_swapped(inner[0], twins), *inner[1:])]
+    if origin in {Union, types.UnionType}:
+        return functools.reduce(operator.or_, (_swapped(one, twins) for one in inner))
+    if origin in {list, dict, tuple, set, frozenset}:
+        return origin[tuple(_swapped(one, twins) for one in inner)]
+    return kind

@@ -1,0 +1,160 @@
+"""Parts of requests that many routes take, each with its bounds and its name in the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.requests import HTTPConnection
+
+from crawlfleet.api.http.errors import shown
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model import ids, limits
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, ScheduleId, TaskId
+from crawlfleet.model.instants import Instant, from_text
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.wire.field_messages import unknown_name
+from crawlfleet.wire.tasks import unstorable
+
+PAGE_MOST = 1_000
+PAGE_USUAL = 100
+_NODES_NAMED = 10
+
+
+def _storable(text: str) -> str:
+    if complaint := unstorable(text):
+        raise ValueError(complaint)
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Name = Annotated[Text, Field(max_length=limits.NAME_CHARS)]
+Label = Annotated[Text, Field(min_length=1, max_length=limits.LABEL_CHARS)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MOST, description="How many to show at most.")]
+Moment = Annotated[Text, Field(max_length=limits.LABEL_CHARS, json_schema_extra={"format": "date-time"})]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+
+
+def instant_of(field: str, text: str | None) -> Instant | None:
+    """Raises InvalidInput with the field named."""
+    try:
+        return None if text is None else from_text(text)
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput(str(exc), field=field) from exc
+
+
+class Body(BaseModel):
+    """A JSON body: what it does not know it refuses, and a word is not taken for a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def task_id(text: str) -> TaskId:
+    return known_id(text, "task")
+
+
+def execution_id(text: str) -> ExecutionId:
+    return known_id(text, "exec")
+
+
+def node_id(text: str) -> NodeId:
+    return known_id(text, "node")
+
+
+def cursor_id(text: str | None, prefix: str = "task", *, field: str = "cursor") -> int | None:
+    return None if text is None else ids.parse(text, prefix, field=field)
+
+
+def known_id(text: str, prefix: str) -> int:
+    """What is no id at all is the id of nothing."""
+    try:
+        return ids.parse(text, prefix, field=f"{prefix}_id")
+    except InvalidInput:
+        noun = "execution" if prefix == "exec" else prefix
+        raise NotFound(f"no {noun} {shown(text)[: limits.NAME_CHARS]!r}") from None
+
+
+def _path(prefix: str) -> Any:
+    extra = {"pattern": f"^{prefix}-[0-9a-f]{{16}}$", "example": f"{prefix}-0123456789abcdef"}
+    return Path(json_schema_extra=extra)
+
+
+async def _task_in_path(task_id: Annotated[str, _path("task")]) -> TaskId:
+    return known_id(task_id, "task")
+
+
+async def _execution_in_path(execution_id: Annotated[str, _path("exec")]) -> ExecutionId:
+    return known_id(execution_id, "exec")
+
+
+async def _node_in_path(node_id: Annotated[str, _path("node")]) -> NodeId:
+    return known_id(node_id, "node")
+
+
+async def _group_in_path(group_id: Annotated[str, _path("group")]) -> GroupId:
+    return known_id(group_id, "group")
+
+
+async def _schedule_in_path(schedule_id: Annotated[str, _path("schedule")]) -> ScheduleId:
+    return known_id(schedule_id, "schedule")
+
+
+TaskInPath = Annotated[TaskId, Depends(_task_in_path)]
+"""`{task_id}` of a path, read; 404 when it is none."""
+ExecutionInPath = Annotated[ExecutionId, Depends(_execution_in_path)]
+NodeInPath = Annotated[NodeId, Depends(_node_in_path)]
+GroupInPath = Annotated[GroupId, Depends(_group_in_path)]
+ScheduleInPath = Annotated[ScheduleId, Depends(_schedule_in_path)]
+
+
+async def node_named(store: NodeStore, text: str, *, field: str = "node") -> NodeId:
+    """The node of an id, of a device id, or of a name that only one node has."""
+    try:
+        return ids.parse(text, "node", field=field)
+    except InvalidInput:
+        nodes = await store.nodes()
+    for node in nodes:
+        if node.description.device_id == text:
+            return node.id
+    named = [node.id for node in nodes if node.description.name == text]
+    if len(named) > 1:
+        several = ", ".join(map(ids.node_text, named[:_NODES_NAMED]))
+        raise InvalidInput(f"{len(named)} nodes have the name {text!r}: {several}; give an id", field=field)
+    if not named:
+        detail = f"no node has this id, device id or name: {shown(text)[: limits.NAME_CHARS]!r}"
+        raise InvalidInput(detail, field=field)
+    return named[0]
+
+
+def only_query(connection: HTTPConnection, *known: str) -> None:
+    """For plain routes: refuse a parameter nobody asked for, so that a misspelt filter is not a filter left out."""
+    for name in connection.query_params:
+        if name not in known:
+            detail = (
+                unknown_name(name, known, shown="unknown query parameter")
+                if known
+                else ("unknown query parameter; this route takes none")
+            )
+            raise InvalidInput(detail, field=shown(name)[: limits.NAME_CHARS])
+
+
+async def known_query_only(request: Request) -> None:
+    """The same for every route of FastAPI, by what its function declares."""
+    route = request.scope.get("route")
+    if request.query_params and isinstance(route, APIRoute):
+        only_query(request, *sorted(_query_names(route.dependant)))
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    for field in dependant.query_params:
+        kind = field.field_info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from (inner.alias or name for name, inner in kind.model_fields.items())
+        else:
+            yield field.alias
+    for inner in dependant.dependencies:
+        yield from _query_names(inner)

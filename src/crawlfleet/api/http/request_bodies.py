@@ -1,0 +1,63 @@
+"""Bodies of the plain routes: bounded before they are held, bounded again when they are unpacked."""
+
+from __future__ import annotations
+
+import msgspec
+import zstandard
+
+from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType
+from crawlfleet.api.http.fast_routes import PlainRequest, too_large
+from crawlfleet.errors import InvalidInput
+from crawlfleet.wire.tasks import refusal_of
+
+_WINDOW_BYTES = 8 << 20
+
+
+class UnknownEncoding(UnsupportedMediaType):
+    field = "Content-Encoding"
+
+
+async def read_unpacked(request: PlainRequest, most: int) -> bytes:
+    """The body, of `most` bytes without its compression: what unpacks to more is never held."""
+    request.limit = min(request.limit, most)
+    body = await request.body()
+    match request.headers.get("content-encoding", "identity").strip().lower():
+        case "identity" | "":
+            return body
+        case "zstd":
+            return _unpacked(body, most)
+        case _:
+            raise UnknownEncoding("a body comes as it is or as zstd")
+
+
+def _unpacked(body: bytes, most: int) -> bytes:
+    """One whole frame: half of one must not pass for a short one."""
+    try:
+        claimed = zstandard.get_frame_parameters(body).content_size
+        if claimed <= most or claimed == zstandard.CONTENTSIZE_UNKNOWN:
+            unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+            return unpacker.decompress(body, max_output_size=most, allow_extra_data=False)
+    except zstandard.ZstdError as exc:
+        if not _is_too_long(body, most):
+            raise Malformed(f"not a whole frame of zstd: {exc}") from exc
+    raise too_large(most)
+
+
+def _is_too_long(body: bytes, most: int) -> bool:
+    """By stream: only so much of it is ever held, whatever its sender wrote into the frame."""
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(body) as source:
+            return len(source.read(most + 1)) > most
+    except zstandard.ZstdError:
+        return False
+
+
+def decoded(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgspec.Struct:
+    """A message of the node protocol; what is wrong with it is told by position, as its fields travel."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as exc:
+        refusal = refusal_of(exc, decoder.type)
+        raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise InvalidInput(f"not valid JSON: {exc}", field="body") from exc

@@ -1,0 +1,1 @@
+"""Routes that nodes call: sync, and what running executions send and ask."""

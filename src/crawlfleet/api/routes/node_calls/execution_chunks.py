@@ -1,0 +1,153 @@
+"""Items, log lines and archived answers that running executions send up, in numbered chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.http.auth import audited, principal_of
+from crawlfleet.api.http.fast_routes import PlainRequest
+from crawlfleet.api.http.openapi import operation, parameter
+from crawlfleet.api.http.parameters import only_query
+from crawlfleet.api.http.request_bodies import read_unpacked
+from crawlfleet.api.http.responses import nothing
+from crawlfleet.api.http.services import services_of
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services.page_notes import OWN, notes_of_crawl, notes_of_task
+from crawlfleet.control.results.result_collection import Collect, StaleExecution
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import ids
+from crawlfleet.model.principal import Role
+from crawlfleet.ports.chunk_store import CHUNK_BYTES, CHUNKS, ChunkKind
+
+
+async def put_items(request: PlainRequest) -> Response:
+    return await _put(request, "items")
+
+
+async def put_log(request: PlainRequest) -> Response:
+    return await _put(request, "log")
+
+
+async def put_warc(request: PlainRequest) -> Response:
+    return await _put(request, "warc")
+
+
+async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
+    only_query(request, "task")
+    principal = await principal_of(request, Role.NODE)
+    assert principal.node is not None
+    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    number = _number(request.path_params["number"])
+    services = services_of(request)
+    collect = Collect(store=services.store, chunks=services.chunks)
+    try:
+        # Before the body is read: a stale sender need not send all of it.
+        await collect.check(principal.node, task, execution)
+    except StaleExecution:
+        await _note_if_anothers(request, task, execution)
+        raise
+    data = await read_unpacked(request, CHUNK_BYTES)
+    await collect.collect(principal.node, task, execution, kind, number, data)
+    return nothing()
+
+
+async def get_earlier(request: PlainRequest) -> Response:
+    only_query(request, "task", "of")
+    principal = await principal_of(request, Role.NODE)
+    assert principal.node is not None
+    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    of = request.query_params.get("of", "")
+    number = _number(request.path_params["number"])
+    services = services_of(request)
+    await Collect(store=services.store, chunks=services.chunks).check(principal.node, task, execution)
+    if of == OWN or of.startswith("group-"):
+        found = await notes_of_crawl(services, task, of, number)
+    else:
+        found = await notes_of_task(services, task, ids.parse(of, "task", field="of"), number)
+    return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
+
+
+async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
+    """Late is usual; speaking for an execution that another node holds is not."""
+    row = (await services_of(request).store.live([task])).get(task)
+    principal = await principal_of(request)
+    if row is not None and row.execution == execution and row.node != principal.node:
+        await audited(request, principal, "execution.refused", ids.execution_text(execution))
+
+
+def _number(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= len(str(CHUNKS)):
+        return int(text)
+    raise InvalidInput(f"a whole number from 0 to {CHUNKS - 1}", field="number")
+
+
+routes = [
+    Route(f"{PREFIX}/executions/{{execution_id}}/earlier/{{number}}", get_earlier, methods=["GET"]),
+    Route(f"{PREFIX}/executions/{{execution_id}}/items/{{number}}", put_items, methods=["PUT"]),
+    Route(f"{PREFIX}/executions/{{execution_id}}/log/{{number}}", put_log, methods=["PUT"]),
+    Route(f"{PREFIX}/executions/{{execution_id}}/warc/{{number}}", put_warc, methods=["PUT"]),
+]
+
+
+_PARAMETERS = [
+    parameter("execution_id", "path", "Of a live execution of the node."),
+    parameter("number", "path", "From 0 on, without gaps.", {"type": "integer", "minimum": 0, "maximum": CHUNKS - 1}),
+    parameter("task", "query", "The task it executes.") | {"required": True},
+    parameter("Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}),
+]
+
+_BODIES = {
+    "application/x-ndjson": {"type": "string"},
+    "application/octet-stream": {"type": "string", "format": "binary"},
+}
+
+
+def _operation(name: str, summary: str, line: str) -> dict[str, Any]:
+    return operation(
+        name, summary, tag="executions", parameters=_PARAMETERS, body=_BODIES,
+        responses={204: {"description": "It is on disk."}},
+        description=f"{line} At most {CHUNK_BYTES} bytes before they are packed. The same number again replaces the "
+        "chunk. Only the node that holds the execution may send it: 409 `stale_execution` for any other.",
+    )  # fmt: skip
+
+
+operations = {
+    ("GET", f"{PREFIX}/executions/{{execution_id}}/earlier/{{number}}"): operation(
+        "get_earlier",
+        "Read what an earlier crawl noted of its pages",
+        tag="executions",
+        parameters=[
+            *_PARAMETERS[:1],
+            parameter("number", "path", "The part, from 0 on."),
+            _PARAMETERS[2],
+            parameter(
+                "of",
+                "query",
+                "The earlier task, or the group of an earlier crawl over many nodes, of the same "
+                "project; `own`: the crawl that the task takes part in, as far as it is.",
+            )
+            | {"required": True},
+        ],
+        responses={
+            200: {
+                "description": "The number of parts on the first line, then JSON lines.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            }
+        },
+        description="For the node that holds the execution: 409 `stale_execution` for any other.",
+    ),
+    ("PUT", f"{PREFIX}/executions/{{execution_id}}/items/{{number}}"): _operation(
+        "put_items", "Send a chunk of items", "JSON lines, each an object."
+    ),
+    ("PUT", f"{PREFIX}/executions/{{execution_id}}/log/{{number}}"): _operation(
+        "put_log", "Send a chunk of the log", 'JSON lines: `{"at": unix ms, "level": "info", "message": "..."}`.'
+    ),
+    ("PUT", f"{PREFIX}/executions/{{execution_id}}/warc/{{number}}"): _operation(
+        "put_warc", "Send a chunk of archived answers", "Records of WARC, each compressed by itself with gzip."
+    ),
+}

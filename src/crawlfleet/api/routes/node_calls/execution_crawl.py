@@ -1,0 +1,81 @@
+"""The call of members of a crawl over many nodes: report a chunk of URLs, get the next."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
+from crawlfleet.api.http.auth import principal_of
+from crawlfleet.api.http.fast_routes import PlainRequest
+from crawlfleet.api.http.openapi import operation, parameter
+from crawlfleet.api.http.parameters import only_query
+from crawlfleet.api.http.request_bodies import decoded, read_unpacked
+from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.services import services_of
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.control.composites.crawl_coordination import Exchange
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import ids
+from crawlfleet.model.principal import Role
+from crawlfleet.wire.crawl import BODY_BYTES, CrawlUp
+
+_UP = msgspec.json.Decoder(CrawlUp)
+_RANGE = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
+
+
+async def exchange(request: PlainRequest) -> Response:
+    only_query(request, "task", "items", "warc")
+    principal = await principal_of(request, Role.NODE)
+    assert principal.node is not None
+    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    items, records = (_chunks(request.query_params.get(kind, "0-0"), kind) for kind in ("items", "warc"))
+    up = cast(CrawlUp, decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
+    if is_stopping(request):
+        up = msgspec.structs.replace(up, wait_ms=0)
+    service = kept(request, Exchange, lambda: _service(request))
+    return reply(await service.exchange(principal.node, task, execution, up, items, records))
+
+
+def _service(request: PlainRequest) -> Exchange:
+    services = services_of(request)
+    service = Exchange(store=services.store, clock=services.clock)
+    when_stopping(request.app, service.wake)
+    return service
+
+
+def _chunks(text: str, kind: str) -> tuple[int, int]:
+    if (found := _RANGE.fullmatch(text)) is None:
+        raise InvalidInput(f"from-to, of chunks of {kind}", field=kind)
+    return int(found[1]), int(found[2])
+
+
+_PATH = f"{PREFIX}/executions/{{execution_id}}/crawl"
+routes = [Route(_PATH, exchange, methods=["POST"])]
+body_limits = {_PATH: BODY_BYTES}
+_MESSAGE = {"type": "array", "items": {}}
+
+operations = {
+    ("POST", _PATH): operation(
+        "exchange_crawl", "Report a chunk of a crawl and get the next", tag="executions",
+        parameters=[
+            parameter("execution_id", "path", "Of a live execution of the node, of a member of a crawl."),
+            parameter("task", "query", "The task it executes.") | {"required": True},
+            parameter("items", "query", "Which chunks of the execution's items belong to the report: `3-5` are 3 "
+                      "and 4.", {"type": "string"}),
+            parameter("warc", "query", "Which chunks of its archive do.", {"type": "string"}),
+            parameter("Content-Encoding", "header", "How it is packed.",
+                      {"type": "string", "enum": ["identity", "zstd"]}),
+        ],
+        body={"application/json": _MESSAGE},
+        description="One transaction: the report counts with everything it found, or not at all. The same report again "
+        "changes nothing. Fields travel by position (see `wire/crawl.py`): `CrawlUp` up, `CrawlDown` down. A long poll "
+        "of at most two seconds. 409 `stale_execution` when the execution is over, or the chunk is not its own.",
+        responses={200: {"description": "CrawlDown.", "content": {"application/json": {"schema": _MESSAGE}}}},
+    ),
+}  # fmt: skip

@@ -1,0 +1,93 @@
+"""The two calls of every node's agent: open a session, and sync. Hot, so plain routes over msgspec."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
+from crawlfleet.api.http.auth import principal_of
+from crawlfleet.api.http.node_access import known_node, require_itself
+from crawlfleet.api.http.openapi import operation, parameter
+from crawlfleet.api.http.parameters import only_query
+from crawlfleet.api.http.request_bodies import decoded
+from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.services import services_of
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.control.nodes.sync import Sync
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.principal import Role
+from crawlfleet.wire.sync import OpenUp, SyncUp
+
+BODY_BYTES = 32 << 20
+"""Room for several times what an agent puts into one message, and for its largest single outcome."""
+
+UpT = TypeVar("UpT", OpenUp, SyncUp)
+_OPEN = msgspec.json.Decoder(OpenUp)
+_SYNC = msgspec.json.Decoder(SyncUp)
+
+
+async def open_session(request: Request) -> Response:
+    up = await _spoken(request, _OPEN, "node.open")
+    return reply(await services_of(request).open_session.open(up))
+
+
+async def sync(request: Request) -> Response:
+    up = await _spoken(request, _SYNC, "node.sync")
+    service = kept(request, Sync, lambda: _service(request))
+    if is_stopping(request):
+        up = msgspec.structs.replace(up, wait_ms=0)
+    return reply(await service.sync(up))
+
+
+def _service(request: Request) -> Sync:
+    service = services_of(request).sync
+    when_stopping(request.app, service.stop_parking)
+    return service
+
+
+async def _spoken(request: Request, decoder: msgspec.json.Decoder[UpT], action: str) -> UpT:
+    """The message, from the node that it, the path and the secret all name."""
+    only_query(request)
+    principal = await principal_of(request, Role.NODE)
+    named = request.path_params["node_id"]
+    if principal.node is None or named != node_text(principal.node):
+        await require_itself(request, principal, (await known_node(services_of(request), named)).id, action)
+    up = cast("UpT", decoded(cast("Any", decoder), await request.body()))
+    if up.node != principal.node:
+        raise InvalidInput("not the node of the path", field="node")
+    return up
+
+
+routes = [
+    Route(f"{PREFIX}/nodes/{{node_id}}:sync", sync, methods=["POST"]),
+    Route(f"{PREFIX}/nodes/{{node_id}}:open", open_session, methods=["POST"]),
+]
+body_limits = {route.path: BODY_BYTES for route in routes}
+
+_MESSAGE = {"type": "array", "items": {}}
+_NODE = parameter("node_id", "path", "The node's id, or its device id.")
+
+
+def _operation(name: str, summary: str, about: str, up: str, down: str) -> dict[str, Any]:
+    return operation(
+        name, summary, tag="nodes", parameters=[_NODE], body={"application/json": _MESSAGE},
+        description=f"{about} Fields travel by position (see `wire/sync.py`): `{up}` up, `{down}` down.",
+        responses={200: {"description": f"{down}.", "content": {"application/json": {"schema": _MESSAGE}}}},
+    )  # fmt: skip
+
+
+operations = {
+    ("POST", f"{PREFIX}/nodes/{{node_id}}:open"): _operation(
+        "open", "Open a session", "Outcomes saved by the last session come first.", "OpenUp", "OpenDown"
+    ),
+    ("POST", f"{PREFIX}/nodes/{{node_id}}:sync"): _operation(
+        "sync", "Sync", "Renews the lease, brings what ended, takes work away; a long poll of at most two seconds.",
+        "SyncUp", "SyncDown",
+    ),
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Routes about results: items, exports, quality, products."""

@@ -1,0 +1,181 @@
+"""What the members of a group left, as one: merging is reading, in the order of the members."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
+
+from crawlfleet.api.http.auth import allow
+from crawlfleet.api.http.errors import MEDIA_TYPE, Problem
+from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, GroupInPath, Limit, cursor_id
+from crawlfleet.api.http.responses import ref, reply, shows
+from crawlfleet.api.http.services import Services, TheServices
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.results.results import after, manifest_of
+from crawlfleet.api.services.crawl_summary import told_by
+from crawlfleet.api.views.groups import (
+    CrawlResult,
+    GroupOutcome,
+    GroupOutcomePage,
+    GroupProgress,
+    GroupResultPage,
+    counts_text,
+    crawl_result,
+    outcome_view,
+    progress_view,
+)
+from crawlfleet.control.composites.groups import Progress
+from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.model.group import Group, GroupKind
+from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.ports.chunk_store import ChunkKind
+from crawlfleet.results.chunk_reader import PAGE_BYTES
+from crawlfleet.results.merged_items import Merged, MergedPlace, Part, ReadParts, Window
+from crawlfleet.results.page_notes import is_note
+
+router = APIRouter(prefix=PREFIX, tags=["groups"])
+structs = (CrawlResult, GroupResultPage, GroupOutcomePage, GroupProgress)
+
+_WINDOW = 100
+RESULT_ITEMS, RESULT_BYTES = 200, 48 << 10
+"""As many as a single crawl's result holds."""
+_LINES: dict[str, Any] = {
+    "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    "headers": {
+        "Group-Complete": {"description": "`false` when members are missing.", "schema": {"type": "string"}},
+        "Group-Members": {"description": "`total=8 open=0 completed=7 failed=1 ...`", "schema": {"type": "string"}},
+    },
+}  # fmt: skip
+INCOMPLETE: dict[str, Any] = {
+    "description": "Members are missing; `progress` says how many.", "content": {MEDIA_TYPE: {"schema": ref(Problem)}},
+}  # fmt: skip
+
+Partial = Annotated[bool, Query(description="Also while members are missing: what there is of the others.")]
+
+
+class GroupIncomplete(Conflict):
+    code = "group_incomplete"
+
+    def __init__(self, progress: Progress) -> None:
+        counts, name = progress.counts, group_text(progress.group.id)
+        if progress.crawl is not None:
+            told = f"{name} has read {progress.crawl.counts.pages} pages and is not finished"
+        else:
+            told = f"{counts.completed} of {progress.expected} members of {name} have completed"
+        super().__init__(told)
+        self.extra = {"progress": progress_view(progress)}
+
+
+@router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage), 409: INCOMPLETE})
+async def results(
+    group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    partial: Partial = False, _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """The items of all members in the order of the members, whatever the order they ended in."""
+    start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
+    progress = await checked_progress(services, group, partial)
+    page = await _merged(services, progress.group).page(start, limit)
+    following = None if page.next is None else page.next.text
+    return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
+
+
+@router.get("/groups/{group_id}/results:download", responses={200: _LINES, 409: INCOMPLETE})
+async def download(
+    group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """The same as one file, one JSON object on each line."""
+    progress = await checked_progress(services, group, partial)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{group_text(group)}.jsonl"',
+        "Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts),
+    }  # fmt: skip
+    stream = _merged(services, progress.group).stream()
+    # Read before the answer begins: items that are gone are a 404, not a broken download.
+    first = await anext(stream, b"")
+    return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/groups/{group_id}/result", responses={200: shows(CrawlResult), 409: INCOMPLETE})
+async def result(
+    group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Of one crawl over many nodes: its figures and its first items, as a single crawl's result."""
+    progress = await services.groups.progress(group)
+    if progress.crawl is None:
+        raise NotFound(f"{group_text(group)} is no crawl over many nodes: each of its members has a result")
+    if not (progress.is_complete or partial):
+        raise GroupIncomplete(progress)
+    page = await _merged(services, progress.group).page(
+        MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
+    )
+    told = told_by([result async for result in _results_of(services, group)])
+    return reply(crawl_result(progress.crawl, progress.at, page.lines, told))
+
+
+@router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
+async def outcomes(
+    group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """What became of each member, with the result of those that completed, in order."""
+    await services.groups.known(group)
+    at = cursor_id(cursor) or 0
+    found: list[GroupOutcome] = []
+    size = 0
+    while True:
+        window = min(_WINDOW, limit - len(found))
+        members = await services.store.members(group, at, window)
+        found += map(outcome_view, members)
+        size += sum(len(member.result or b"") for member in members)
+        if len(members) < window:
+            return reply(GroupOutcomePage(found, None))
+        at = members[-1].task
+        # A page of large results is shorter.
+        if len(found) == limit or size >= PAGE_BYTES:
+            return reply(GroupOutcomePage(found, task_text(at)))
+
+
+async def checked_progress(services: Services, group: GroupId, partial: bool) -> Progress:
+    """Raises GroupIncomplete while members are missing, unless that is known."""
+    progress = await services.groups.progress(group)
+    if not (progress.is_complete or partial):
+        raise GroupIncomplete(progress)
+    return progress
+
+
+async def _results_of(services: Services, group: GroupId) -> AsyncIterator[bytes]:
+    """What executors gave, of the members that completed."""
+    at, window = 0, _WINDOW
+    while window == _WINDOW:
+        members = await services.store.members(group, TaskId(at), _WINDOW)
+        for member in members:
+            if member.result is not None:
+                yield member.result
+        at, window = (members[-1].task if members else at), len(members)
+
+
+def _merged(services: Services, group: Group) -> Merged:
+    return Merged(services.chunks, parts_of(services, group))
+
+
+def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> ReadParts:
+    """Of a crawl, what its reported chunks left: of an execution that was lost, only what it had reported."""
+
+    async def of_crawl(after: int) -> Window:
+        found = await services.store.crawl_parts(group.id, after, _WINDOW, kind)
+        parts = [Part(one.task, one.execution, one.last, one.first, one.number) for one in found]
+        return Window(parts, found[-1].number if len(found) == _WINDOW else None)
+
+    async def of_members(after: TaskId) -> Window:
+        members = await services.store.members(group.id, after, _WINDOW, with_results=False)
+        found = [
+            Part(one.task, one.execution, manifest_of(one.metrics).chunks(kind))
+            for one in members if one.execution is not None
+        ]  # fmt: skip
+        return Window(found, members[-1].task if len(members) == _WINDOW else None)
+
+    return of_crawl if group.kind is GroupKind.CRAWL else of_members

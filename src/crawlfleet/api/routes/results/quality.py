@@ -1,0 +1,118 @@
+"""How good the items of a task or a group are, found out by reading them when somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from crawlfleet.api.http.auth import allow
+from crawlfleet.api.http.parameters import GroupInPath, TaskInPath
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import TheServices
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.results.exports import WhichInQuery, still_wanted, task_parts
+from crawlfleet.api.routes.results.group_results import INCOMPLETE, Partial, checked_progress, parts_of
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.results.export_stream import Parts, Source, batches
+from crawlfleet.results.item_quality import Quality, Report
+from crawlfleet.results.merged_items import Part
+from crawlfleet.results.page_notes import Which
+
+router = APIRouter(prefix=PREFIX, tags=["results"])
+REMEMBERED = 100
+
+
+class FieldQuality(msgspec.Struct, frozen=True):
+    name: str
+    filled: int
+    """Items in which it is there and neither null nor empty."""
+    fill_rate: float
+    """Of all items, from 0 to 1."""
+    types: dict[str, int]
+    """How many values of each type: null, boolean, integer, number, text, list, object."""
+
+
+class QualityView(msgspec.Struct, frozen=True):
+    items: int
+    pages: int
+    """Different pages (`_url`) that gave an item."""
+    items_per_page: float | None
+    duplicates: int
+    """Items that were there before, whatever page they are from."""
+    is_exact: bool
+    """False: so many that pages and duplicates are estimated from a part of them."""
+    is_final: bool
+    """False: more items may come."""
+    fields: list[FieldQuality]
+    fields_left_out: int
+    """Values of fields beyond the first thousand."""
+
+
+structs = (QualityView, FieldQuality)
+
+
+class Remembered:
+    """Reports on what does not change any more, by the execution that left it; the newest hundred."""
+
+    def __init__(self) -> None:
+        self._views: OrderedDict[tuple[Part, Which], QualityView] = OrderedDict()
+
+    def get(self, part: Part, which: Which) -> QualityView | None:
+        return self._views.get((part, which))
+
+    def put(self, part: Part, which: Which, view: QualityView) -> None:
+        self._views[part, which] = view
+        if len(self._views) > REMEMBERED:
+            self._views.popitem(last=False)
+
+
+@router.get("/tasks/{task_id}/results:quality", responses={200: shows(QualityView)})
+async def task_quality(
+    task: TaskInPath, request: Request, services: TheServices, kind: WhichInQuery = "items",
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """Which fields are filled and with what, items per page, and duplicates. Reads all items; a final task's once."""
+    parts, is_final = await task_parts(services, task)
+    remembered: Remembered = request.app.state.quality
+    part = next(iter(parts), None) if is_final else None
+    view = None if part is None else remembered.get(part, kind)
+    if view is None:
+        view = await _view(request, Source(services.chunks, parts, which=kind), is_final)
+        if part is not None:
+            remembered.put(part, kind, view)
+    return reply(view)
+
+
+@router.get("/groups/{group_id}/results:quality", responses={200: shows(QualityView), 409: INCOMPLETE})
+async def group_quality(
+    group: GroupInPath, request: Request, services: TheServices, partial: Partial = False,
+    kind: WhichInQuery = "items", _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """The same over the items of all members."""
+    progress = await checked_progress(services, group, partial)
+    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group)), which=kind)
+    return reply(await _view(request, source, progress.is_complete))
+
+
+async def _view(request: Request, source: Source, is_final: bool) -> QualityView:
+    quality = Quality()
+    async for lines in batches(source.stream()):
+        await asyncio.to_thread(quality.add, lines)
+        await still_wanted(request)
+    return _shown(quality.report(), is_final)
+
+
+def _shown(report: Report, is_final: bool) -> QualityView:
+    fields = [
+        FieldQuality(field.name, field.filled, round(field.filled / report.items, 4), field.types)
+        for field in report.fields
+    ]
+    per_page = round(report.items / report.pages, 4) if report.pages else None
+    return QualityView(
+        report.items, report.pages, per_page, report.duplicates, report.is_exact, is_final, fields,
+        report.fields_left_out,
+    )  # fmt: skip

@@ -1,0 +1,239 @@
+"""What a task's executions left: items in pages or as a whole, and the log while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response, StreamingResponse
+
+from crawlfleet.api.http.auth import allow
+from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, TaskInPath
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import Services, TheServices
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.control.results.result_collection import LEVELS, LogLine
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model import ids
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.status import ExecutionStatus
+from crawlfleet.ports.chunk_store import CHUNKS, ChunkKind
+from crawlfleet.results.chunk_reader import Chunks, Place
+
+router = APIRouter(prefix=PREFIX, tags=["results"])
+_LINES: dict[str, Any] = {
+    "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+}  # fmt: skip
+_END = "end"
+_LINE = msgspec.json.Decoder(LogLine)
+
+
+class ResultPage(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw]
+    next_cursor: str | None
+    """null at the end of what there is."""
+    total: int | None
+    """Items in all; null while it is not final."""
+    is_final: bool
+    """False: what its running execution has sent so far, which may still come to nothing."""
+    execution_id: str | None
+
+
+class LogPage(msgspec.Struct, frozen=True):
+    lines: list[msgspec.Raw]
+    next_after: str
+    """Ask again with it as `after`: what is written meanwhile comes then."""
+    next_before: str | None
+    """Ask again with it as `before` for the lines before these; null at the first line, and of a page that was asked
+    for with `after`."""
+    execution_id: str | None
+    is_live: bool
+    """More may come."""
+    is_end: bool
+    """Nothing more is there at this moment. A search looks at a bounded part of the log: a page without lines may be
+    followed by one with some."""
+
+
+structs = (ResultPage, LogPage)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Committed with an outcome: what of the chunks counts. The metrics of an executor may hold anything else."""
+
+    items: int = 0
+    item_chunks: int = 0
+    log_chunks: int | None = None
+    warc_chunks: int = 0
+
+    def chunks(self, kind: ChunkKind) -> int:
+        return self.warc_chunks if kind == "warc" else self.item_chunks
+
+
+class Found(NamedTuple):
+    execution: ExecutionId | None
+    manifest: Manifest | None
+    """None: not completed, so that what is there is all there is to go by."""
+    is_live: bool = False
+
+    @property
+    def shown(self) -> str | None:
+        return None if self.execution is None else execution_text(self.execution)
+
+
+Keep = Callable[[msgspec.Raw], bool]
+
+
+async def _keep(
+    level: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"] | None, Query(description="This level and above.")
+    ] = None,
+    q: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Lines with this in them, in any case of letters.")
+    ] = None,
+) -> Keep | None:
+    """Which lines are asked for; None for all of them."""
+    if level is None and q is None:
+        return None
+    levels = frozenset(LEVELS[LEVELS.index(level) :] if level is not None else LEVELS)
+    wanted = (q or "").casefold()
+
+    def keep(line: msgspec.Raw) -> bool:
+        said = _LINE.decode(line)
+        return said.level in levels and wanted in said.message.casefold()
+
+    return keep
+
+
+@router.get("/tasks/{task_id}/results", responses={200: shows(ResultPage)})
+async def results(
+    task: TaskInPath,
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
+    """Items of the execution that completed the task; for a running one, what has come so far."""
+    found = await execution_with_items(services, task)
+    place = _cursor(cursor, found.execution)
+    if found.execution is None:
+        return reply(ResultPage([], None, None, is_final=False, execution_id=None))
+    page = await items_of(services, task, found).page(place, limit)
+    total = None if found.manifest is None else found.manifest.items
+    # While it runs there may be more after the end: the cursor leads there.
+    is_over = page.is_end and found.manifest is not None
+    following = None if is_over else f"{found.shown}.{page.next.text}"
+    return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.shown))
+
+
+@router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
+async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """All items of a task, one JSON object on each line."""
+    found = await execution_with_items(services, task)
+    headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
+    if found.execution is None:
+        return Response(b"", media_type="application/x-ndjson", headers=headers)
+    stream = items_of(services, task, found).stream()
+    # Read before the answer begins: items that are gone are a 404, not a broken download.
+    first = await anext(stream, b"")
+    return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/tasks/{task_id}/log", responses={200: shows(LogPage)})
+async def log(
+    task: TaskInPath,
+    services: TheServices,
+    execution: Annotated[str | None, Query(description="One execution; the newest unless named.")] = None,
+    after: Annotated[str | None, Query(description="`next_after` of the answer before.")] = None,
+    before: Annotated[
+        str | None, Query(description="`end`, or `next_before` of the answer before: the last lines before that.")
+    ] = None,
+    limit: Limit = PAGE_USUAL,
+    keep: Annotated[Keep | None, Depends(_keep)] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
+    """The log of an execution, as far as it is written: from its beginning on, or from its end backwards. Ask again
+    with `next_after` to follow it."""
+    if after is not None and before is not None:
+        raise InvalidInput("either `after` or `before`", field="before")
+    place = Place() if after is None else Place.parse(after, field="after")
+    end = None if before in (None, _END) else Place.parse(before or "", field="before")
+    found = await _execution_with_log(services, task, execution)
+    if found.execution is None:
+        return reply(LogPage([], place.text, None, None, is_live=True, is_end=True))
+    expected = None if found.manifest is None else found.manifest.log_chunks
+    chunks = Chunks(services.chunks, task, found.execution, "log", expected)
+    if before is None:
+        page = await chunks.page(place, limit, keep=keep)
+        is_live = found.is_live or not page.is_end
+        return reply(LogPage(page.lines, page.next.text, None, found.shown, is_live, page.is_end))
+    end = end or Place(await chunks.count())
+    page = await chunks.page_before(end, limit, keep=keep)
+    earlier = None if page.is_end else page.next.text
+    return reply(LogPage(page.lines, end.text, earlier, found.shown, found.is_live, page.is_end))
+
+
+async def execution_with_items(services: Services, task: TaskId) -> Found:
+    """The execution that completed the task, or the one that runs, or none."""
+    record = (await services.store.tasks([task])).get(task)
+    if record is None:
+        raise NotFound(f"no task {task_text(task)}")
+    executions = await services.store.executions(task)
+    completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED and one.round == record.round]
+    if completed:
+        return _found(completed[-1])
+    live = [one for one in executions if one.status is None]
+    return _found(live[-1]) if live else Found(None, None)
+
+
+async def _execution_with_log(services: Services, task: TaskId, named: str | None) -> Found:
+    execution = None if named is None else ids.parse(named, "exec", field="execution")
+    if not await services.store.tasks([task]):
+        raise NotFound(f"no task {task_text(task)}")
+    executions = await services.store.executions(task)
+    if execution is not None:
+        executions = [one for one in executions if one.id == execution]
+        if not executions:
+            raise NotFound(f"{task_text(task)} has no execution {execution_text(execution)}")
+    return _found(executions[-1]) if executions else Found(None, None, is_live=True)
+
+
+def _found(one: ExecutionRecord) -> Found:
+    manifest = manifest_of(one.metrics) if one.status is ExecutionStatus.COMPLETED else None
+    return Found(one.id, manifest, is_live=one.status is None)
+
+
+def manifest_of(metrics: bytes | None) -> Manifest:
+    """An executor that counts nothing, or in its own words, has left no items."""
+    try:
+        said = msgspec.json.decode(metrics or b"{}", type=Manifest)
+    except msgspec.MsgspecError:
+        return Manifest()
+    counts = (said.item_chunks, said.log_chunks or 0, said.warc_chunks)
+    is_sound = said.items >= 0 and all(0 <= count <= CHUNKS for count in counts)
+    return said if is_sound else Manifest()
+
+
+def items_of(services: Services, task: TaskId, found: Found) -> Chunks:
+    assert found.execution is not None
+    expected = None if found.manifest is None else found.manifest.item_chunks
+    return Chunks(services.chunks, task, found.execution, "items", expected)
+
+
+def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
+    """A cursor belongs to an execution: a task that was tried again meanwhile begins from its first item."""
+    if text is None:
+        return Place()
+    named, _, place = text.partition(".")
+    if ids.parse(named, "exec", field="cursor") != execution:
+        raise InvalidInput("of another execution of this task: begin again without it", field="cursor")
+    return Place.parse(place, field="cursor")
+
+
+async def after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for data in rest:
+        yield data

@@ -1,0 +1,1 @@
+"""Routes about tasks: submit, show, list, bulk changes, dead letters, task types."""

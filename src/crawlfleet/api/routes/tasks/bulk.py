@@ -1,0 +1,174 @@
+"""The same change for many tasks: by their ids, or for everything a filter finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter, Request
+from pydantic import Field, model_validator
+from starlette.responses import Response
+
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.parameters import Body, Label, cursor_id, node_named
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import Services, TheServices
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.tasks.filters import TaskWhere
+from crawlfleet.api.services.shop_flows import cancel_tasks
+from crawlfleet.api.views.tasks import REFUSALS_SHOWN, BulkView, RefusalView
+from crawlfleet.model import ids, limits
+from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.refusal import Refusal
+from crawlfleet.model.status import LIVE_STATUSES, TaskStatus
+from crawlfleet.ports.task_store import Applied
+
+router = APIRouter(prefix=PREFIX, tags=["tasks"])
+structs = (BulkView,)
+
+PAGE = 1_000
+MOST = 100_000
+"""Tasks looked at in one call: it must end before its caller gives up. The answer says where to go on."""
+
+ASSIGNED_MOST = 1_000
+"""Of tasks given to one node, which are looked at one by one: a node has room for few of them."""
+
+Change = Callable[[Sequence[TaskId]], Awaitable[Applied]]
+
+
+class Which(Body):
+    """Either `ids` or `filter`."""
+
+    ids: Annotated[list[Label], Field(min_length=1, max_length=limits.BATCH_TASKS)] | None = None
+    filter: TaskWhere | None = None
+    cursor: str | None = None
+    """`next_cursor` of the answer before, with the same filter."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.ids is None) == (self.filter is None):
+            raise ValueError("give either ids or filter")
+        return self
+
+
+class WhichAndPriority(Which):
+    priority: Annotated[int, Field(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
+
+
+class WhichAndNode(Which):
+    node: Label
+    """Its id, device id or name."""
+
+
+class Tally:
+    """What a change did so far."""
+
+    def __init__(self) -> None:
+        self.after: Counter[str] = Counter()
+        self.refused = 0
+        self.refusals: list[RefusalView] = []
+
+    def add(self, applied: Applied) -> None:
+        self.after.update(status.word for status in applied.after.values())
+        self.refused += len(applied.refused)
+        for task, refusal in list(applied.refused.items())[: REFUSALS_SHOWN - len(self.refusals)]:
+            self.refusals.append(_refusal_view(task, refusal))
+
+    def view(self, next_cursor: TaskId | None) -> BulkView:
+        cursor = None if next_cursor is None else task_text(next_cursor)
+        return BulkView(self.after.total(), dict(self.after), self.refused, self.refusals, cursor)
+
+
+@router.post("/tasks:cancel", responses={200: shows(BulkView)})
+async def cancel_many(
+    body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Cancel many. A filter without `status` means those that have not ended."""
+    view = await _changed(services, body, partial(cancel_tasks, services), LIVE_STATUSES)
+    return await _answer(request, principal, "tasks.cancel", body, view)
+
+
+@router.post("/tasks:retry", responses={200: shows(BulkView)})
+async def retry_many(
+    body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Open the next round of many. A filter without `status` means those that failed or took too long."""
+    usual = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+    return await _answer(
+        request, principal, "tasks.retry", body, await _changed(services, body, services.retry.retry, usual)
+    )
+
+
+@router.post("/tasks:prioritize", responses={200: shows(BulkView)})
+async def prioritize_many(
+    body: WhichAndPriority, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Change the priority of many. A filter without `status` means those that have not ended."""
+
+    async def change(tasks: Sequence[TaskId]) -> Applied:
+        return await services.reprioritize.reprioritize(tasks, body.priority)
+
+    return await _answer(
+        request, principal, "tasks.prioritize", body, await _changed(services, body, change, LIVE_STATUSES)
+    )
+
+
+@router.post("/tasks:assign", responses={200: shows(BulkView)})
+async def assign_many(
+    body: WhichAndNode, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Give many pending tasks to a node of your choice, as many as it has room for; the others are refused and stay
+    pending. A filter without `status` means those that are pending."""
+    node = await node_named(services.store, body.node)
+
+    async def change(tasks: Sequence[TaskId]) -> Applied:
+        applied = Applied()
+        for task in tasks:
+            if refusal := await services.assign.assign(task, node):
+                applied.refused[task] = refusal
+            else:
+                applied.after[task] = TaskStatus.ASSIGNED
+        return applied
+
+    view = await _changed(services, body, change, (TaskStatus.PENDING,), most=ASSIGNED_MOST)
+    return await _answer(request, principal, "tasks.assign", body, view)
+
+
+async def _answer(request: Request, principal: Principal, action: str, body: Which, view: BulkView) -> Response:
+    said: dict[str, Any] = body.model_dump(exclude_unset=True, exclude={"ids"})
+    if body.ids is not None:
+        said["ids"] = len(body.ids)
+    await audited(request, principal, action, "tasks", {**said, "changed": view.changed, "refused": view.refused})
+    return reply(view)
+
+
+async def _changed(
+    services: Services, body: Which, change: Change, usual: tuple[TaskStatus, ...], *, most: int = MOST
+) -> BulkView:
+    tally = Tally()
+    if body.ids is not None:
+        tasks = [ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(body.ids)]
+        tasks = list(dict.fromkeys(tasks))
+        for start in range(0, len(tasks), PAGE):
+            tally.add(await change(tasks[start : start + PAGE]))
+        return tally.view(None)
+    assert body.filter is not None
+    body.filter.require_something("filter")
+    where = await body.filter.resolved(services, usual)
+    before, seen = cursor_id(body.cursor), 0
+    while seen < most:
+        page = await services.store.find_tasks(where, PAGE, before, body.filter.q)
+        if page.tasks:
+            tally.add(await change([record.id for record in page.tasks]))
+        # An empty page of a search has looked at many tasks too.
+        seen, before = seen + max(len(page.tasks), PAGE), page.before
+        if before is None:
+            break
+    return tally.view(before)
+
+
+def _refusal_view(task: TaskId, refusal: Refusal) -> RefusalView:
+    return RefusalView(task_text(task), str(refusal.code), refusal.detail)

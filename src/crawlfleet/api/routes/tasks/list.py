@@ -1,0 +1,174 @@
+"""Tasks: looked at, listed, and changed one at a time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BeforeValidator, Field
+from starlette.responses import Response
+
+from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.errors import refused_task
+from crawlfleet.api.http.parameters import (
+    PAGE_MOST,
+    PAGE_USUAL,
+    Body,
+    Cursor,
+    Label,
+    Limit,
+    Name,
+    TaskInPath,
+    cursor_id,
+    node_named,
+)
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import TheServices
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.routes.tasks.filters import TaskWhere, split_commas
+from crawlfleet.api.routes.tasks.show import known_task, progress_of
+from crawlfleet.api.services.shop_flows import cancel_tasks
+from crawlfleet.api.views.tasks import (
+    ChangedView,
+    ExecutionsView,
+    StatsView,
+    TaskPageView,
+    WhyView,
+    changed_view,
+    execution_view,
+    stats_view,
+    task_view,
+    why_view,
+)
+from crawlfleet.model import limits
+from crawlfleet.model.ids import TaskId, execution_text, made_at, node_text, task_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.ports.task_store import Applied
+
+router = APIRouter(prefix=PREFIX, tags=["tasks"])
+structs = (TaskPageView, StatsView, ExecutionsView, WhyView, ChangedView)
+
+
+class TaskPageQuery(TaskWhere):
+    # A query has only text: a number is written as one there.
+    limit: Annotated[int, Field(ge=1, le=PAGE_MOST, strict=False)] = PAGE_USUAL
+    cursor: str | None = Field(None, description="`next_cursor` of the page before.")
+    include: Annotated[list[Literal["parameters"]], BeforeValidator(split_commas)] = Field(
+        default_factory=list, max_length=limits.LABELS,
+        description="What else to show of each task: a page is bounded in bytes, and is shorter with it.",
+    )  # fmt: skip
+
+
+class PriorityBody(Body):
+    priority: Annotated[int, Field(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
+
+
+class AssignBody(Body):
+    node: Annotated[Label, Field(description="The node's id, or its device id.")]
+
+
+@router.get("/tasks", responses={200: shows(TaskPageView, "Newest first.")})
+async def list_tasks(
+    query: Annotated[TaskPageQuery, Query()], services: TheServices, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Newest first, without parameters unless they are asked for. What no index knows (`q`, `type`, `queue`, `node`) is
+    searched for a bounded way back per page."""
+    where = await query.resolved(services)
+    with_parameters = "parameters" in query.include
+    page = await services.store.find_tasks(
+        where, query.limit, cursor_id(query.cursor), query.q, with_parameters=with_parameters
+    )
+    return reply(TaskPageView(
+        [task_view(record, with_parameters=with_parameters) for record in page.tasks],
+        None if page.before is None else task_text(page.before),
+        None if page.searched_to is None else to_text(made_at(page.searched_to)),
+    ))  # fmt: skip
+
+
+@router.get("/tasks:stats", responses={200: shows(StatsView)})
+async def stats(
+    services: TheServices, project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER)
+) -> Response:
+    """Tasks by status, from counters: exact, and as quick with millions as with none."""
+    return reply(stats_view(await services.store.totals(project_id)))
+
+
+@router.get("/tasks/{task_id}/executions", responses={200: shows(ExecutionsView, "Oldest first.")})
+async def executions(
+    task: TaskInPath, services: TheServices, limit: Limit = PAGE_MOST, cursor: Cursor = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:  # fmt: skip
+    """Every attempt at a task, with its result."""
+    record = await known_task(services, task)
+    found = await services.store.execution_page(task, limit, cursor_id(cursor, "exec") or 0)
+    progress = await progress_of(services, found)
+    return reply(ExecutionsView(
+        [execution_view(one, record.status, progress.get(one.id)) for one in found],
+        execution_text(found[-1].id) if found.has_more else None,
+    ))  # fmt: skip
+
+
+@router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})
+async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """Why a task is where it is: a sentence, and the same as data."""
+    return reply(why_view(task, await services.why.why(task)))
+
+
+@router.patch("/tasks/{task_id}", responses={200: shows(ChangedView)})
+async def change_priority(
+    task: TaskInPath, body: PriorityBody, request: Request, services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Change the priority of a task that has not ended."""
+    applied = await services.reprioritize.reprioritize([task], body.priority)
+    if task in applied.refused:
+        return refused_task(task, applied.refused[task])
+    await audited(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
+    return reply(changed_view(task, applied, priority=body.priority))
+
+
+@router.post(
+    "/tasks/{task_id}:cancel",
+    responses={200: shows(ChangedView, "Cancelled."), 202: shows(ChangedView, "Its node was asked to stop it.")},
+)
+async def cancel(
+    task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended. One that
+    became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
+    applied = await cancel_tasks(services, [task])
+    if task in applied.refused:
+        return refused_task(task, applied.refused[task])
+    await audited(request, principal, "task.cancel", task_text(task))
+    is_requested = not applied.after[task].is_final
+    return reply(changed_view(task, applied, is_requested=is_requested), 202 if is_requested else 200)
+
+
+@router.post("/tasks/{task_id}:retry", responses={200: shows(ChangedView)})
+async def retry(
+    task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
+) -> Response:
+    """Open the next round of a task that has ended."""
+    return await _answer(request, principal, "task.retry", task, await services.retry.retry([task]))
+
+
+@router.post("/tasks/{task_id}:assign", responses={200: shows(ChangedView)})
+async def assign(
+    task: TaskInPath, body: AssignBody, request: Request, services: TheServices,
+    principal: Principal = allow(Role.OPERATOR),
+) -> Response:  # fmt: skip
+    """Give a pending task to a node of your choice, if it is one that could run it."""
+    await known_task(services, task)
+    node = await node_named(services.store, body.node)
+    if refusal := await services.assign.assign(task, node):
+        return refused_task(task, refusal)
+    await audited(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
+    return reply(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
+
+
+async def _answer(request: Request, principal: Principal, action: str, task: TaskId, applied: Applied) -> Response:
+    if task in applied.refused:
+        return refused_task(task, applied.refused[task])
+    await audited(request, principal, action, task_text(task))
+    return reply(changed_view(task, applied))

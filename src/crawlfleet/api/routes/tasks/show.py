@@ -1,0 +1,105 @@
+"""One task, looked at: what everybody who waits for a task does, so a plain route."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
+from crawlfleet.api.http.auth import principal_of
+from crawlfleet.api.http.fast_routes import PlainRequest
+from crawlfleet.api.http.openapi import operation, parameter
+from crawlfleet.api.http.parameters import known_id, only_query
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import Services, services_of
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.views.tasks import TaskView, task_view, with_result
+from crawlfleet.control.support.task_completion_watcher import Ends
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import ExecutionId, TaskId, task_text
+from crawlfleet.model.principal import Role
+from crawlfleet.model.task import TaskRecord
+
+WAIT_MOST_S = 30.0
+
+
+async def show(request: PlainRequest) -> Response:
+    await principal_of(request, Role.VIEWER)
+    only_query(request, "wait_s")
+    task = known_id(request.path_params["task_id"], "task")
+    wait_s = _wait_s(request)
+    services = services_of(request)
+    if wait_s and not is_stopping(request):
+        await _ended(request, services, task, wait_s)
+    record, found = await asyncio.gather(known_task(services, task), services.store.executions(task))
+    progress = await progress_of(services, found)
+    view = task_view(record, found, progress.get(record.execution or 0))
+    if record.group is not None and record.status.is_final and record.execution is None:
+        # It may be a step of a flow, which gathered what its items gave without running itself.
+        view = with_result(view, await services.store.unrun_result(task))
+    return reply(view)
+
+
+async def known_task(services: Services, task: TaskId) -> TaskRecord:
+    record = (await services.store.tasks([task])).get(task)
+    if record is None:
+        raise NotFound(f"no task {task_text(task)}")
+    return record
+
+
+async def progress_of(services: Services, executions: Sequence[ExecutionRecord]) -> Mapping[ExecutionId, bytes]:
+    """Of those that run, as their nodes told it last."""
+    running = [one.id for one in executions if one.status is None]
+    return await services.broker.progress.of(running) if running else {}
+
+
+def _wait_s(request: PlainRequest) -> float:
+    said = request.query_params.get("wait_s")
+    if said is None:
+        return 0.0
+    try:
+        wait_s = float(said)
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= WAIT_MOST_S:
+        raise InvalidInput(f"a number of seconds from 0 to {WAIT_MOST_S:g}", field="wait_s")
+    return wait_s
+
+
+async def _ended(request: PlainRequest, services: Services, task: TaskId, wait_s: float) -> None:
+    ends = kept(request, Ends, lambda: _ends(request, services))
+    with ends.watching(task) as waiter:
+        if not (await known_task(services, task)).status.is_final:
+            await ends.wait(waiter, wait_s)
+
+
+def _ends(request: PlainRequest, services: Services) -> Ends:
+    ends = Ends(store=services.store, signals=services.broker.signals)
+
+    async def close() -> None:
+        ends.close()
+
+    when_stopping(request.app, close)
+    return ends
+
+
+_PATH = f"{PREFIX}/tasks/{{task_id}}"
+routes = [Route(_PATH, show, methods=["GET"])]
+structs = (TaskView,)
+operations: dict[tuple[str, str], dict[str, Any]] = {
+    ("GET", _PATH): operation(
+        "show", "Show", tag="tasks", responses={200: shows(TaskView)},
+        parameters=[
+            parameter("task_id", "path", "The task's id.",
+                      {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "example": "task-0123456789abcdef"}),
+            parameter("wait_s", "query", "Wait so long for the task to end.",
+                      {"type": "number", "minimum": 0, "maximum": WAIT_MOST_S, "default": 0.0}),
+        ],
+        description="A task. With `wait_s`, answered as soon as it has ended, or when the time is over as it is then.",
+    ),
+}  # fmt: skip

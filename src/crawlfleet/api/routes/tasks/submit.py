@@ -1,0 +1,245 @@
+"""Submitting tasks, one or thousands: plain routes, as they are the busiest after sync."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crawlfleet.api.http.app_state import kept, when_stopping
+from crawlfleet.api.http.auth import address_of, audited, principal_of
+from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, problem, refused, shown
+from crawlfleet.api.http.fast_routes import PlainRequest
+from crawlfleet.api.http.openapi import operation, parameter
+from crawlfleet.api.http.parameters import only_query
+from crawlfleet.api.http.responses import ref, reply, shows
+from crawlfleet.api.http.services import services_of
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.services.shop_flows import flow_claim, flow_of, may_be_flow, submit_flow
+from crawlfleet.api.views.tasks import AcceptedView, RefusedView, accepted_view, item_view
+from crawlfleet.control.support.submit_audit import SubmitLog
+from crawlfleet.errors import InvalidInput, UsageError
+from crawlfleet.model import limits
+from crawlfleet.model.ids import group_text
+from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
+from crawlfleet.wire import json_error_location
+from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_of
+
+JSON = "application/json"
+LINES = "application/x-ndjson"
+KEY = "Idempotency-Key"
+_JSON_HEADER, _KEY_HEADER = JSON.encode(), KEY.lower().encode()
+
+
+class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: msgspec.Raw
+    mode: Literal["atomic", "each"] = "each"
+
+
+_batch = msgspec.json.Decoder(BatchBody).decode
+
+
+class TaskBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Up to 10,000 tasks: `atomic` takes all or none of them, `each` those that are right."""
+
+    tasks: list[TaskBody]
+    mode: Literal["atomic", "each"] = "each"
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """One answer per task, in order."""
+
+    tasks: Annotated[
+        list[Any], msgspec.Meta(extra_json_schema={"items": {"anyOf": [ref(AcceptedView), ref(RefusedView)]}})
+    ]
+
+
+async def submit_task(request: PlainRequest) -> Response:
+    principal = await principal_of(request, Role.OPERATOR)
+    only_query(request)
+    body_kind(request, JSON)
+    raw = await request.body()
+    body = read_task(raw)
+    if isinstance(body, Refusal):
+        return _unreadable(raw, body)
+    if may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
+        return made
+    answer = await _submit(request, principal, [body], is_atomic=False)
+    (item,) = answer.items
+    if isinstance(item, Refusal):
+        return refused(item, field=_field(item))
+    view = accepted_view(item)
+    return reply(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **replayed(answer)})
+
+
+async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
+    """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
+    services = services_of(request)
+    refusal = services.task_types.refusal(body.task_type, bytes(body.parameters))
+    if refusal is not None or (flow := flow_of(body, services.clock.now())) is None:
+        return None
+    key = key_of(request)
+    claim = None
+    if key is not None:
+        claim = flow_claim(_scope([body], principal), key, body, services.clock.now())
+    added = await submit_flow(services, body, flow, claim)
+    if not added.is_replay:
+        await audited(request, principal, "flow.submit", group_text(added.flow), {"task_type": body.task_type})
+    view = accepted_view(added.task)
+    headers = {"Location": f"{PREFIX}/tasks/{view.id}", "Flow": group_text(added.flow)}
+    return reply(view, 201, headers | ({"Idempotency-Replayed": "true"} if added.is_replay else {}))
+
+
+async def submit_batch(request: PlainRequest) -> Response:
+    principal = await principal_of(request, Role.OPERATOR)
+    only_query(request, "mode")
+    is_lines = body_kind(request, JSON, LINES) == LINES
+    raw = await request.body()
+    bodies, mode = _lines(raw, request) if is_lines else _array(raw, request)
+    answer = await _submit(request, principal, bodies, is_atomic=mode == "atomic")
+    bad = [item for item in answer.items if isinstance(item, Refusal)]
+    if bad and all(item.code is Code.IDEMPOTENCY_MISMATCH for item in bad):
+        return refused(bad[0], field=KEY)
+    tasks = [item_view(item) for item in answer.items]
+    if bad and mode == "atomic":
+        return batch_refused(answer.items, tasks)
+    return reply({"tasks": tasks}, 200, replayed(answer))
+
+
+async def _submit(
+    request: PlainRequest, principal: Principal, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool
+) -> SubmissionAnswer:
+    key = key_of(request)
+    scope = "" if key is None else _scope(bodies, principal)
+    answer = await services_of(request).submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    if not answer.is_replay:
+        taken = [item.id for item in answer.items if isinstance(item, Accepted)]
+        if taken:
+            log = kept(request, SubmitLog, lambda: _submit_log(request))
+            log.note(principal, address_of(request), taken[0], taken[-1], len(taken))
+    return answer
+
+
+def key_of(request: PlainRequest) -> str | None:
+    said = request.header(_KEY_HEADER)
+    return None if said is None else said.decode("latin-1")
+
+
+def _submit_log(request: PlainRequest) -> SubmitLog:
+    made = SubmitLog(services_of(request).audit)
+    when_stopping(request.app, made.close)
+    return made
+
+
+def _scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:
+    """Of an idempotency key: the project of the tasks, or the token where there is none, or more than one."""
+    projects = {body.project_id for body in bodies if isinstance(body, TaskBody)}
+    (only,) = projects if len(projects) == 1 else (None,)
+    return f"project:{only}" if only else f"token:{principal.token}"
+
+
+def body_kind(request: PlainRequest, *known: str) -> str:
+    header = request.header(b"content-type")
+    if header is None or header == _JSON_HEADER:
+        return JSON
+    sent = header.decode("latin-1")
+    kind = sent.partition(";")[0].strip().lower()
+    if kind not in known:
+        raise UnsupportedMediaType(f"the body must be {' or '.join(known)}, not {shown(sent)[: limits.NAME_CHARS]}")
+    return kind
+
+
+def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
+    try:
+        body = _batch(raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
+        raise unreadable(raw, exc, "body", BatchBody) from exc
+    mode = _mode(request, body.mode)
+    try:
+        return read_tasks(bytes(body.tasks)), mode
+    except msgspec.MsgspecError as exc:
+        raise unreadable(raw, exc, "tasks") from exc
+
+
+def unreadable(raw: bytes, exc: Exception, field: str, kind: Any = None) -> UsageError:
+    if not isinstance(exc, msgspec.ValidationError) or json_error_location.complaint(raw) is not None:
+        return Malformed(f"the body is not valid JSON: {json_error_location.complaint(raw) or exc}")
+    refusal = refusal_of(exc, kind)
+    return InvalidInput(refusal.detail, field=refusal.field or field)
+
+
+def _lines(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
+    lines = [line for line in raw.split(b"\n") if line.strip()]
+    if len(lines) > limits.BATCH_TASKS:
+        raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
+    return [read_task(line) for line in lines], _mode(request, "each")
+
+
+def _mode(request: PlainRequest, usual: str) -> str:
+    mode = request.query_params.get("mode", usual)
+    if mode not in {"atomic", "each"}:
+        raise InvalidInput("must be atomic or each", field="mode")
+    return mode
+
+
+def _unreadable(raw: bytes, refusal: Refusal) -> Response:
+    if refusal.code is Code.INVALID_INPUT and (complaint := json_error_location.complaint(raw)) is not None:
+        return problem(400, "malformed", f"the body is not valid JSON: {complaint}", field=refusal.field or "body")
+    return refused(refusal, field="body")
+
+
+def _field(refusal: Refusal) -> str | None:
+    return KEY if refusal.code is Code.IDEMPOTENCY_MISMATCH else None
+
+
+def batch_refused(items: Sequence[object], tasks: Sequence[object]) -> Response:
+    """Of an atomic batch: nothing was stored, and the list says which task is to blame."""
+    at, first = next(
+        (at, item) for at, item in enumerate(items)
+        if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
+    )  # fmt: skip
+    field = f"tasks[{at}].{first.field}" if first.field else f"tasks[{at}]"
+    detail = f"nothing was stored: task {at}: {first.detail}"
+    return problem(422, str(Code.BATCH_REFUSED), detail, field=field, extra={"tasks": msgspec.to_builtins(tasks)})
+
+
+def replayed(answer: SubmissionAnswer) -> dict[str, str]:
+    return {"Idempotency-Replayed": "true"} if answer.is_replay else {}
+
+
+routes = [
+    Route(f"{PREFIX}/tasks", submit_task, methods=["POST"]),
+    Route(f"{PREFIX}/tasks:batch", submit_batch, methods=["POST"]),
+]
+structs = (TaskBody, TaskBatch, AcceptedView, RefusedView, BatchAnswer)
+
+key_parameter = parameter(
+    KEY, "header", "The same key and body again, within a day, give the first answer again.",
+    {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
+)  # fmt: skip
+_mode_parameter = parameter(
+    "mode", "query", "Before the mode in the body; the only place for it with lines.",
+    {"type": "string", "enum": ["atomic", "each"]},
+)  # fmt: skip
+operations: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", f"{PREFIX}/tasks"): operation(
+        "submit", "Submit a task", tag="tasks", body={JSON: ref(TaskBody)}, parameters=[key_parameter],
+        description="Answered once it is on disk. `batch_products` and `full_sync` are flows: the task is the last "
+        "step of one, named by the header `Flow`.",
+        responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.", Flow="Of a task that is one.",
+                              Idempotency_Replayed="`true` when the first answer is given again.")},
+    ),
+    ("POST", f"{PREFIX}/tasks:batch"): operation(
+        "submit_batch", "Submit up to 10,000 tasks", tag="tasks",
+        body={JSON: ref(TaskBatch), LINES: {"type": "string", "description": "A task per line."}},
+        parameters=[key_parameter, _mode_parameter],
+        description="`each` stores those that are right and answers for each; `atomic` stores all or none (422, with "
+        "the same list in `tasks`).",
+        responses={200: shows(BatchAnswer, "One answer per task, in order.")},
+    ),
+}  # fmt: skip

@@ -1,0 +1,51 @@
+"""Task types that are known, with what their parameters must look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from crawlfleet.api.http.auth import allow
+from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.services import TheServices
+from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.views.tasks import Time
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.principal import Principal, Role
+
+router = APIRouter(prefix=PREFIX, tags=["task-types"])
+
+
+class TaskTypeView(msgspec.Struct, frozen=True):
+    name: str
+    version: int
+    """Rises when its schema changes."""
+    json_schema: Mapping[str, Any] = msgspec.field(name="schema")
+    changed_at: Time = ""
+    nodes: int = 0
+    """Nodes that run it and are there."""
+
+
+class TaskTypeList(msgspec.Struct, frozen=True):
+    task_types: list[TaskTypeView]
+
+
+structs = (TaskTypeView, TaskTypeList)
+
+
+@router.get("/task-types", responses={200: shows(TaskTypeList)})
+async def list_task_types(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """By name. A type is known once a node that runs it has joined; the built-in ones always are."""
+    connected = [node for node in await services.store.nodes() if node.is_session_open]
+    views = [
+        TaskTypeView(
+            one.name, one.version, one.schema, to_text(one.changed_at),
+            sum(one.name in node.description.task_types for node in connected),
+        )
+        for one in await services.store.task_types()
+    ]  # fmt: skip
+    return reply(TaskTypeList(views))

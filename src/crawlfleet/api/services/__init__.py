@@ -1,0 +1,1 @@
+"""Services that need both control and execution."""

@@ -1,0 +1,1 @@
+"""Response bodies: one module of views per noun."""

@@ -1,0 +1,240 @@
+"""The link of one master to Redis: up, or away and on the way back. Nothing of Redis's troubles gets past it.
+
+While it is up, calls go through a `Pipe`. The first call that fails, is refused or is not answered in time ends that:
+every waiting call is told `Away` at once, and so is every later one, without a wait, until the keeper has connected
+again, seen that this Redis is ours and that it can be written to, and subscribed. All of that is done before the link
+is up, so that a Redis that is loading, full, or a mere replica stays away instead of coming and going.
+
+The generation is a word in Redis that is gone with its data. A master that was away makes a new one when it is back:
+what it offered meanwhile is in no index, and the leader should look at the store again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import RedisError
+
+from crawlfleet.broker.redis import scripts
+from crawlfleet.broker.redis.connection_factory import CONNECT_S, Dial, Word, ask
+from crawlfleet.broker.redis.listener import Handler, Listener
+from crawlfleet.broker.redis.pipeline import Pipe
+from crawlfleet.broker.redis.scripts import Script
+from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.model.instants import Instant
+
+KEPT_S = 3_600
+"""How long a key lives that nobody touches."""
+CLAIMED_S = 7 * 86_400
+"""How long a Redis belongs to an installation that does not use it."""
+BEAT_S = 1.0
+STEADY_S = 5.0
+"""A link that held for so long is tried again at once when it breaks; one that comes and goes is not."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+OWNER_KEY = "crawlfleet:owner"
+
+log = structlog.get_logger()
+
+Switch = Callable[[bool], Awaitable[None]]
+OnChange = Callable[[bool, str], None]
+
+
+class Away(Unavailable):
+    """Use the local one instead. It never leaves the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    is_up: bool
+    since: Instant
+    last_error: str = ""
+    """The newest one, also when it is over."""
+
+
+class Link:
+    def __init__(self, url: str, installation: str, on_change: OnChange | None = None) -> None:
+        self._dial = Dial(url)
+        self._installation = installation
+        self._on_change = on_change
+        self._handlers: dict[str, Handler] = {}
+        self._switch: Switch | None = None
+        self._pipe: Pipe | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._has_tried = asyncio.Event()
+        self._refusal: ConfigError | None = None
+        self._was_away = False
+        self.state = LinkState(False, _now())
+
+    def key(self, name: str) -> str:
+        # The braces keep all keys of an installation together on a cluster of Redis servers.
+        return f"crawlfleet:{{{self._installation}}}:{name}"
+
+    def on_message(self, channel: str, handler: Handler) -> None:
+        """Before `start`."""
+        self._handlers[channel] = handler
+
+    async def start(self, switch: Switch) -> None:
+        """Returns when it was tried once. A Redis of somebody else is refused, and so is a wrong password; one that is
+        away is waited for."""
+        self._switch = switch
+        self._keeper = asyncio.create_task(self._keep(), name="redis link")
+        try:
+            await self._has_tried.wait()
+            if self._refusal is not None:
+                raise self._refusal
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+            self._keeper = None
+            self.state = LinkState(False, _now(), "closed")
+            self._break_off()
+
+    # -- calls
+
+    async def ask(self, *command: Word) -> Any:
+        return await self._in_use().ask(*command)
+
+    def tell(self, *command: Word) -> None:
+        """Without waiting for the answer; nothing when it is away."""
+        if self._pipe is not None:
+            self._pipe.tell(*command)
+
+    async def run(self, script: Script, key: str, *arguments: Word) -> Any:
+        return await self._in_use().run(script, key, *arguments)
+
+    def send(self, script: Script, key: str, *arguments: Word) -> None:
+        """Run it without waiting for the answer; nothing when it is away."""
+        if self._pipe is not None:
+            self._pipe.send(script, key, *arguments)
+
+    async def generation(self) -> str:
+        key = self.key("generation")
+        while (generation := await self.ask("GETEX", key, "EX", KEPT_S)) is None:
+            await self.ask("SET", key, uuid4().hex, "NX", "EX", KEPT_S)
+        return str(generation.decode())
+
+    def _in_use(self) -> Pipe:
+        if self._pipe is None:
+            raise Away
+        return self._pipe
+
+    # -- the keeper
+
+    async def _keep(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            began = time.monotonic()
+            try:
+                await self._hold()
+            except Exception as exc:
+                await self._go_away(exc)
+            if time.monotonic() - began >= STEADY_S:
+                pause_s = _FIRST_PAUSE_S
+            # Masters that lost it together need not come back together.
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _hold(self) -> None:
+        """From the first connection to its loss, which is raised."""
+        async with asyncio.timeout(CONNECT_S) as limit, self._dial.connections(2) as (commands, messages):
+            await self._greet(commands)
+            listener = Listener(messages, self._handlers)
+            await listener.subscribe()
+            limit.reschedule(None)
+            pipe = Pipe(commands)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    pipe.keep(group)
+                    group.create_task(listener.listen())
+                    group.create_task(self._beat(pipe, listener))
+                    await self._come_up(pipe)
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from None
+
+    async def _greet(self, connection: AbstractConnection) -> None:
+        claim = scripts.CLAIM.source
+        (owner,) = await ask(connection, ("EVAL", claim, 1, OWNER_KEY, self._installation, CLAIMED_S))
+        self._check_owner(owner)
+        generation: list[Word] = ["SET", self.key("generation"), uuid4().hex, "EX", KEPT_S]
+        if not self._was_away:
+            generation.append("NX")
+        await ask(connection, generation, *(("SCRIPT", "LOAD", script.source) for script in scripts.ALL))
+
+    async def _beat(self, pipe: Pipe, listener: Listener) -> None:
+        """Finds out that it is gone or somebody else's while nobody asks for anything, and renews the claim."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            await listener.ping()
+            self._check_owner(await pipe.run(scripts.CLAIM, OWNER_KEY, self._installation, CLAIMED_S))
+
+    def _check_owner(self, owner: bytes) -> None:
+        name = owner.decode("utf-8", "replace")
+        if name != self._installation:
+            raise ConfigError(
+                f"broker: {self._dial.shown} belongs to the installation {name}, and this one is {self._installation}: "
+                f"use another database number, such as {self._dial.other_database()} "
+                f"(if {name} is no more, delete the key {OWNER_KEY} there)"
+            )
+
+    # -- changes
+
+    async def _come_up(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        away_s = (_now() - self.state.since) / 1000
+        self.state = LinkState(True, _now(), self.state.last_error)
+        assert self._switch is not None
+        await self._switch(True)
+        self._has_tried.set()
+        if self._was_away:
+            log.info("redis_back", address=self._dial.shown, away_s=round(away_s, 1))
+            self._tell_change(f"{self._dial.shown} is back after {away_s:.1f} s")
+
+    async def _go_away(self, exc: Exception) -> None:
+        reason = self._dial.reason(exc)
+        is_news = self.state.is_up or not self._has_tried.is_set()
+        since = _now() if is_news else self.state.since
+        self.state = LinkState(False, since, reason)
+        if is_news:
+            assert self._switch is not None
+            await self._switch(False)
+        self._break_off()
+        if not self._has_tried.is_set() and (mistake := self._dial.mistake(exc)) is not None:
+            self._refusal = mistake
+        elif is_news:
+            is_known = isinstance(exc, RedisError | OSError | ConfigError)
+            log.warning("redis_away", reason=reason, exc_info=None if is_known else exc)
+            self._tell_change(reason)
+        self._was_away = True
+        self._has_tried.set()
+
+    def _break_off(self) -> None:
+        """Not before the local index is empty: whoever waited goes on with that."""
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            pipe.break_off(Away)
+
+    def _tell_change(self, reason: str) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change(self.state.is_up, reason)
+        except Exception:
+            log.exception("redis_change_not_told")
+
+
+def _now() -> Instant:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,112 @@
+"""The commands of all callers over one connection: in order, any number of them on the way at once.
+
+What is asked in one turn of the loop leaves in one piece, so a thousand syncing nodes cost a few writes. One order for
+everything also means that a signal never arrives before the hint it speaks of.
+
+An error in an answer (no memory, a replica, a missing right) is the end of the connection: whatever the reason, this
+Redis cannot be used now, and its state says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import NoScriptError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from crawlfleet.broker.redis.connection_factory import Command, Word
+from crawlfleet.broker.redis.scripts import Script
+
+GIVE_UP_S = 0.25
+_TICK_S = 0.05
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    command: Command
+    script: Script | None
+    answer: asyncio.Future[Any] | None
+    tick: int
+    """When it was asked."""
+
+
+class Pipe:
+    def __init__(self, connection: AbstractConnection) -> None:
+        self._connection = connection
+        self._unsent: list[_Call] = []
+        self._unanswered: deque[_Call] = deque()
+        self._is_wanted = asyncio.Event()
+        self._tick = 0
+
+    async def ask(self, *command: Word) -> Any:
+        return await self._queue(command, None, asyncio.get_running_loop().create_future())
+
+    def tell(self, *command: Word) -> None:
+        """Without waiting for the answer."""
+        self._queue(command, None, None)
+
+    async def run(self, script: Script, key: str, *arguments: Word) -> Any:
+        command = ("EVALSHA", script.sha, 1, key, *arguments)
+        return await self._queue(command, script, asyncio.get_running_loop().create_future())
+
+    def send(self, script: Script, key: str, *arguments: Word) -> None:
+        """Run it without waiting for the answer."""
+        self._queue(("EVALSHA", script.sha, 1, key, *arguments), script, None)
+
+    def keep(self, group: asyncio.TaskGroup) -> None:
+        """Work until the connection is lost, which the group hears of as an error."""
+        for work in (self._write(), self._read(), self._watch()):
+            group.create_task(work)
+
+    def break_off(self, error: type[Exception]) -> None:
+        """Whoever still waits is told."""
+        for call in (*self._unanswered, *self._unsent):
+            if call.answer is not None and not call.answer.done():
+                call.answer.set_exception(error())
+        self._unanswered.clear()
+        self._unsent.clear()
+
+    def _queue(self, command: Command, script: Script | None, answer: asyncio.Future[Any] | None) -> Any:
+        self._unsent.append(_Call(command, script, answer, self._tick))
+        self._is_wanted.set()
+        return answer
+
+    async def _write(self) -> None:
+        connection = self._connection
+        while True:
+            await self._is_wanted.wait()
+            self._is_wanted.clear()
+            calls, self._unsent = self._unsent, []
+            self._unanswered.extend(calls)
+            packed = connection.pack_commands([call.command for call in calls])
+            await connection.send_packed_command(packed, check_health=False)
+
+    async def _read(self) -> None:
+        connection, unanswered = self._connection, self._unanswered
+        while True:
+            try:
+                answer = await connection.read_response()
+            except NoScriptError:
+                self._send_source(unanswered.popleft())
+                continue
+            call = unanswered.popleft()
+            if call.answer is not None and not call.answer.done():
+                call.answer.set_result(answer)
+
+    def _send_source(self, call: _Call) -> None:
+        """Somebody made Redis forget the scripts: this brings the script back, too."""
+        assert call.script is not None
+        _, _, *rest = call.command
+        self._queue(("EVAL", call.script.source, *rest), None, call.answer)
+
+    async def _watch(self) -> None:
+        """Counts turns of our own loop: one that stood still for a second must not blame Redis for it."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._tick += 1
+            if self._unanswered and (self._tick - self._unanswered[0].tick) * _TICK_S > GIVE_UP_S:
+                raise RedisTimeoutError(f"no answer within {GIVE_UP_S * 1000:.0f} ms")

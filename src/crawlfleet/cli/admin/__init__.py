@@ -1,0 +1,1 @@
+"""Commands for operators: audit, configuration, events, projects, status, tokens."""

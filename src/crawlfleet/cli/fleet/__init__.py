@@ -1,0 +1,1 @@
+"""Commands about the fleet: nodes, clusters, target hosts, proxies, queues, cookie jars."""

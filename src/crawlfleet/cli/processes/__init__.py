@@ -1,0 +1,1 @@
+"""Commands that start processes: master, worker, standalone, demo."""

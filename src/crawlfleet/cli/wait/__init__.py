@@ -1,0 +1,1 @@
+"""Waiting for tasks and groups: progress bars, rates, and how they ended."""

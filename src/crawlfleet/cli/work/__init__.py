@@ -1,0 +1,1 @@
+"""Commands about work: tasks, groups, flows, crawls, schedules, products, exports."""

@@ -1,0 +1,1 @@
+"""Files written by scripts/generate_client.py: the API's models, and the blocking client."""

@@ -1,0 +1,1 @@
+"""The calls of the async client: one module per noun."""

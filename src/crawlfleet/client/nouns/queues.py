@@ -1,0 +1,34 @@
+"""Queues: paused and resumed, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from crawlfleet.client._generated.models import QueueOrder, QueueState, QueueStates, QueuesView, QueueView
+from crawlfleet.client.nouns.base import Calls, part
+
+
+class QueueCalls(Calls):
+    async def queues(self) -> Sequence[QueueView]:
+        return (await self._transport.get(QueuesView, "/queues")).queues
+
+    async def pause(self, queue: str) -> QueueState:
+        """Its tasks are kept and not placed; what runs goes on."""
+        return await self._transport.change(QueueState, "POST", f"/queues/{part(queue)}:pause", is_repeatable=True)
+
+    async def resume(self, queue: str) -> QueueState:
+        return await self._transport.change(QueueState, "POST", f"/queues/{part(queue)}:resume", is_repeatable=True)
+
+    async def pause_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
+        body = {"names": list(queues)}
+        return (await self._transport.change(QueueStates, "POST", "/queues:pause", body, is_repeatable=True)).queues
+
+    async def resume_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
+        body = {"names": list(queues)}
+        return (await self._transport.change(QueueStates, "POST", "/queues:resume", body, is_repeatable=True)).queues
+
+    async def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
+        """Which of its tasks are placed first: those that came first, or those that came last."""
+        body = {"order": order}
+        return await self._transport.change(QueueOrder, "PUT", f"/queues/{part(queue)}", body, is_repeatable=True)

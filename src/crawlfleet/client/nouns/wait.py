@@ -1,0 +1,195 @@
+"""Wait until tasks are final.
+
+A few are asked for with long polls: the master answers when they have ended. Of many, events say when, and now and
+then everything open is looked at again: an event may be missed (a stream that broke for longer than events are kept),
+so it is only a hint; what a task is comes from the task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from typing import Any
+
+from crawlfleet.client._generated.models import EventPage, TaskPageView, TaskView
+from crawlfleet.client.errors import ApiError, Unreachable, WaitTimeout
+from crawlfleet.client.nouns.base import part
+from crawlfleet.client.nouns.event_stream import follow_events
+from crawlfleet.client.transport.http import Transport
+from crawlfleet.client.transport.retry import may_repeat
+from crawlfleet.client.types import FINAL_STATUSES, OnLook, OnProgress
+
+LOOK_AGAIN_S = 10.0
+LONG_POLLS = 8
+"""Up to here a connection each is kept waiting."""
+LONG_POLL_S = 30
+LOOK_S = 1
+"""Where somebody looks on."""
+_AGAIN_S = (0.2, 5.0)
+ONE_BY_ONE = 50
+"""Up to here a task each is asked for; above, whole pages."""
+_AT_A_TIME = 16
+_PAGE = 1_000
+_KINDS = tuple(f"task.{status}" for status in sorted(FINAL_STATUSES))
+
+
+class Waiting:
+    def __init__(
+        self, transport: Transport, ids: Sequence[str], on_progress: OnProgress | None, on_look: OnLook | None = None
+    ) -> None:
+        self._transport = transport
+        self._ids = ids
+        self._open = set(ids)
+        self._total = len(self._open)
+        self._found: dict[str, TaskView] = {}
+        self._on_progress = on_progress
+        self._on_look = on_look
+        self._news = asyncio.Event()
+        self._gate = asyncio.Semaphore(_AT_A_TIME)
+
+    async def run(self, timeout_s: float | None, *, with_results: bool) -> Sequence[TaskView]:
+        try:
+            async with asyncio.timeout(timeout_s):
+                if len(self._open) <= LONG_POLLS:
+                    await self._poll()
+                else:
+                    await self._follow(with_results=with_results)
+        except TimeoutError:
+            raise WaitTimeout(sorted(self._open), timeout_s or 0.0) from None
+        return [self._found[task] for task in self._ids]
+
+    async def _poll(self) -> None:
+        await _each(self._poll_one(task) for task in sorted(self._open))
+
+    async def _poll_one(self, task: str) -> None:
+        pause, is_answered = _AGAIN_S[0], False
+        loop = asyncio.get_running_loop()
+        wait_s = LONG_POLL_S if self._on_look is None else LOOK_S
+        while task in self._open:
+            asked_at = loop.time()
+            try:
+                found = await self._transport.get(TaskView, f"/tasks/{part(task)}", {"wait_s": wait_s})
+                if self._on_look is not None:
+                    self._on_look(found)
+                self._note(found)
+                is_answered = True
+            except Unreachable:
+                # A master that is restarted does not end the wait; one that never was there does.
+                if not is_answered:
+                    raise
+            except ApiError as exc:
+                if not may_repeat(exc.status, is_repeatable=True) and not (exc.is_foreign and is_answered):
+                    raise
+            if loop.time() - asked_at >= 1:
+                pause = _AGAIN_S[0]
+            elif task in self._open:
+                # Sent home at once: the master is about to stop, or not there.
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _AGAIN_S[1])
+
+    async def _follow(self, *, with_results: bool) -> None:
+        # From before the first look: what ends between the look and the stream is in the stream.
+        last = (await self._transport.get(EventPage, "/events", {"format": "json", "limit": 1})).last
+        await self._look(self._open)
+        if self._open:
+            await self._listen(last)
+        await self._complete(with_results=with_results)
+
+    async def _complete(self, *, with_results: bool) -> None:
+        """Events say only that a task is final, and pages show no results."""
+        if with_results:
+            await self._get([task for task in dict.fromkeys(self._ids) if not _is_whole(self._found.get(task))])
+        else:
+            await self._look({task for task in self._ids if task not in self._found})
+
+    async def _listen(self, last: int) -> None:
+        listener = asyncio.create_task(self._hear(last), name="wait for tasks")
+        loop = asyncio.get_running_loop()
+        look_at = loop.time() + LOOK_AGAIN_S
+        try:
+            while self._open:
+                try:
+                    async with asyncio.timeout_at(look_at):
+                        await self._news.wait()
+                except TimeoutError:
+                    await self._look(self._open)
+                    look_at = loop.time() + LOOK_AGAIN_S
+                self._news.clear()
+                if listener.done():
+                    listener.result()
+        finally:
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+
+    async def _hear(self, last: int) -> None:
+        try:
+            async for event in follow_events(self._transport, {"kind": _KINDS}, after=last):
+                if self._close(str(event.data.get("task"))):
+                    self._news.set()
+        finally:
+            self._news.set()
+
+    def _close(self, task: str) -> bool:
+        if task not in self._open:
+            return False
+        self._open.discard(task)
+        if self._on_progress is not None:
+            self._on_progress(self._total - len(self._open), self._total)
+        return True
+
+    async def _look(self, ids: set[str]) -> None:
+        """What of these is final already."""
+        if len(ids) <= ONE_BY_ONE:
+            await self._get(sorted(ids))
+            return
+        seen = set()
+        async for task in self._pages(min(ids), max(ids)):
+            if task.id in ids:
+                seen.add(task.id)
+                self._note(task)
+        # What no page shows is not there, and asking for it says so.
+        await self._get(sorted(ids - seen)[:1])
+
+    async def _pages(self, first: str, last: str) -> AsyncIterator[TaskView]:
+        """Ids sort by time, so those in question are neighbours: from the page that begins with the last of them."""
+        cursor: str | None = _after(last)
+        while cursor is not None and cursor > first:
+            page = await self._transport.get(TaskPageView, "/tasks", {"limit": _PAGE, "cursor": cursor})
+            for task in page.tasks:
+                yield task
+            cursor = page.next_cursor
+
+    async def _get(self, ids: Sequence[str]) -> None:
+        await _each(self._get_one(task) for task in ids)
+
+    async def _get_one(self, task: str) -> None:
+        async with self._gate:
+            self._note(await self._transport.get(TaskView, f"/tasks/{part(task)}"))
+
+    def _note(self, task: TaskView) -> None:
+        if task.status in FINAL_STATUSES:
+            self._found[task.id] = task
+            self._close(task.id)
+
+
+async def _each(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(call)
+    except ExceptionGroup as several:
+        # Callers know the errors of one call, not groups of them.
+        raise several.exceptions[0] from None
+
+
+def _is_whole(task: TaskView | None) -> bool:
+    return task is not None and (task.result is not None or task.error is not None)
+
+
+def _after(task: str) -> str:
+    """The id after this one; an id that is none is left for the master to refuse."""
+    head, _, digits = task.partition("-")
+    try:
+        return f"{head}-{int(digits, 16) + 1:016x}"
+    except ValueError:
+        return task

@@ -1,0 +1,1 @@
+"""How the client reaches a master: endpoint, HTTP requests, retries, stream parsers."""

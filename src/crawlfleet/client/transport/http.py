@@ -1,0 +1,215 @@
+"""One HTTP request, sent again where that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from crawlfleet.client.errors import ApiError, Unreachable
+from crawlfleet.client.transport.retry import RetryPolicy, asked_wait, may_repeat, new_key, pauses
+from crawlfleet.errors import InvalidInput
+
+T = TypeVar("T")
+
+CONNECT_S = 10.0
+ANSWER_S = 60.0
+CONNECTIONS = 32
+LARGE_BYTES = 1 << 20
+_BASE = "/api/v1"
+_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+_LOST = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, aiohttp.ClientResponseError, TimeoutError)
+"""The last but one of a server that does not speak HTTP."""
+ANSWER_BYTES = 256 << 20
+"""Several times the longest answer of a master; one that goes on beyond this is none of its."""
+
+Params = Mapping[str, str | int | float | bool | Sequence[str] | None]
+
+
+class Transport:
+    def __init__(
+        self, url: str, token: str, *, ca_file: Path | None = None, policy: RetryPolicy | None = None,
+        rng: random.Random | None = None,
+    ) -> None:  # fmt: skip
+        self.url = url.rstrip("/")
+        self._token = token
+        self._ca_file = ca_file
+        self._policy = policy or RetryPolicy()
+        self._rng = rng or random.Random()
+        self._timeout = aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_S)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def get(self, kind: type[T], path: str, params: Params | None = None) -> T:
+        return self._read(kind, await self._send("GET", path, params=params, is_repeatable=True))
+
+    async def create(
+        self, kind: type[T], path: str, body: object, *, key: str | None = None, params: Params | None = None
+    ) -> T:  # fmt: skip
+        """A POST that makes something: one key for all its attempts makes them one."""
+        headers = {"Idempotency-Key": new_key() if key is None else key}
+        return self._read(kind, await self._send(
+            "POST", path, body=body, headers=headers, params=params, is_repeatable=True
+        ))  # fmt: skip
+
+    async def change(
+        self, kind: type[T], method: str, path: str, body: object = None, *, params: Params | None = None,
+        is_repeatable: bool = False,
+    ) -> T:  # fmt: skip
+        """A change of something that is there; sent again after a lost answer only where doing it twice is the same."""
+        return self._read(kind, await self._send(method, path, body=body, params=params, is_repeatable=is_repeatable))
+
+    async def _send(
+        self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None,
+        params: Params | None = None, is_repeatable: bool,
+    ) -> bytes:  # fmt: skip
+        content = b"" if body is None else _encoded(body)
+        waits = pauses(self._policy, self._rng)
+        error: ApiError | Unreachable
+        while True:
+            try:
+                async with self._request(method, path, content, headers, params) as answer:
+                    data = await _read_bounded(answer)
+                    if answer.status < 400 and not _is_foreign_page(answer):
+                        return data
+                    error, wait = _error(answer.status, data), asked_wait(answer.headers.get("Retry-After"))
+            except _NEVER_SENT as exc:
+                error, wait = Unreachable(self.url, exc), 0.0
+            except _LOST as exc:
+                error, wait = Unreachable(self.url, exc), 0.0
+                if not is_repeatable:
+                    raise error from exc
+            if isinstance(error, ApiError) and not _may_repeat(error, is_repeatable=is_repeatable):
+                raise error
+            pause = next(waits, None)
+            if pause is None or wait > self._policy.longest_wait_s:
+                raise error
+            await asyncio.sleep(max(pause, wait))
+
+    def pauses(self) -> Iterator[float]:
+        """For those that begin again by themselves."""
+        return pauses(self._policy, self._rng)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """A long answer, read while it comes. Nothing is sent again: the caller knows from where to go on."""
+        async with self.answer(path, params=params, headers=headers) as answer:
+            yield answer.content
+
+    @asynccontextmanager
+    async def answer(
+        self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None,
+        read_s: float = ANSWER_S,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:  # fmt: skip
+        """The same with its headers; `read_s` is how long it may be silent."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s)
+        try:
+            async with self._request("GET", path, b"", headers, params, timeout) as answer:
+                if answer.status >= 400 or _is_foreign_page(answer):
+                    raise _error(answer.status, await _read_bounded(answer))
+                yield answer
+        except _LOST as exc:
+            raise Unreachable(self.url, exc) from exc
+
+    def _request(
+        self, method: str, path: str, content: bytes, headers: Mapping[str, str] | None, params: Params | None,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> Any:  # fmt: skip
+        session = self._open_session()
+        sent = {"Authorization": f"Bearer {self._token}", "Accept": "application/json, */*;q=0.5", **(headers or {})}
+        if content:
+            sent["Content-Type"] = "application/json"
+        return session.request(
+            method, URL(f"{self.url}{_BASE}{path}", encoded=True), data=_sendable(content), headers=sent,
+            params=_query(params), timeout=timeout or self._timeout, allow_redirects=False,
+        )  # fmt: skip
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            tls = ssl.create_default_context(cafile=str(self._ca_file)) if self._ca_file else True
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=CONNECTIONS))
+        return self._session
+
+    def _read(self, kind: type[T], data: bytes) -> T:
+        if kind is type(None):
+            return None
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise ApiError(200, "unreadable_answer", f"the answer of {self.url} cannot be read: {exc}") from exc
+
+
+def _encoded(body: object) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as exc:
+        # Half a character, such as the shell makes of a byte that is no UTF-8.
+        raise InvalidInput(f"{exc.object[:100]!r} cannot be sent: it is no valid Unicode") from exc
+
+
+def _sendable(content: bytes) -> bytes | io.BytesIO | None:
+    # A large body is written piece by piece, so that the event loop can breathe.
+    return io.BytesIO(content) if len(content) > LARGE_BYTES else content or None
+
+
+def _query(params: Params | None) -> list[tuple[str, str]] | None:
+    if not params:
+        return None
+    found: list[tuple[str, str]] = []
+    for name, value in params.items():
+        match value:
+            case None:
+                pass
+            case bool():
+                found.append((name, str(value).lower()))
+            case str() | int() | float():
+                found.append((name, str(value)))
+            case _:
+                found.extend((name, one) for one in value)
+    return found
+
+
+async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > ANSWER_BYTES:
+            answer.close()
+            raise aiohttp.ClientPayloadError(f"an answer of more than {ANSWER_BYTES} bytes")
+    return b"".join(parts)
+
+
+def _is_foreign_page(answer: aiohttp.ClientResponse) -> bool:
+    """A redirect or a page for people: no master gives one to a call of the API."""
+    return 300 <= answer.status < 400 or (answer.status < 300 and answer.content_type == "text/html")
+
+
+def _may_repeat(error: ApiError, *, is_repeatable: bool) -> bool:
+    """What another server says at the master's address is like no answer."""
+    if is_repeatable and error.is_foreign:
+        return True
+    return may_repeat(error.status, error.error_code, is_repeatable=is_repeatable)
+
+
+def _error(status: int, data: bytes) -> ApiError:
+    try:
+        return ApiError.from_problem(status, msgspec.json.decode(data))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ApiError.from_problem(status, None)

@@ -1,0 +1,101 @@
+"""An event loop in a thread of its own, for callers that have none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from crawlfleet.client.async_client import AsyncClient
+from crawlfleet.client.transport.retry import RetryPolicy
+
+T = TypeVar("T")
+LOOK_S = 0.5
+"""A Ctrl-C that comes just before a thread begins to wait does not wake it: who waits looks up so often."""
+
+
+class Background:
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, data_dir: Path | None = None,
+        ca_file: Path | None = None, retry: RetryPolicy | None = None,
+    ) -> None:  # fmt: skip
+        self._client = AsyncClient(url, token, data_dir=data_dir, ca_file=ca_file, retry=retry)
+        self.url = self._client.url
+        self._loop = asyncio.new_event_loop()
+        self._ending: set[Future[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="crawlfleet client", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Doing it again changes nothing."""
+        if self._loop.is_closed():
+            return
+        for ending in tuple(self._ending):
+            ending.exception()
+        self._done(self._client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _done(self, call: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            while True:
+                try:
+                    return future.result(LOOK_S)
+                except TimeoutError:
+                    # Or it is the call itself that says so.
+                    if future.done():
+                        return future.result()
+        except BaseException:
+            # Ctrl-C reaches this thread only: the call on the other one has to be told.
+            future.cancel()
+            raise
+
+    def _each(self, stream: AsyncIterator[T]) -> Iterator[T]:
+        turn = asyncio.Lock()
+        try:
+            while True:
+                try:
+                    yield self._done(_next(stream, turn))
+                except StopAsyncIteration:
+                    return
+        except GeneratorExit:
+            self._abandon(stream, turn)
+            raise
+        except BaseException:
+            self._done(_end(stream, turn))
+            raise
+
+    def _abandon(self, stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
+        """Lets a stream end that nobody reads on.
+
+        The interpreter may call this where it throws every exception away, so it does not wait: a Ctrl-C while it
+        waited would be lost.
+        """
+        if not self._loop.is_closed():
+            ending = asyncio.run_coroutine_threadsafe(_end(stream, turn), self._loop)
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+
+async def _next(stream: AsyncIterator[T], turn: asyncio.Lock) -> T:
+    async with turn:
+        return await anext(stream)
+
+
+async def _end(stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        # After Ctrl-C the call for the next one is cancelled, but may not be over yet.
+        async with turn:
+            await close()

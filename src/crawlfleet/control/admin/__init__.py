@@ -1,0 +1,1 @@
+"""Services for operators: tokens, audit log, configuration, projects, queues, hosts, reports."""

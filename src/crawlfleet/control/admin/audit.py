@@ -1,0 +1,58 @@
+"""What people changed, and who, when and from where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.principal import AuditEntry, Principal
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.identity import AuditStore, NewAuditEntry
+from crawlfleet.wire.schema_errors import shortened
+
+PAGE_MOST = 1_000
+DETAILS_BYTES = 4 << 10
+
+
+class Audit:
+    def __init__(self, *, store: AuditStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def note(
+        self, principal: Principal | None, address: str, action: str, target: str,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Write it down, whatever its texts contain. None: somebody who could not say who they are."""
+        role, name, token, node = (
+            (None, "", None, None)
+            if principal is None
+            else (principal.role, principal.name, principal.token, principal.node)
+        )
+        await self._store.note_change(NewAuditEntry(
+            self._clock.now(), role, _kept(name), token, node, _kept(address), _kept(action), _kept(target),
+            _details(details or {}),
+        ))  # fmt: skip
+
+    async def page(self, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+        """Newest first; `before` is the id of the last entry of the page before."""
+        if not 0 < limit <= PAGE_MOST:
+            raise InvalidInput(f"1 to {PAGE_MOST}", field="limit")
+        if before is not None and not 0 < before < 1 << limits.INTEGER_BITS:
+            raise InvalidInput("the id of an entry", field="before")
+        return await self._store.audit_page(limit, before)
+
+
+def _kept(text: str) -> str:
+    """As much of it as a database can keep: an entry is never lost for what a stranger wrote into it."""
+    return shortened(text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode())
+
+
+def _details(details: Mapping[str, Any]) -> bytes:
+    body = json.dumps(details, default=str, ensure_ascii=False).encode("utf-8", "replace")
+    if len(body) > DETAILS_BYTES:
+        body = json.dumps({"cut": len(body), "fields": [_kept(str(key)) for key in details][:20]}).encode()
+    return body

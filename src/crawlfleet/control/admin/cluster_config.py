@@ -1,0 +1,330 @@
+"""Run-time configuration of a cluster: a small table of what can be set, versions of what was set, and by whom."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from crawlfleet.control.admin.tokens import name_of
+from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model import limits
+from crawlfleet.model.host_names import crawl_host
+from crawlfleet.model.node import DEFAULT_CLUSTER, Node
+from crawlfleet.model.principal import Principal
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.identity import ClusterConfig, ConfigStore
+from crawlfleet.scheduling.hosts.budgets import read_concurrency, read_delay, read_rate
+from crawlfleet.scheduling.nodes.health import Thresholds
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY
+from crawlfleet.wire.field_messages import unknown_name
+from crawlfleet.wire.tasks import unstorable
+
+HISTORY_MOST = 1_000
+SYNC_INTERVAL_S_MAX = 3.0
+"""A third of the usual lease: two lost syncs in a row must not cost it."""
+MAX_WAITING_DEFAULT = 5_000_000
+HOSTS_MOST = 1_000
+REGIONS_MOST = 1_000
+OVERCOMMIT_MOST = 100.0
+_COUNTRY = re.compile(r"[A-Za-z]{2}")
+_CLUSTERS_KEPT = 10_000
+"""Tasks may name clusters that nobody has: these must not fill the memory."""
+
+
+class Setting(NamedTuple):
+    default: Any
+    read: Callable[[Any], Any]
+    """The value as it is kept; raises ValueError saying what is wanted."""
+    is_for_all: bool = False
+    """Of the whole installation: set at the default cluster."""
+
+
+def _whole(least: int, most: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def _number(least: float, most: float) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise ValueError(f"a number from {least:g} to {most:g}")
+        return value
+
+    return read
+
+
+def _limit(least: float, most: float) -> Callable[[Any], float | None]:
+    """Of a rule that null switches off."""
+    read_number = _number(least, most)
+
+    def read(value: Any) -> float | None:
+        if value is None:
+            return None
+        try:
+            return read_number(value)
+        except ValueError as exc:
+            raise ValueError(f"{exc}, or null, which switches the rule off") from exc
+
+    return read
+
+
+def _flag(value: Any) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    raise ValueError("true or false")
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return value
+
+    return read
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text")  # noqa: TRY004 - whoever asks takes only ValueError
+    return value
+
+
+def _regions(value: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, Mapping) or len(value) > REGIONS_MOST:
+        raise ValueError(f"at most {REGIONS_MOST} names, each with country, latitude and longitude")
+    return {_region_name(name): _place(name, place) for name, place in value.items()}
+
+
+def _region_name(name: Any) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= limits.LABEL_CHARS or unstorable(name):
+        raise ValueError(f"each name a text of 1 to {limits.LABEL_CHARS} characters")
+    return name
+
+
+def _place(name: str, place: Any) -> dict[str, Any]:
+    if not isinstance(place, Mapping) or place.keys() != {"country", "latitude", "longitude"}:
+        raise ValueError(f"{name}: needs country, latitude and longitude, and nothing else")
+    country = place["country"]
+    if not isinstance(country, str) or not _COUNTRY.fullmatch(country):
+        raise ValueError(f"{name}: country: two letters, such as de")
+    try:
+        north, east = _number(-90, 90)(place["latitude"]), _number(-180, 180)(place["longitude"])
+    except ValueError as exc:
+        raise ValueError(f"{name}: latitude from -90 to 90, longitude from -180 to 180") from exc
+    return {"country": country.lower(), "latitude": north, "longitude": east}
+
+
+def _hosts(value: Any) -> list[str]:
+    if not isinstance(value, list | tuple) or len(value) > HOSTS_MOST:
+        raise ValueError(f"a list of at most {HOSTS_MOST} hosts")
+    return sorted({crawl_host(each) if isinstance(each, str) else _not_text(each) for each in value})
+
+
+def _not_text(value: Any) -> str:
+    raise ValueError(f"each a text, not {type(value).__name__}")
+
+
+HEALTH_PREFIX = "health_"
+_share, _seconds = _limit(0, 1), _limit(0, 3_600)
+_HEALTH = Thresholds()
+SETTINGS: Mapping[str, Setting] = {
+    "strategy": Setting(DEFAULT_STRATEGY, _name),
+    "slots": Setting(None, _whole(0, limits.SLOTS_MAX)),
+    "concurrency": Setting("fixed", _one_of("fixed", "auto")),
+    "slots_min": Setting(1, _whole(1, limits.SLOTS_MAX)),
+    "slots_max": Setting(64, _whole(1, limits.SLOTS_MAX)),
+    "sync_interval_s": Setting(SYNC_INTERVAL_S_MAX, _number(0.2, SYNC_INTERVAL_S_MAX)),
+    "task_timeout_s": Setting(limits.TIMEOUT_S_DEFAULT, _whole(1, limits.TIMEOUT_S_MAX)),
+    "max_retries": Setting(3, _whole(0, limits.RETRIES_MAX)),
+    "allow_hosts": Setting([], _hosts),
+    "host_rate": Setting(10.0, read_rate, is_for_all=True),
+    "host_concurrency": Setting(8, read_concurrency, is_for_all=True),
+    "host_delay_s": Setting(0.0, read_delay, is_for_all=True),
+    "max_waiting": Setting(MAX_WAITING_DEFAULT, _whole(0, 10**12), is_for_all=True),
+    "overcommit": Setting(1.0, _number(0.1, OVERCOMMIT_MOST), is_for_all=True),
+    "regions": Setting({}, _regions, is_for_all=True),
+    "preemption": Setting(True, _flag, is_for_all=True),
+    "preemption_gap": Setting(2, _whole(1, limits.PRIORITY_MAX), is_for_all=True),
+    "preemptions_per_minute": Setting(60, _whole(0, 100_000), is_for_all=True),
+    "health_cpu_degraded": Setting(_HEALTH.cpu_degraded, _share),
+    "health_cpu_unhealthy": Setting(_HEALTH.cpu_unhealthy, _share),
+    "health_memory_degraded": Setting(_HEALTH.memory_degraded, _share),
+    "health_memory_unhealthy": Setting(_HEALTH.memory_unhealthy, _share),
+    "health_crash_rate_degraded": Setting(_HEALTH.crash_rate_degraded, _share),
+    "health_crash_rate_unhealthy": Setting(_HEALTH.crash_rate_unhealthy, _share),
+    "health_network_rate_degraded": Setting(_HEALTH.network_rate_degraded, _share),
+    "health_network_rate_unhealthy": Setting(_HEALTH.network_rate_unhealthy, _share),
+    "health_start_latency_degraded_s": Setting(_HEALTH.start_latency_degraded_s, _seconds),
+    "health_start_latency_unhealthy_s": Setting(_HEALTH.start_latency_unhealthy_s, _seconds),
+    "health_unreachable_degraded": Setting(_HEALTH.unreachable_degraded, _share),
+    "health_unreachable_unhealthy": Setting(_HEALTH.unreachable_unhealthy, _share),
+    "health_hold_s": Setting(_HEALTH.hold_s, _number(0, 3_600)),
+    "health_recover_s": Setting(_HEALTH.recover_s, _number(0, 3_600)),
+}
+
+
+TOLD = ("allow_hosts", "sync_interval_s")
+"""What nodes hear of."""
+
+
+class Configure:
+    fresh_s = 1.0
+    """How old what is known may be."""
+
+    def __init__(
+        self, *, store: ConfigStore, clock: Clock, defaults: Mapping[str, Any] | None = None,
+        strategies: Collection[str] = tuple(BUILT_IN),
+    ) -> None:  # fmt: skip
+        """`defaults` come from the master's own settings, under the same names and rules."""
+        self._store = store
+        self._clock = clock
+        self._strategies = strategies
+        self._defaults = {name: setting.default for name, setting in SETTINGS.items()}
+        self._defaults |= checked(DEFAULT_CLUSTER, defaults or {}, strategies)
+        self.mark = _mark(self._defaults)
+        """Of the defaults that nodes hear of: after a restart they may be others, at the same version."""
+        self._newest: dict[str, ClusterConfig] = {}
+        self._effective: dict[str, ClusterConfig] = {}
+        self._read_at: float | None = None
+        self._puts = 0
+        self.reads = 0
+        """How often the store was asked: `known` gives the same answers until it is again."""
+        self._look = Shared(self._read, "configuration")
+
+    @property
+    def strategies(self) -> Collection[str]:
+        """The names that a task or a cluster may ask for."""
+        return self._strategies
+
+    async def get(self, cluster: str) -> ClusterConfig:
+        """What the cluster has of its own. Raises NotFound."""
+        return await self._store.config(_storable(cluster))
+
+    async def put(
+        self, cluster: str, values: Mapping[str, Any], by: Principal | str, expected_version: int | None = None
+    ) -> ClusterConfig:
+        """These values and no others, as the next version. Raises InvalidInput with the setting named, or Conflict."""
+        kept = checked(cluster, values, self._strategies)
+        now = self._clock.now()
+        config = await self._store.put_config(_storable(cluster), kept, name_of(by), now, expected_version)
+        self._puts += 1
+        self._read_at = None
+        return config
+
+    async def history(self, cluster: str, limit: int = 100) -> Sequence[ClusterConfig]:
+        if not 0 < limit <= HISTORY_MOST:
+            raise InvalidInput(f"1 to {HISTORY_MOST}", field="limit")
+        return await self._store.config_history(_storable(cluster), limit)
+
+    async def effective(self, cluster: str) -> ClusterConfig:
+        """Every setting, with the cluster's own values over the defaults; at most a second old. An unknown cluster has
+        the defaults."""
+        await self.refresh()
+        return self.known(cluster)
+
+    async def refresh(self) -> None:
+        """Asks the store when what is known is a second old; to be called before `known`, however often."""
+        if not self.is_fresh():
+            await self._look()
+
+    def is_fresh(self) -> bool:
+        return self._read_at is not None and self._clock.monotonic() - self._read_at < self.fresh_s
+
+    def known(self, cluster: str) -> ClusterConfig:
+        """What `effective` says, as of the last `refresh`: the same object as long as nobody looked again."""
+        config = self._effective.get(cluster)
+        if config is None:
+            if len(self._effective) >= _CLUSTERS_KEPT:
+                self._effective.clear()
+            config = self._over_defaults(self._newest.get(cluster) or ClusterConfig(cluster, 0, {}))
+            self._effective[cluster] = config
+        return config
+
+    def own(self, cluster: str) -> Mapping[str, Any]:
+        """What the cluster has of its own, as of the last `refresh`."""
+        config = self._newest.get(cluster)
+        return config.values if config else {}
+
+    def slots(
+        self, cluster: str, wanted: int | None, measured: int | None = None, follows_load: bool = False
+    ) -> int | None:
+        """Of a node: what a person wants of it (`wanted`), or else what its load allows for (`measured`) where slots
+        follow the load, or else its cluster; None: as many as it declares."""
+        if wanted is not None:
+            return wanted
+        values = self.known(cluster).values
+        if measured is not None and (follows_load or values["concurrency"] == "auto"):
+            return int(max(values["slots_min"], min(values["slots_max"], measured)))
+        slots: int | None = values["slots"]
+        return slots
+
+    def sized(self, node: Node) -> Node:
+        """The node with the slots in effect: for those who count them, as placement does. One that only sends
+        heartbeats and pulls is given nothing, and has none."""
+        if node.description.is_pull_only:
+            return replace(node, slots_wanted=0)
+        slots = self.slots(node.description.cluster, node.slots_wanted, node.slots_measured, node.follows_load)
+        return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
+
+    def follows_load(self, node: Node) -> bool:
+        """Whether its slots are to follow what it measures."""
+        if node.slots_wanted is not None:
+            return False
+        return node.follows_load or self.known(node.description.cluster).values["concurrency"] == "auto"
+
+    async def _read(self) -> None:
+        at, puts = self._clock.monotonic(), self._puts
+        self._newest = {config.cluster: config for config in await self._store.configs()}
+        self._effective = {}
+        self.reads += 1
+        # A change made here meanwhile may have missed this look.
+        self._read_at = at if puts == self._puts else None
+
+    def _over_defaults(self, config: ClusterConfig) -> ClusterConfig:
+        # A value that a newer version of ours wrote, and this one does not know, is nobody's business here.
+        known = {name: value for name, value in config.values.items() if name in SETTINGS}
+        values = self._defaults | known
+        return ClusterConfig(config.cluster, config.version, values, config.changed_by, config.changed_at)
+
+
+def checked(cluster: str, values: Mapping[str, Any], strategies: Collection[str] = tuple(BUILT_IN)) -> dict[str, Any]:
+    kept = {}
+    for name, value in values.items():
+        setting = SETTINGS.get(name)
+        if setting is None:
+            raise InvalidInput(
+                unknown_name(str(name), SETTINGS, shown="no such setting"), field=str(name)[: limits.NAME_CHARS]
+            )
+        if setting.is_for_all and cluster != DEFAULT_CLUSTER:
+            raise InvalidInput(f"is of the whole installation: set it at cluster {DEFAULT_CLUSTER}", field=name)
+        try:
+            kept[name] = setting.read(value)
+        except ValueError as exc:
+            raise InvalidInput(str(exc), field=name) from exc
+        if name == "strategy" and kept[name] not in strategies:
+            raise InvalidInput(f"one of {', '.join(sorted(strategies))}", field=name)
+    least, most = (kept.get(name, SETTINGS[name].default) for name in ("slots_min", "slots_max"))
+    if least > most:
+        raise InvalidInput(f"{least} is above slots_max, {most}", field="slots_min")
+    return kept
+
+
+def _mark(defaults: Mapping[str, Any]) -> int:
+    """0: those that nodes have of themselves."""
+    told = {name: defaults[name] for name in TOLD}
+    usual = all(value == SETTINGS[name].default for name, value in told.items())
+    return 0 if usual else zlib.crc32(repr(told).encode()) or 1
+
+
+def _storable(cluster: str) -> str:
+    if unstorable(cluster):
+        raise NotFound("no cluster of this name")
+    return cluster

@@ -1,0 +1,116 @@
+"""Projects: described, changed, forgotten, and shown with what they use. What is known here is a second old at most.
+
+When a change is answered, the leader on this master places nothing more by what was before it. A leader elsewhere is
+kept from it by the fence; or, if this is the first project that anybody described, hears of it by a signal, or within a
+second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.errors import NotFound
+from crawlfleet.model.daily_quota import Amounts, day_of, end_of
+from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.project import Project, Use
+from crawlfleet.ports.broker import LEADER, LOOK, Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_quota_store import DailyStore
+from crawlfleet.ports.project_store import ProjectStore, ProjectUse
+from crawlfleet.wire.tasks import unstorable
+
+FRESH_S = 1.0
+_NOTHING = ProjectUse(0, Use())
+
+
+class ProjectReport(NamedTuple):
+    project: Project
+    use: ProjectUse
+    today: Amounts
+    """What is granted of the day and has not come back."""
+    renews_at: Instant
+
+
+class _Store(ProjectStore, DailyStore, Protocol):
+    pass
+
+
+class Projects:
+    def __init__(
+        self, *, store: _Store, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
+    ) -> None:
+        """`placing` is held by the dispatcher of this master from its look to its commit."""
+        self._store = store
+        self._placing = placing
+        self._broker = broker
+        self._clock = clock
+        self._ids = id_factory
+        self._limited: frozenset[str] = frozenset()
+        self._read_at: float | None = None
+        self._changes = 0
+        self._look = Shared(self._read, "projects")
+
+    async def change(
+        self, name: str, change: Callable[[Project], Project], expected_version: int | None = None
+    ) -> Project:
+        """The next version of it; the leader looks at it before it places more. Raises Conflict."""
+        now = self._clock.now()
+        done = await self._store.change_project(name, change, self._ids.one(), now, expected_version)
+        await self._tell()
+        return done
+
+    async def drop(self, name: str) -> None:
+        """It has the defaults again. Raises NotFound when nobody described it."""
+        if unstorable(name) or not await self._store.drop_project(name, self._clock.now()):
+            raise NotFound(f"nobody described project {name!r}")
+        await self._tell()
+
+    async def report(self, name: str) -> ProjectReport:
+        """Raises NotFound for one that nobody described and that has no tasks which have not ended."""
+        if unstorable(name):
+            raise NotFound("no project of this name")
+        project, uses = await self._store.project(name), await self._store.project_uses([name])
+        use = uses[name]
+        if not project.version and not use.waiting and not use.held.running:
+            raise NotFound(f"nobody described project {name!r}, and it has no open tasks")
+        day = day_of(self._clock.now())
+        today = await self._store.day_uses([name], day)
+        return ProjectReport(project, use, today[name], end_of(day))
+
+    async def reports(self) -> list[ProjectReport]:
+        """Those that somebody described and those that have open tasks, by name. Tasks without a project are not of
+        one."""
+        described = {project.name: project for project in await self._store.projects()}
+        uses = await self._store.project_uses()
+        day = day_of(self._clock.now())
+        metered = [name for name, project in described.items() if project.quotas.limits_days]
+        today = await self._store.day_uses(metered, day)
+        return [
+            ProjectReport(
+                described.get(name) or Project(name), uses.get(name, _NOTHING), today.get(name, Amounts()), end_of(day)
+            )
+            for name in sorted({*described, *uses} - {""})
+        ]
+
+    async def limited(self) -> frozenset[str]:
+        """Those that may refuse a submit."""
+        if self._read_at is None or self._clock.monotonic() - self._read_at >= FRESH_S:
+            await self._look()
+        return self._limited
+
+    async def _read(self) -> None:
+        at, changes = self._clock.monotonic(), self._changes
+        self._limited = frozenset(one.name for one in await self._store.projects() if one.limits_submits)
+        # A change made here meanwhile may have missed this look.
+        self._read_at = at if changes == self._changes else None
+
+    async def _tell(self) -> None:
+        self._changes += 1
+        self._read_at = None
+        await self._broker.signals.wake([LOOK, LEADER])
+        async with self._placing:
+            pass

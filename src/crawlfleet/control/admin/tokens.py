@@ -1,0 +1,222 @@
+"""Tokens: issued once, kept as hashes, looked up by them. Who presents one is a `Principal`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
+from crawlfleet.model import limits
+from crawlfleet.model.ids import node_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.principal import TOKEN_ROLES, Principal, Role, TokenRecord
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.identity import NewToken, TokenStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.wire.tasks import unstorable
+
+SECRET_DIGITS = 64
+USES_MAX = 1_000_000
+TRUSTED_S = 2.0
+"""How long a master goes on trusting a secret that it has looked up: so long may one revoked elsewhere still work."""
+_TOUCH_EVERY_MS = 60_000
+_REMEMBERED_MOST = 20_000
+_HEX = frozenset("0123456789abcdef")
+# One sentence for all of them: a stranger learns nothing of what there is.
+_REFUSED = "this token is not valid"
+FIRST_ADMIN = "first admin"
+INSTALLER = "installation"
+
+
+class _Store(TokenStore, NodeStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    secret: str = field(repr=False)
+    """Told this once."""
+    record: TokenRecord
+
+
+class TokenAlreadyMade(Conflict):
+    """A request came again after its answer, with the secret in it, was lost: nobody can be told that secret again."""
+
+    code = "token_already_made"
+
+    def __init__(self, token: int) -> None:
+        super().__init__(f"token {token} was made by this request before, and its secret was told then")
+        self.token = token
+
+
+class _Trusted(NamedTuple):
+    principal: Principal
+    until: float
+    """By the monotonic clock."""
+    expires_at: Instant | None
+
+
+class Tokens:
+    def __init__(self, *, store: _Store, clock: Clock, make_secret: Callable[[], str]) -> None:
+        self._store = store
+        self._clock = clock
+        self._make_secret = make_secret
+        self._trusted: dict[str, _Trusted] = {}
+        self._distrusts = 0
+
+    async def create(
+        self, role: Role, *, name: str, by: Principal | str, expires_at: Instant | None = None,
+        uses: int | None = None, claim: Claim | None = None,
+    ) -> IssuedToken:  # fmt: skip
+        """With a `claim` the same request again makes no second token: it raises TokenAlreadyMade."""
+        now = self._clock.now()
+        _check(role, name, expires_at, uses, now)
+        secret = self._make_secret()
+        new = NewToken(role, name, hash_secret(secret), name_of(by), expires_at, uses)
+        if claim is None:
+            return IssuedToken(secret, await self._store.add_token(new, now))
+        made = await self._store.add_token_once(new, claim, now)
+        if made.is_replay:
+            raise TokenAlreadyMade(made.record.id)
+        return IssuedToken(secret, made.record)
+
+    async def ensure_admin(self, secret: str | None = None) -> str | None:
+        """The secret of a new admin token when none is usable: at the very first start, or when all are over.
+
+        Of several masters that start at once, one gets it. A caller that must not lose it brings the secret, kept
+        somewhere safe already.
+        """
+        secret = secret or self._make_secret()
+        new = NewToken(Role.ADMIN, FIRST_ADMIN, hash_secret(secret), INSTALLER)
+        added = await self._store.add_first_admin(new, self._clock.now())
+        return None if added is None else secret
+
+    def trusted(self, secret_hash: str) -> Principal | None:
+        """Who this is, when that was looked up a moment ago."""
+        trusted = self._trusted.get(secret_hash)
+        if trusted is None or self._clock.monotonic() >= trusted.until:
+            return None
+        is_over = trusted.expires_at is not None and self._clock.now() >= trusted.expires_at
+        return None if is_over else trusted.principal
+
+    async def authenticate(self, secret: str, *, is_joining: bool = False) -> Principal:
+        """Who this is. Raises NotAllowed for a secret that is unknown, expired, used up or revoked.
+
+        With `is_joining` a used up enrol token passes here: whether its bearer may join is for `Register` to say, which
+        knows a node that asks again after a lost answer.
+        """
+        if not is_shaped(secret):
+            raise NotAllowed(_REFUSED)
+        secret_hash = hash_secret(secret)
+        if (known := self.trusted(secret_hash)) is not None:
+            return known
+        now, at = self._clock.now(), self._clock.monotonic()
+        return await self._look_up(secret_hash, now, at, was=self._trusted.get(secret_hash), is_joining=is_joining)
+
+    async def list(self) -> Sequence[TokenRecord]:
+        return await self._store.tokens()
+
+    async def revoke(self, token: int) -> TokenRecord:
+        _check_id(token)
+        try:
+            return await self._store.revoke_token(token, self._clock.now())
+        finally:
+            self._distrust(token)
+
+    async def rotate(self, token: int, by: Principal | str) -> IssuedToken:
+        """A new secret; the old one stops at once."""
+        _check_id(token)
+        secret = self._make_secret()
+        try:
+            record = await self._store.rotate_token(token, hash_secret(secret), name_of(by), self._clock.now())
+        finally:
+            self._distrust(token)
+        return IssuedToken(secret, record)
+
+    async def _look_up(
+        self, secret_hash: str, now: Instant, at: float, *, was: _Trusted | None, is_joining: bool
+    ) -> Principal:
+        # A secret stays of one kind: a node, which comes every few seconds, is looked for among the nodes first.
+        is_node = was is not None and was.principal.node is not None
+        distrusts = self._distrusts
+        found = await self._as_node(secret_hash) if is_node else None
+        record = None if found else await self._store.token_by_secret(secret_hash)
+        if record is not None and record.is_usable(now):
+            await self._touch(record, now)
+            found = _principal(record)
+        elif found is None and not is_node:
+            found = await self._as_node(secret_hash)
+        if found is None:
+            self._trusted.pop(secret_hash, None)
+            if is_joining and record is not None and record.role is Role.ENROL and record.is_in_force(now):
+                return _principal(record)
+            raise NotAllowed(_REFUSED)
+        # What was read before something was revoked here is not remembered beyond this call.
+        if distrusts == self._distrusts:
+            self._trust(secret_hash, _Trusted(found, at + TRUSTED_S, None if record is None else record.expires_at))
+        return found
+
+    def _trust(self, secret_hash: str, trusted: _Trusted) -> None:
+        if len(self._trusted) >= _REMEMBERED_MOST:
+            self._trusted.clear()
+        self._trusted[secret_hash] = trusted
+
+    async def _as_node(self, secret_hash: str) -> Principal | None:
+        node = await self._store.node_by_secret(secret_hash)
+        return None if node is None else Principal(Role.NODE, node_text(node), node=node)
+
+    async def _touch(self, record: TokenRecord, now: Instant) -> None:
+        if record.last_used_at is not None and 0 <= now - record.last_used_at < _TOUCH_EVERY_MS:
+            return
+        # A disk that is full must not lock out those who come to see about it.
+        with contextlib.suppress(Unavailable):
+            await self._store.touch_token(record.id, now, _TOUCH_EVERY_MS)
+
+    def _distrust(self, token: int) -> None:
+        self._distrusts += 1
+        for secret_hash in [key for key, trusted in self._trusted.items() if trusted.principal.token == token]:
+            del self._trusted[secret_hash]
+
+
+def hash_secret(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_secret(secret: str, kept_hash: str) -> bool:
+    return hmac.compare_digest(hash_secret(secret), kept_hash)
+
+
+def is_shaped(secret: str) -> bool:
+    """Whether it can be one of ours at all; strangers' texts are not worth a look at the store."""
+    return len(secret) == SECRET_DIGITS and _HEX.issuperset(secret)
+
+
+def name_of(by: Principal | str) -> str:
+    return by if isinstance(by, str) else by.name
+
+
+def _principal(record: TokenRecord) -> Principal:
+    return Principal(record.role, record.name, token=record.id)
+
+
+def _check_id(token: int) -> None:
+    if not 0 < token < 1 << limits.INTEGER_BITS:
+        raise NotFound("no token of this number")
+
+
+def _check(role: Role, name: str, expires_at: Instant | None, uses: int | None, now: Instant) -> None:
+    if role not in TOKEN_ROLES:
+        raise InvalidInput(f"one of {', '.join(each.word for each in TOKEN_ROLES)}", field="role")
+    if not 0 < len(name) <= limits.NAME_CHARS or unstorable(name):
+        raise InvalidInput(f"1 to {limits.NAME_CHARS} characters, no NUL", field="name")
+    if expires_at is not None and not now < expires_at < 1 << limits.INTEGER_BITS:
+        raise InvalidInput("must be in the future", field="expires_at")
+    if uses is not None and role is not Role.ENROL:
+        raise InvalidInput("only an enrol token counts its uses", field="uses")
+    if uses is not None and not 0 < uses <= USES_MAX:
+        raise InvalidInput(f"1 to {USES_MAX}", field="uses")

@@ -1,0 +1,1 @@
+"""Services over many tasks: groups, shards, flows, schedules, crawls over many nodes, products."""

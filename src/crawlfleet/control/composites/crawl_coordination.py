@@ -1,0 +1,119 @@
+"""Members of a crawl over many nodes report chunks of URLs and get the next; who finds none waits for the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from crawlfleet.control.results.result_collection import StaleExecution
+from crawlfleet.control.tasks.finish import is_storable
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model.crawl import CrawlCounts, CrawlUrl, UrlFlag
+from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId, execution_text, task_text
+from crawlfleet.ports.chunk_store import CHUNKS
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.crawl_store import Asking, ChunkReport, CrawlStore, Exchanged
+from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp, ReportBody
+
+LOOK_S = 0.5
+"""How often one that waits looks by itself: others may report to other masters, or be lost."""
+_CRAWLS_KEPT = 1_000
+URL_CHARS = 8_192
+DEPTH_MAX = 100_000
+VIA_MAX = 50
+_FLAGS = UrlFlag.START | UrlFlag.SITEMAP | UrlFlag.CLOSING
+
+
+class NoCrawl(NotFound):
+    """With a code of its own: an agent must not take any other 404 for a mistake in the task's parameters."""
+
+    code = "no_crawl"
+
+
+class Exchange:
+    def __init__(self, *, store: CrawlStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._news: dict[GroupId, asyncio.Event] = {}
+        """Of crawls for which somebody waits here."""
+        self._count = 0
+        self._last_news: dict[GroupId, int] = {}
+        """Of late: what came while somebody was about to wait must not be missed."""
+
+    async def exchange(
+        self, node: NodeId, task: TaskId, execution: ExecutionId, up: CrawlUp, items: tuple[int, int] = (0, 0),
+        records: tuple[int, int] = (0, 0),
+    ) -> CrawlDown:  # fmt: skip
+        """`items` and `records`: the chunks of what the execution left that belong to the report; the last one not
+        included."""
+        report = None if up.report is None else _report(up.report, items, records)
+        asking = Asking(node, task, execution, report, up.held)
+        before = self._count
+        answer = await self._ask(asking)
+        until = self._clock.monotonic() + min(up.wait_ms, WAIT_MS) / 1_000
+        while answer.state == "wait" and (left_s := until - self._clock.monotonic()) > 0:
+            if self._last_news.get(answer.crawl, 0) <= before:
+                await self._until_news(answer.crawl, min(left_s, LOOK_S))
+            before = self._count
+            answer = await self._ask(asking._replace(report=None))
+        return CrawlDown(answer.state, answer.number, list(answer.urls), answer.has_more)
+
+    async def wake(self) -> None:
+        """Whoever waits looks once more, at once."""
+        for event in self._news.values():
+            event.set()
+
+    async def _ask(self, asking: Asking) -> Exchanged:
+        is_known = is_storable(asking.task, asking.execution)
+        answer = await self._store.exchange(asking, self._clock.now()) if is_known else Exchanged(0, "stale")
+        what = f"{execution_text(asking.execution)} of {task_text(asking.task)}"
+        if answer.state == "stale":
+            raise StaleExecution(f"{what} is not a live execution of this node, or the chunk is not its own")
+        if answer.state == "no_crawl":
+            raise NoCrawl(f"{what} takes part in no crawl over many nodes")
+        if answer.is_news:
+            self._tell(answer.crawl)
+        return answer
+
+    def _tell(self, crawl: GroupId) -> None:
+        self._count += 1
+        self._last_news[crawl] = self._count
+        if len(self._last_news) > _CRAWLS_KEPT:
+            del self._last_news[next(iter(self._last_news))]
+        if (event := self._news.pop(crawl, None)) is not None:
+            event.set()
+
+    async def _until_news(self, crawl: GroupId, within_s: float) -> None:
+        event = self._news.setdefault(crawl, asyncio.Event())
+        try:
+            async with asyncio.timeout(within_s):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            # The next one to wait makes a new one: none stays for a crawl that nobody waits for.
+            if self._news.get(crawl) is event:
+                del self._news[crawl]
+
+
+def _report(said: ReportBody, items: tuple[int, int], records: tuple[int, int]) -> ChunkReport:
+    for field, (first, last) in (("items", items), ("warc", records)):
+        if not 0 <= first <= last <= CHUNKS:
+            raise InvalidInput(f"from-to, of chunks of {field}", field=field)
+    _check(said.found, "report.found")
+    _check(said.again, "report.again")
+    counts = CrawlCounts(**{name: getattr(said, name) for name in CrawlCounts._fields})
+    return ChunkReport(said.number, counts, said.found, said.again, *items, *records)
+
+
+def _check(urls: Iterable[CrawlUrl], field: str) -> None:
+    for at, one in enumerate(urls):
+        is_good = (
+            0 < len(one.url) <= URL_CHARS
+            and 0 <= one.depth <= DEPTH_MAX
+            and 0 <= one.tries <= DEPTH_MAX
+            and 0 <= one.flags <= _FLAGS
+            and len(one.via) <= VIA_MAX
+        )
+        if not is_good:
+            raise InvalidInput("no URL that could be visited", field=f"{field}[{at}]")

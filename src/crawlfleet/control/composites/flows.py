@@ -1,0 +1,189 @@
+"""Flows: a graph of tasks submitted in one call, cancelled and taken up again as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.errors import Conflict, InvalidInput, NotFound
+from crawlfleet.model import limits
+from crawlfleet.model.flow import FlowStatus, StepKey, StepSpec
+from crawlfleet.model.group import Group, GroupCounts, GroupKind
+from crawlfleet.model.ids import GroupId, IdFactory, TaskId, group_text
+from crawlfleet.model.refusal import Refusal
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.flow_store import AddedFlow, FlowStore, NewFlow, NewStep, StepRecord
+from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.task_store import Applied, TaskStore
+from crawlfleet.scheduling.flows import flow_graph
+from crawlfleet.scheduling.flows.flow_steps import flow_status
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.wire.tasks import TaskBody
+
+_MEMBERS = 1_000
+
+
+class _Tables(FlowStore, GroupStore, TaskStore, Protocol):
+    pass
+
+
+class StepAsked(NamedTuple):
+    task: TaskBody
+    after: Mapping[StepKey, str]
+    when: str | None = None
+    for_each: str | list[Any] | None = None
+    max_items: int = limits.FAN_OUT_DEFAULT
+    allow_failures: bool = False
+
+
+class Flow(NamedTuple):
+    group: Group
+    status: FlowStatus
+    counts: GroupCounts
+    """Of its tasks: steps and items."""
+    steps: Sequence[StepRecord] = ()
+    """Only where one flow is shown."""
+
+
+class Flows:
+    def __init__(self, *, store: _Tables, broker: Broker, clock: Clock, id_factory: IdFactory, submit: Submit) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._ids = id_factory
+        self._submit = submit
+
+    async def submit(
+        self, name: str | None, project: str | None, asked: Mapping[StepKey, StepAsked], claim: Claim | None = None
+    ) -> AddedFlow:
+        """All of it or nothing. Raises InvalidInput with the field named; OverLimit as a submit does."""
+        plans = planned(asked, project)
+        flow = self._ids.one()
+        steps = laid_out(asked, plans, self._ids)
+        bodies = [_body(asked[key].task, key, project) for key in steps]
+        templates = {task for key, (task, _) in steps.items() if plans[key].has_references}
+        items = await self._submit.prepared(bodies, [task for task, _ in steps.values()], templates)
+        new = []
+        for (key, (_, spec)), item in zip(steps.items(), items, strict=True):
+            if isinstance(item, Refusal):
+                raise InvalidInput(item.detail, field=f"steps.{key}.task.{item.field}" if item.field else None)
+            new.append(NewStep(key, item._replace(group=flow), spec))
+        now = self._clock.now()
+        async with self._submit.room_for(items):
+            limited = await self._submit.limited(items)
+            added = await self._store.add_flow(NewFlow(flow, project or "", name, now, new, limited), claim, now)
+        await tell(self._broker, added.applied)
+        return added
+
+    async def page(self, limit: int, before: GroupId | None = None, project: str | None = None) -> list[Flow]:
+        groups = await self._store.list_groups(limit, before, project, GroupKind.FLOW)
+        ids = [group.id for group in groups]
+        counts, tallies = await self._store.group_counts(ids), await self._store.flow_tallies(ids)
+        return [
+            Flow(group, flow_status((one.status, one.unrun) for one in tallies[group.id]), counts[group.id])
+            for group in groups
+        ]
+
+    async def show(self, flow: GroupId) -> Flow:
+        group = await self._known(flow)
+        steps = await self._store.flow_steps(flow)
+        counts = await self._store.group_counts([flow])
+        return Flow(group, flow_status((step.status, step.unrun) for step in steps), counts[flow], steps)
+
+    async def cancel(self, flow: GroupId, reason: str = "its flow was cancelled") -> Applied:
+        """Every task of it that has not ended."""
+        await self._known(flow)
+        # The steps first, and at once: one that only waits for the end of another must not see it and begin.
+        steps = [step.task for step in await self._store.flow_steps(flow) if not step.status.is_final]
+        applied = await self._change(steps, reason)
+        after: TaskId = 0
+        while found := await self._store.walk_members(flow, after, _MEMBERS):
+            open_ones = [task for task, is_open in found if is_open and task not in applied.after]
+            more = await self._change(open_ones, reason)
+            applied.after.update(more.after)
+            applied.refused.update(more.refused)
+            after = found[-1][0]
+        return applied
+
+    async def _change(self, tasks: Sequence[TaskId], reason: str) -> Applied:
+        applied = await self._store.change(tasks, task_state_machine.cancel(reason), self._clock.now())
+        await tell(self._broker, applied)
+        return applied
+
+    async def resume(self, flow: GroupId) -> Applied:
+        """Raises Conflict when there is nothing to take up."""
+        await self._known(flow)
+        applied = await self._store.resume_flow(flow, self._clock.now())
+        if not applied.after:
+            raise Conflict(f"nothing of {group_text(flow)} is to run again: its steps completed, or still run")
+        await tell(self._broker, applied)
+        return applied
+
+    async def drop(self, flow: GroupId) -> list[TaskId]:
+        """Forget it with all of its tasks; which these were. Raises Conflict while one of them has not ended."""
+        group = await self._known(flow)
+        counts = (await self._store.group_counts([flow]))[flow]
+        if counts.open:
+            raise Conflict(f"{counts.open} tasks of {group_text(flow)} have not ended: cancel it first")
+        gone: list[TaskId] = []
+        while members := await self._store.walk_members(flow, 0, _MEMBERS):
+            applied = await self._store.drop([task for task, _ in members], self._clock.now())
+            gone += applied.after
+            if applied.refused:
+                raise Conflict(f"a task of {group_text(group.id)} was opened again meanwhile")
+        await self._store.remove_group(flow)
+        return gone
+
+    async def _known(self, flow: GroupId) -> Group:
+        group = (await self._store.groups([flow])).get(flow)
+        if group is None or group.kind is not GroupKind.FLOW:
+            raise NotFound(f"no flow {group_text(flow)}")
+        return group
+
+
+def laid_out(
+    asked: Mapping[StepKey, StepAsked], plans: Mapping[StepKey, flow_graph.Plan], ids: IdFactory
+) -> dict[StepKey, tuple[TaskId, StepSpec]]:
+    """Ids in the order in which tasks end: parents, items, the step that gathers them. Whoever locks rows in order
+    of id, as all do, never meets another who began at the other end."""
+    steps: dict[StepKey, tuple[TaskId, StepSpec]] = {}
+    for key, plan in plans.items():
+        step = asked[key]
+        is_fan_out = step.for_each is not None
+        first_item = ids.take(step.max_items)[0] if is_fan_out else 0
+        has_template = is_fan_out or plan.has_references
+        spec = StepSpec(
+            after=step.after, sees={parent: steps[parent][0] for parent in steps if parent in plan.sees},
+            when=step.when, for_each=step.for_each, max_items=step.max_items if is_fan_out else 0,
+            allow_failures=step.allow_failures, first_item=first_item,
+            template=msgspec.json.decode(step.task.parameters) if has_template else None,
+        )  # fmt: skip
+        steps[key] = (ids.one(), spec)
+    return steps
+
+
+def planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[StepKey, flow_graph.Plan]:
+    for key, step in asked.items():
+        field = f"steps.{key[:64]}"
+        if step.task.depends_on:
+            raise InvalidInput("steps depend on each other by `after`", field=f"{field}.task.depends_on")
+        if step.task.group_id is not None:
+            raise InvalidInput("its flow is its group", field=f"{field}.task.group_id")
+        if step.task.project_id not in (None, project):
+            raise InvalidInput("is of another project than its flow", field=f"{field}.task.project_id")
+    if sum(step.max_items for step in asked.values() if step.for_each is not None) > limits.FLOW_ITEMS:
+        raise InvalidInput(f"more than {limits.FLOW_ITEMS} items in all, by `max_items` of its steps", field="steps")
+    return flow_graph.plan({
+        key: flow_graph.Draft(step.after, step.when, step.for_each, msgspec.json.decode(step.task.parameters))
+        for key, step in asked.items()
+    })  # fmt: skip
+
+
+def _body(task: TaskBody, key: StepKey, project: str | None) -> TaskBody:
+    return msgspec.structs.replace(task, project_id=project, name=task.name or key)

@@ -1,0 +1,212 @@
+"""Groups as one: made, looked at, cancelled, retried, removed; so many members at a time, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from crawlfleet.control.tasks.cancel import Cancel
+from crawlfleet.control.tasks.retry import Retry
+from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.model.crawl import CrawlState
+from crawlfleet.model.group import Group, GroupCounts, GroupKind, is_finished
+from crawlfleet.model.ids import GroupId, IdFactory, TaskId, group_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.crawl_store import CrawlStore, NewCrawl
+from crawlfleet.ports.group_store import GroupStore, MemberFailure, NewGroup
+from crawlfleet.ports.task_store import Applied, SubmissionAnswer, TaskStore
+from crawlfleet.wire.groups import ShardSpec
+from crawlfleet.wire.tasks import TaskBody
+
+PAGE = 1_000
+"""Members in one transaction."""
+FAILURES_SHOWN = 10
+_SPEC = msgspec.json.Decoder(ShardSpec)
+
+
+class IsFlow(Conflict):
+    """The group is a flow, which has verbs of its own that keep to its graph."""
+
+    code = "part_of_flow"
+
+
+class GroupOpen(Conflict):
+    code = "group_open"
+
+
+class _Groups(GroupStore, TaskStore, CrawlStore, Protocol):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A group somebody asks for."""
+
+    project: str = ""
+    name: str | None = None
+    is_closed: bool = False
+    shards: ShardSpec | None = None
+    crawl: NewCrawl | None = None
+
+    @property
+    def kind(self) -> GroupKind:
+        if self.crawl is not None:
+            return GroupKind.CRAWL
+        return GroupKind.GROUP if self.shards is None else GroupKind.SHARDS
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    group: Group
+    counts: GroupCounts
+    failures: Sequence[MemberFailure]
+    shards: ShardSpec | None
+    at: Instant
+    crawl: CrawlState | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        return is_finished(self.counts, self.group.is_closed)
+
+    @property
+    def expected(self) -> int:
+        """Members there should be: shards that retention took are still missed."""
+        return self.counts.total if self.shards is None else max(self.shards.shards, self.counts.total)
+
+    @property
+    def is_complete(self) -> bool:
+        if self.crawl is not None:
+            # Whoever of its members was lost, the others did the work.
+            return self.crawl.finished_at is not None
+        return self.counts.completed == self.expected > 0
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Ends per second so far. Of a group that was finished before, the time between tells nothing."""
+        spent_ms = self.at - self.group.created_at
+        if self.group.finishes or not self.counts.ended or spent_ms <= 0:
+            return None
+        return self.counts.ended * 1_000 / spent_ms
+
+    @property
+    def left_s(self) -> float | None:
+        rate = self.rate_per_s
+        return None if rate is None or not self.counts.open else self.counts.open / rate
+
+
+class Some(NamedTuple):
+    """What was done to some members, and after which of them to go on; None at the end."""
+
+    applied: Applied
+    after: TaskId | None
+
+
+class Groups:
+    def __init__(
+        self, *, store: _Groups, submit: Submit, cancel: Cancel, retry: Retry, id_factory: IdFactory, clock: Clock
+    ) -> None:
+        self._store = store
+        self._submit = submit
+        self._cancel = cancel
+        self._retry = retry
+        self._ids = id_factory
+        self._clock = clock
+
+    async def create(
+        self, wanted: Wanted, bodies: Sequence[TaskBody | Refusal], *, scope: str = "", key: str | None = None
+    ) -> SubmissionAnswer:
+        """All of it or nothing, in one transaction; members are in the order of `bodies`."""
+        spec = None if wanted.shards is None else msgspec.json.encode(wanted.shards)
+        new = NewGroup(
+            self._ids.one(), wanted.project, wanted.name, wanted.kind, wanted.is_closed, spec, wanted.crawl
+        )  # fmt: skip
+        members = [_member(body, wanted.project) for body in bodies]
+        return await self._submit.submit(members, is_atomic=True, scope=scope, key=key, group=new)
+
+    async def known(self, group: GroupId) -> Group:
+        found = (await self._store.groups([group])).get(group)
+        if found is None:
+            raise NotFound(f"no group {group_text(group)}")
+        return found
+
+    async def known_plain(self, group: GroupId) -> Group:
+        """Raises IsFlow for a flow."""
+        known = await self.known(group)
+        if known.kind is GroupKind.FLOW:
+            raise IsFlow(f"{group_text(group)} is a flow: it is cancelled, resumed and dropped as one")
+        return known
+
+    async def progress(self, group: GroupId) -> Progress:
+        known = await self.known(group)
+        counts = (await self._store.group_counts([group]))[group]
+        is_clean = not counts.failed and not counts.timeout
+        failures = [] if is_clean else await self._store.member_failures(group, FAILURES_SHOWN)
+        crawls = await self._store.crawls([group]) if known.kind is GroupKind.CRAWL else {}
+        return self._progress(known, counts, failures, crawls.get(group))
+
+    async def page(
+        self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
+    ) -> list[Progress]:
+        """Newest first."""
+        found = await self._store.list_groups(limit, before, project, kind)
+        counts = await self._store.group_counts([group.id for group in found])
+        wanted = [group.id for group in found if group.kind is GroupKind.CRAWL]
+        crawls = await self._store.crawls(wanted) if wanted else {}
+        return [self._progress(group, counts[group.id], (), crawls.get(group.id)) for group in found]
+
+    def _progress(
+        self, group: Group, counts: GroupCounts, failures: Sequence[MemberFailure], crawl: CrawlState | None
+    ) -> Progress:
+        shards = _SPEC.decode(group.spec) if group.kind is GroupKind.SHARDS and group.spec is not None else None
+        return Progress(group, counts, failures, shards, self._clock.now(), crawl)
+
+    async def close(self, group: GroupId) -> None:
+        if not await self._store.close_group(group):
+            raise NotFound(f"no group {group_text(group)}")
+
+    async def cancel_some(self, group: GroupId, after: TaskId = 0) -> Some:
+        """Of the next members those that have not ended. Nobody may join meanwhile: close it first."""
+        found = await self._store.walk_members(group, after, PAGE)
+        tasks = [task for task, is_open in found if is_open]
+        applied = await self._cancel.cancel(tasks, "its group was cancelled") if tasks else Applied()
+        return Some(applied, found[-1][0] if len(found) == PAGE else None)
+
+    async def retry_some(self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId = 0) -> Some:
+        """The next members that ended so, and only those: what completed stays as it is."""
+        tasks = await self._store.ended_members(group, statuses, after, PAGE)
+        applied = await self._retry.retry(tasks) if tasks else Applied()
+        return Some(applied, tasks[-1] if len(tasks) == PAGE else None)
+
+    async def remove_some(self, group: GroupId) -> bool:
+        """Forget some members with what they left, and after the last of them the group; whether it is gone.
+
+        Raises GroupOpen while a member has not ended.
+        """
+        found = await self._store.walk_members(group, 0, PAGE)
+        if any(is_open for _, is_open in found):
+            raise GroupOpen(f"{group_text(group)} has members that have not ended")
+        if found:
+            tasks = [task for task, _ in found]
+            await self._store.drop(tasks, self._clock.now())
+            return False
+        return await self._store.remove_group(group)
+
+
+def _member(body: TaskBody | Refusal, project: str) -> TaskBody | Refusal:
+    if isinstance(body, Refusal):
+        return body
+    if body.group_id is not None:
+        return Refusal(Code.INVALID_INPUT, "a task of a new group names no other", "group_id")
+    if body.project_id is None:
+        return msgspec.structs.replace(body, project_id=project or None)
+    if body.project_id != project:
+        of = f"project {project!r}" if project else "no project"
+        return Refusal(Code.INVALID_INPUT, f"the group is of {of}", "project_id")
+    return body

@@ -1,0 +1,99 @@
+"""Products: what executions saw of them is written; what became of them is told, to executions and to people."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from crawlfleet.control.results.result_collection import StaleExecution
+from crawlfleet.control.tasks.finish import is_storable
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text, task_text
+from crawlfleet.model.product import (
+    ChangeKind,
+    ProductChange,
+    ProductKey,
+    ProductRecord,
+    SyncCounts,
+    product_text,
+)
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.product_store import ProductBatch, ProductFilter, ProductStore
+from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.record_page import RecordPage
+from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.wire.products import ANSWER_PRODUCTS, ProductsUp, ReportUp, UnseenUp, product_in
+
+_KINDS = {kind.word: kind for kind in (ChangeKind.NEW, ChangeKind.CHANGED, ChangeKind.GONE)}
+
+
+class _Store(ProductStore, TaskStore, Reads, Protocol):
+    pass
+
+
+class Speaker(NamedTuple):
+    """The execution that speaks, as its node names it."""
+
+    node: NodeId
+    task: TaskId
+    execution: ExecutionId
+
+
+class Products:
+    def __init__(self, *, store: _Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def put(self, speaker: Speaker, up: ProductsUp) -> None:
+        """Raises StaleExecution, and InvalidInput that says which product is wrong: then none is written."""
+        products = []
+        for at, body in enumerate(up.products):
+            try:
+                products.append(product_in(body))
+            except ValueError as exc:
+                field, _, detail = str(exc).partition(": ")
+                raise InvalidInput(detail, field=f"products[{at}].{field}") from exc
+        if not is_storable(speaker.task, speaker.execution):
+            raise _stale(speaker)
+        if not await self._store.put_products(ProductBatch(*speaker, products), self._clock.now()):
+            raise _stale(speaker)
+
+    async def unseen(self, speaker: Speaker, up: UnseenUp) -> list[ProductRecord]:
+        project = await self._project(speaker)
+        return await self._store.unseen_products(project, up.shop, up.since, up.after, ANSWER_PRODUCTS)
+
+    async def report(self, speaker: Speaker, up: ReportUp) -> tuple[SyncCounts, list[ProductRecord]]:
+        if up.kind and up.kind not in _KINDS:
+            raise InvalidInput(f"one of {', '.join(_KINDS)}", field="kind")
+        project = await self._project(speaker)
+        counts = await self._store.sync_counts(project, up.shop, up.since)
+        if not up.kind:
+            return counts, []
+        kind = _KINDS[up.kind]
+        return counts, await self._store.synced_products(
+            project, up.shop, up.since, kind, up.after, ANSWER_PRODUCTS
+        )  # fmt: skip
+
+    async def page(self, where: ProductFilter, limit: int, after: ProductKey | None) -> RecordPage[ProductRecord]:
+        return await self._store.products(where, limit, after)
+
+    async def show(self, key: ProductKey) -> tuple[ProductRecord, list[ProductChange]]:
+        found = await self._store.product(key)
+        if found is None:
+            raise NotFound(f"no product {product_text(key)}")
+        return found, await self._store.product_changes(key)
+
+    async def _project(self, speaker: Speaker) -> str:
+        """Whose products it may ask about."""
+        rows = await self._store.live([speaker.task]) if is_storable(speaker.task, speaker.execution) else {}
+        row = rows.get(speaker.task)
+        if row is None or (row.node, row.execution) != (speaker.node, speaker.execution):
+            raise _stale(speaker)
+        record = (await self._store.tasks([speaker.task])).get(speaker.task)
+        if record is None:
+            raise _stale(speaker)
+        return record.project
+
+
+def _stale(speaker: Speaker) -> StaleExecution:
+    what = f"{execution_text(speaker.execution)} of {task_text(speaker.task)}"
+    return StaleExecution(f"{what} is not a live execution of this node")

@@ -1,0 +1,56 @@
+"""Why a group stands still: from its first members that have not ended, as any master finds them in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from crawlfleet.control.explain.host_waits import AwaitedHosts
+from crawlfleet.errors import NotFound
+from crawlfleet.model.ids import GroupId, TaskId, group_text
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.reads import Reads
+from crawlfleet.scheduling.explain import group as explain_group
+from crawlfleet.scheduling.explain import task as explain
+
+LOOKED_AT = 16
+"""Members: what holds up a group of thousands holds up the first of them."""
+PAGE = 1_000
+
+
+class _Store(GroupStore, Reads, Protocol):
+    pass
+
+
+class WhyGroup:
+    def __init__(
+        self, *, store: _Store, clock: Clock, hosts: AwaitedHosts, why: Callable[[TaskId], Awaitable[explain.Why]]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._hosts = hosts
+        self._why = why
+
+    async def why(self, group: GroupId) -> explain.Why:
+        if group not in await self._store.groups([group]):
+            raise NotFound(f"no group {group_text(group)}")
+        counts = (await self._store.group_counts([group]))[group]
+        members, waits = [], []
+        records = await self._store.tasks(await self._open(group) if counts.open else [])
+        now = self._clock.now()
+        for task, record in records.items():
+            said = await self._why(task)
+            if said.data["cause"] != "final":
+                members.append(said)
+                waits += await self._hosts.of(record, now)
+        return explain_group.why(counts.open, members, waits)
+
+    async def _open(self, group: GroupId) -> list[TaskId]:
+        found: list[TaskId] = []
+        after: TaskId | None = 0
+        while after is not None and len(found) < LOOKED_AT:
+            page = await self._store.walk_members(group, after, PAGE)
+            found += [task for task, is_open in page if is_open]
+            after = page[-1][0] if len(page) == PAGE else None
+        return found[:LOOKED_AT]

@@ -1,0 +1,74 @@
+"""The target hosts that hold up a running task, from what the leader keeps in the store: any master can tell.
+
+The leader knows what a node's session wants of which host, not which of its executions does. So only the hosts that
+the task's own parameters name are looked at: what a crawl found behind a link or a redirect is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.model.host_budget import Host, HostLimits
+from crawlfleet.model.host_names import target_host
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.ports.host_store import HostStore
+from crawlfleet.scheduling.explain.hosts import HostUse, HostWait, host_waits
+from crawlfleet.scheduling.hosts.budgets import budget_of
+
+NAMED_MOST = 5
+"""Of the hosts that hold a task up; a list of URLs may name thousands."""
+
+
+class AwaitedHosts:
+    def __init__(self, *, store: HostStore, configure: Configure) -> None:
+        self._store = store
+        self._configure = configure
+
+    async def of(self, task: TaskRecord, now: Instant) -> list[HostWait]:
+        if task.status is not TaskStatus.PROCESSING or task.node is None:
+            return []
+        granted = (await self._store.granted([task.node])).get(task.node)
+        wanted = {share.host: share for share, _ in granted.shares if share.wanted} if granted else {}
+        names = sorted(wanted.keys() & set(_hosts(task.parameters))) if wanted else []
+        if not names:
+            return []
+        known, uses = await self._store.hosts(names), []
+        values = self._configure.known(DEFAULT_CLUSTER).values
+        usual = HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
+        for name in names[: 4 * NAMED_MOST]:
+            host = known.get(name, Host(name))
+            budget = budget_of(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
+            sharing = {share.node for share in await self._store.host_shares(name) if share.wanted}
+            uses.append(HostUse(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
+        return host_waits(uses, now)[:NAMED_MOST]
+
+
+class _Urls(msgspec.Struct):
+    url: Any = None
+    urls: Any = None
+    start_urls: Any = None
+
+
+_read = msgspec.json.Decoder(_Urls).decode
+
+
+def _hosts(parameters: bytes) -> Iterator[str]:
+    """As their budgets are kept."""
+    try:
+        said = _read(parameters)
+    except msgspec.MsgspecError:
+        return
+    for listed in ([said.url], said.urls, said.start_urls):
+        for url in listed if isinstance(listed, list) else ():
+            try:
+                yield target_host(urlsplit(url).netloc.rpartition("@")[2])
+            except (ValueError, AttributeError, TypeError):
+                continue

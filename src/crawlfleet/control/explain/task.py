@@ -1,0 +1,143 @@
+"""Why a task is where it is: one sentence and its data, computed on demand from the store, by any master."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Protocol
+
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.explain.group import WhyGroup
+from crawlfleet.control.explain.host_waits import AwaitedHosts
+from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.placement_context import Advice
+from crawlfleet.control.nodes.node_states import node_states
+from crawlfleet.control.nodes.resource_allocation import Allocate
+from crawlfleet.errors import NotFound
+from crawlfleet.model.daily_quota import day_of
+from crawlfleet.model.ids import GroupId, TaskId, task_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.parking import ParkCause
+from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_quota_store import DailyStore
+from crawlfleet.ports.flow_store import FlowStore
+from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.host_store import HostStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.parking import ParkingStore
+from crawlfleet.ports.preemptions import Preemptions
+from crawlfleet.ports.project_store import ProjectStore
+from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.scheduling.explain import flow, parked
+from crawlfleet.scheduling.explain import task as explain
+from crawlfleet.scheduling.explain.placement_reason import Choice, choice
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, would_do
+from crawlfleet.scheduling.placement.strategies import Candidates
+from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_short
+from crawlfleet.scheduling.quotas.project_quota import Allowance, QuotaFull
+
+
+class _All(
+    TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, HostStore, DailyStore,
+    GroupStore, Protocol,
+):  # fmt: skip
+    pass
+
+
+class Why:
+    def __init__(
+        self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random,
+        allocate: Allocate,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._clock = clock
+        self._configure = configure
+        self._advice = advice
+        self._rng = rng
+        self._allocate = allocate
+        self._hosts = AwaitedHosts(store=store, configure=configure)
+        self._groups = WhyGroup(store=store, clock=clock, hosts=self._hosts, why=self.why)
+
+    async def why(self, task: TaskId) -> explain.Why:
+        record = (await self._store.tasks([task])).get(task)
+        if record is None:
+            raise NotFound(f"no task {task_text(task)}")
+        if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
+            found = flow.why(record, place)
+            if found is not None:
+                return found
+        if record.status is TaskStatus.WAITING and (parking := (await self._store.parkings([task])).get(task)):
+            short = await self._short(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
+            found = parked.why(record, parking, self._clock.now(), short)
+            if found is not None:
+                return found
+        if record.status is TaskStatus.RETRYING:
+            record = replace(record, reason=await self._last_failure(task))
+        (lane,) = await self._store.lanes([record.lane])
+        nodes, now = await node_states(self._store, self._configure), self._clock.now()
+        is_pending = record.status is TaskStatus.PENDING
+        preempted = (await self._store.preempted([task])).get(task) if lane.requirement.preemptible else None
+        return explain.why(
+            record,
+            lane,
+            is_queue_paused=lane.queue in await self._store.paused_queues(),
+            parents=await self._store.parents(task),
+            nodes=nodes,
+            now=now,
+            overcommit=self._overcommit,
+            quota=await self._full_quota(lane) if is_pending else None,
+            choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
+            stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
+            hosts=await self._hosts.of(record, now),
+            preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
+        )
+
+    async def why_group(self, group: GroupId) -> explain.Why:
+        return await self._groups.why(group)
+
+    @property
+    def _overcommit(self) -> float:
+        return float(self._configure.known(DEFAULT_CLUSTER).values["overcommit"])
+
+    async def _short(self, project: str) -> DayFull | None:
+        day = day_of(self._clock.now())
+        described, used = await self._store.project(project), await self._store.day_uses([project], day)
+        return day_short(described, used[project], day)
+
+    async def _full_quota(self, lane: Lane) -> QuotaFull | DayFull | None:
+        project = await self._store.project(lane.project)
+        spent = (await spent_today(self._store, [project], self._clock.now())).get(project.name)
+        if not project.quotas.limits_running and spent is None:
+            return None
+        uses = await self._store.project_uses([lane.project])
+        return Allowance(project, uses[lane.project].held, spent).full(lane.requirement)
+
+    async def _choice(
+        self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant
+    ) -> Choice | None:
+        """What speaks for the node that has it, as things stand now."""
+        cluster = requirement.cluster or DEFAULT_CLUSTER
+        name = requirement.strategy or self._configure.known(cluster).values["strategy"]
+        make = self._advice.strategies.makers.get(name)
+        state = next((state for state in nodes if state.node.id == task.node), None)
+        if make is None or state is None:
+            return None
+        knowledge = await self._advice.knowing.now(requirement, now)
+        # As placement has it: among those that would do, though some may be full now, this one with them.
+        ask = Ask(requirement, task.project, self._overcommit)
+        others = [one for one in nodes if one is state or would_do(one, ask)]
+        chosen = choice(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
+        live = await self._store.live([task.id]) if requirement.resources else {}
+        given = await self._allocate.given(state.node.id, list(live.values()))
+        return replace(chosen, allocation=given.get(task.id, {}))
+
+    async def _last_failure(self, task: TaskId) -> str | None:
+        failures = [one.failure.message for one in await self._store.executions(task) if one.failure is not None]
+        return failures[-1] if failures else None

@@ -1,0 +1,172 @@
+"""The ready index in the order of each queue.
+
+To the index the smallest id is the oldest. The lanes of a queue that is last in first out stand in it by negated ids:
+so they come out newest first, a full window keeps the newest, and nothing in the index knows of it. Everybody outside
+speaks of tasks by their ids.
+
+A master may learn of a new order a second late, and offer an id the wrong way round meanwhile. The task then stands in
+its window twice; of the two the store takes one, and the leader begins the lane's window anew when the order changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.errors import Unavailable
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.queue import Queue
+from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.ports.broker import (
+    Broker,
+    EventFan,
+    FreedFeed,
+    LiveBoard,
+    ProgressBoard,
+    ReadyIndex,
+    Signals,
+    Window,
+)
+from crawlfleet.ports.clock import Clock
+
+FRESH_S = 1.0
+
+log = structlog.get_logger()
+
+
+class _Store(Protocol):
+    async def queues(self) -> list[Queue]: ...
+
+    async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
+
+
+class QueueOrders:
+    """Which queues are last in first out, as of a second ago at most."""
+
+    def __init__(self, store: _Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lifo: frozenset[str] = frozenset()
+        self._read_at: float | None = None
+        self._look = Shared(self._read, "orders of queues")
+
+    def learn(self, queues: Iterable[Queue]) -> frozenset[str]:
+        """Those that are, of all queues."""
+        self._lifo = frozenset(queue.name for queue in queues if queue.is_lifo)
+        self._read_at = self._clock.monotonic()
+        return self._lifo
+
+    def is_lifo(self, lane: Lane) -> bool:
+        return lane.queue in self._lifo
+
+    async def lifo_among(self, lanes: Sequence[LaneId]) -> set[LaneId]:
+        try:
+            if self._read_at is None or self._clock.monotonic() - self._read_at >= FRESH_S:
+                await self._look()
+            if not self._lifo:
+                return set()
+            return {lane.id for lane in await self._store.lanes(lanes) if lane.queue in self._lifo}
+        except Unavailable as exc:
+            # What is to be told is a hint, after a commit that stands: it may be told in the wrong order.
+            log.debug("order_unknown", error=repr(exc))
+            return set()
+
+    async def _read(self) -> None:
+        self.learn(await self._store.queues())
+
+
+class OrderedReady:
+    def __init__(self, broker: Broker, orders: QueueOrders) -> None:
+        self._broker = broker
+        self._orders = orders
+
+    @property
+    def _index(self) -> ReadyIndex:
+        return self._broker.ready
+
+    async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+        if lifo := await self._orders.lifo_among(list(ready)):
+            ready = {lane: _negated(tasks) if lane in lifo else tasks for lane, tasks in ready.items()}
+        await self._index.offer(ready)
+
+    async def windows(self) -> list[Window]:
+        return _told(await self._index.windows())
+
+    async def changed(self) -> list[Window]:
+        return _told(await self._index.changed())
+
+    async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
+        taken = await self._index.take(wants)
+        for lane, tasks in taken.items():
+            # In order, so that the first is a negated one if any is; the same task may stand there both ways.
+            if tasks[0] < 0:
+                taken[lane] = list(dict.fromkeys(map(abs, tasks)))
+        return taken
+
+    async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
+        is_lifo = await self._orders.lifo_among([lane])
+        await self._index.refill(lane, _negated(heads) if is_lifo else heads, is_deep)
+
+    async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
+        if lifo := await self._orders.lifo_among([lane for lane, _ in tasks]):
+            tasks = [(lane, -task if lane in lifo else task) for lane, task in tasks]
+        await self._index.discard(tasks)
+
+    async def drop(self, lanes: Sequence[LaneId]) -> None:
+        await self._index.drop(lanes)
+
+    async def clear(self) -> None:
+        await self._index.clear()
+
+
+class OrderedBroker:
+    """A broker whose ready index keeps the order of each queue."""
+
+    def __init__(self, broker: Broker, orders: QueueOrders) -> None:
+        self._broker = broker
+        self._ready = OrderedReady(broker, orders)
+
+    @property
+    def ready(self) -> ReadyIndex:
+        return self._ready
+
+    @property
+    def signals(self) -> Signals:
+        return self._broker.signals
+
+    @property
+    def freed(self) -> FreedFeed:
+        return self._broker.freed
+
+    @property
+    def events(self) -> EventFan:
+        return self._broker.events
+
+    @property
+    def board(self) -> LiveBoard:
+        return self._broker.board
+
+    @property
+    def progress(self) -> ProgressBoard:
+        return self._broker.progress
+
+    @property
+    def trouble(self) -> str | None:
+        return self._broker.trouble
+
+    async def generation(self) -> str:
+        return await self._broker.generation()
+
+    async def close(self) -> None:
+        await self._broker.close()
+
+
+def _negated(tasks: Sequence[TaskId]) -> list[TaskId]:
+    return [-task for task in tasks]
+
+
+def _told(windows: list[Window]) -> list[Window]:
+    return [window._replace(head=-window.head) if window.head < 0 else window for window in windows]

@@ -1,0 +1,111 @@
+"""A loop: passes with pauses between them, that outlives every error and says what happened.
+
+Tests and people wait for `passes`, a count that rises, instead of sleeping.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import structlog
+
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.errors import CrawlfleetError, NotLeader, Unavailable
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.clock import Clock
+
+log = structlog.get_logger()
+
+
+class Loop(ABC):
+    name: ClassVar[str]
+    pause_s: ClassVar[float] = 1.0
+    away_pause_s: ClassVar[float] = 0.5
+    """Before the next try when the store did not answer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self.passes = 0
+        self.trouble: str | None = None
+        """Why the store did not take the last pass, in words for everybody."""
+
+    @abstractmethod
+    async def run_once(self, now: Instant) -> object:
+        """One pass. What it returns says what it did: a true value asks for another pass at once."""
+
+    async def run(self) -> None:
+        while True:
+            pause_s, trouble = self.pause_s, None
+            try:
+                if await self.run_once(self._clock.now()):
+                    pause_s = 0.0
+            except Unavailable as exc:
+                pause_s, trouble = self.away_pause_s, exc.told
+                if self.trouble is None:
+                    log.warning("loop_store_away", loop=self.name, error=str(exc))
+            except CrawlfleetError as exc:
+                self.refused(exc)
+            except Exception:
+                # A bug in one pass must not end the loop that everybody's tasks depend on: it is told, and tried again.
+                log.exception("loop_failed", loop=self.name)
+            if self.trouble is not None and trouble is None:
+                log.info("loop_store_back", loop=self.name)
+            self.trouble = trouble
+            self._note_pass()
+            await self.wait(pause_s)
+
+    def refused(self, exc: CrawlfleetError) -> None:
+        log.error("loop_refused", loop=self.name, error=str(exc))
+
+    async def wait(self, pause_s: float) -> None:
+        await asyncio.sleep(pause_s)
+
+    async def wait_for_passes(self, count: int = 1) -> None:
+        """Until `count` more passes that begin after now have ended."""
+        # The pass under way may have begun before whatever the caller wants seen.
+        waiter = (self.passes + count + 1, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        try:
+            await waiter[1]
+        finally:
+            self._waiting.remove(waiter)
+
+    def _note_pass(self) -> None:
+        self.passes += 1
+        for target, future in self._waiting:
+            if self.passes >= target and not future.done():
+                future.set_result(None)
+
+
+class LeaderLoop(Loop):
+    """A loop of the leader: its writes carry the term, and it rests while somebody else leads."""
+
+    def __init__(self, clock: Clock, lead: Lead) -> None:
+        super().__init__(clock)
+        self.lead = lead
+
+    async def run_once(self, now: Instant) -> object:
+        term = self.lead.term
+        return None if term is None else await self.run_term(term, now)
+
+    async def wait(self, pause_s: float) -> None:
+        if self.lead.term is None:
+            # What the store did not take was of a term that is over: another master writes now.
+            self.trouble = None
+            await self.lead.until_won()
+        else:
+            await super().wait(pause_s)
+
+    @abstractmethod
+    async def run_term(self, term: int, now: Instant) -> object:
+        """One pass under `term`."""
+
+    def refused(self, exc: CrawlfleetError) -> None:
+        if isinstance(exc, NotLeader):
+            log.warning("term_over", loop=self.name, term=exc.term)
+            self.lead.lost(exc.term)
+        else:
+            super().refused(exc)

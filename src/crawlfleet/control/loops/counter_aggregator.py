@@ -1,0 +1,30 @@
+"""Folds counter deltas into the counters, so that totals stay exact and cheap to read; and notices finished groups."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.upkeep import Upkeep
+
+
+class _Counted(Upkeep, GroupStore, Protocol):
+    pass
+
+
+class Tallier(LeaderLoop):
+    name = "tallier"
+    pause_s = 1.0
+
+    def __init__(self, *, store: _Counted, clock: Clock, lead: Lead) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+
+    async def run_term(self, term: int, now: Instant) -> object:
+        await self._store.fold_counters(term)
+        await self._store.settle_groups(term, now)
+        return None

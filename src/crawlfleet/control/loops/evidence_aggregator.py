@@ -1,0 +1,88 @@
+"""Learns from how executions ended: folds the event log into evidence, each event once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from crawlfleet.control.leader.evidence_cache import Knowing
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop
+from crawlfleet.control.tasks.task_content import features_in, host_in
+from crawlfleet.model.evidence import EvidenceRow, Record
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import ErrorClass
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.evidence import EndedRun, EvidenceStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.scheduling.placement.evidence_subjects import recorded
+
+ROWS = 20
+"""Of the event log in one pass: some thousands of executions where there is much to do."""
+WHOLE_AT_ONCE = 50
+"""Tasks that are read with their parameters, of which each may have a megabyte."""
+# The task's own mistake, or forbidden by us: no other node would have done better.
+_NOT_THE_NODE = frozenset({ErrorClass.INPUT, ErrorClass.POLICY})
+
+
+class _Store(EvidenceStore, NodeStore, Protocol):
+    pass
+
+
+class Learner(LeaderLoop):
+    name = "learner"
+    pause_s = 1.0
+
+    def __init__(self, *, store: _Store, clock: Clock, lead: Lead, knowing: Knowing) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._knowing = knowing
+
+    async def run_term(self, term: int, now: Instant) -> bool:
+        """Whether there may be more."""
+        found = await self._store.ended_runs(ROWS)
+        if found is None or found.up_to == found.after:
+            return False
+        changed = await self._store.fold_evidence(found, await self._news(found.runs), term)
+        if changed:
+            self._knowing.folded(changed, term)
+        return True
+
+    async def _news(self, runs: Sequence[EndedRun]) -> list[EvidenceRow]:
+        telling = [run for run in runs if run.error not in _NOT_THE_NODE]
+        features = await self._features(telling)
+        if not features:
+            return []
+        hosts = await self._hosts(list(features))
+        telling = [run for run in telling if run.task in features]
+        nodes = await self._store.nodes(sorted({run.node for run in telling}))
+        addresses = {node.id: node.description.address for node in nodes}
+        return [
+            EvidenceRow(run.node, subject, addresses.get(run.node, ""), _record(run))
+            for run in telling
+            for subject in recorded(features[run.task], hosts.get(run.task))
+        ]
+
+    async def _hosts(self, tasks: Sequence[TaskId]) -> dict[TaskId, str | None]:
+        hosts: dict[TaskId, str | None] = {}
+        for start in range(0, len(tasks), WHOLE_AT_ONCE):
+            some = await self._store.parameters(tasks[start : start + WHOLE_AT_ONCE])
+            hosts.update({task: host_in(raw) for task, raw in some.items()})
+        return hosts
+
+    async def _features(self, runs: Sequence[EndedRun]) -> dict[TaskId, dict[str, Any]]:
+        """Of tasks that say what they are about, or are placed by it."""
+        contents = await self._store.contents(sorted({run.task for run in runs}))
+        said = {task: (content.requirement.subjects, features_in(content.spec)) for task, content in contents.items()}
+        return {task: features for task, (subjects, features) in said.items() if subjects or features}
+
+
+def _record(run: EndedRun) -> Record:
+    match run.error:
+        case None:
+            return Record(ok=1.0, at=run.at)
+        case ErrorClass.BLOCKED:
+            return Record(blocked=1.0, at=run.at, last_blocked_at=run.at)
+        case _:
+            return Record(failed=1.0, at=run.at)

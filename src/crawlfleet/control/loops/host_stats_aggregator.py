@@ -1,0 +1,35 @@
+"""Folds what nodes counted of target hosts into minutes, hours and totals."""
+
+from __future__ import annotations
+
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop
+from crawlfleet.model.host_stats import ALL_HOSTS, answers, unreached
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.host_stats_store import HostFigureStore
+from crawlfleet.scheduling.nodes.node_faults import HostReach
+
+BATCHES = 100
+
+
+class FigureTallier(LeaderLoop):
+    name = "figure_tallier"
+    pause_s = 2.0
+
+    def __init__(self, *, store: HostFigureStore, clock: Clock, lead: Lead, reach: HostReach) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._reach = reach
+        """Which nodes reach which hosts, for the judgement of their health."""
+
+    async def run_term(self, term: int, now: Instant) -> bool:
+        """Whether there may be more."""
+        folded = await self._store.fold_figures(term, now, BATCHES)
+        at = self._clock.monotonic()
+        for batch in folded:
+            if batch.node is not None:
+                for host, figures in batch.hosts:
+                    if host != ALL_HOSTS:
+                        self._reach.observe(batch.node, host, answers(figures), unreached(figures), at)
+        return len(folded) >= BATCHES

@@ -1,0 +1,96 @@
+"""Fires schedules: what is due becomes tasks, in batches, each tick once.
+
+A tick is a row, written with its task under the leader's term. So it does not matter how often a master dies on the
+way, or how many believe that they lead: a batch is there or it is not, and the next pass begins where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.loops.base import LeaderLoop, log
+from crawlfleet.control.support.broker_hints import tell, tell_ready
+from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.schedule import Plan, Schedule
+from crawlfleet.ports.broker import SCHEDULES, Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.schedule_store import Firing, ScheduleStore
+from crawlfleet.scheduling.schedules.ticks import plan
+from crawlfleet.wire.tasks import read_task
+
+BATCH = 500
+TICKS_MOST = 2_000
+"""In one transaction: leases must not wait behind it."""
+
+
+class _Turn(NamedTuple):
+    schedule: Schedule
+    plan: Plan
+    ticks: Sequence[Instant]
+    """Those of the plan, and the one that was held."""
+
+
+class Firer(LeaderLoop):
+    name = "firer"
+    pause_s = 1.0
+
+    def __init__(self, *, store: ScheduleStore, broker: Broker, clock: Clock, lead: Lead, submit: Submit) -> None:
+        super().__init__(clock, lead)
+        self._store = store
+        self._broker = broker
+        self._submit = submit
+        self._next_at: Instant | None = None
+
+    async def wait(self, pause_s: float) -> None:
+        """Until the next tick, and never longer than usual: wall clocks jump."""
+        if pause_s > 0 and self.lead.term is not None:
+            if self._next_at is not None:
+                pause_s = min(pause_s, max(0.001, (self._next_at - self._clock.now()) / 1000))
+            await self._broker.signals.wait(SCHEDULES, pause_s)
+        else:
+            await super().wait(pause_s)
+
+    async def run_term(self, term: int, now: Instant) -> bool:
+        """Whether there may be more."""
+        settled = 0
+        for batch in _batches([_turn(schedule, now) for schedule in await self._store.due_schedules(now, BATCH)]):
+            settled += await self._fire(batch, term, now)
+        self._next_at = await self._store.next_due()
+        return settled > 0
+
+    async def _fire(self, batch: Sequence[_Turn], term: int, now: Instant) -> int:
+        bodies = [read_task(turn.schedule.task) for turn in batch for _ in turn.ticks]
+        async with self._submit.with_room(bodies) as items:
+            made, limited = iter(items), await self._submit.limited(items)
+            firings = [
+                Firing(turn.schedule, turn.plan, {at: next(made) for at in turn.ticks}, limited) for turn in batch
+            ]
+            report = await self._store.fire(firings, term, now)
+        await tell(self._broker, report.cancelled)
+        await tell_ready(self._broker, report.ready)
+        if report.fired or report.skipped:
+            log.info("schedules_fired", fired=report.fired, skipped=report.skipped, stale=report.stale)
+        return len(batch) - report.stale
+
+
+def _turn(schedule: Schedule, now: Instant) -> _Turn:
+    planned = plan(schedule, now)
+    held = () if schedule.held_at is None else (schedule.held_at,)
+    return _Turn(schedule, planned, (*held, *planned.ticks))
+
+
+def _batches(turns: Sequence[_Turn]) -> Iterator[Sequence[_Turn]]:
+    """All ticks of a schedule together: it is settled by one transaction."""
+    batch: list[_Turn] = []
+    size = 0
+    for turn in turns:
+        if batch and size + len(turn.ticks) > TICKS_MOST:
+            yield batch
+            batch, size = [], 0
+        batch.append(turn)
+        size += len(turn.ticks)
+    if batch:
+        yield batch

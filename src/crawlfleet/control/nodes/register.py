@@ -1,0 +1,189 @@
+"""A node joins: it gets its id and its own secret, of which only a hash is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import ipaddress
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crawlfleet.control.admin.tokens import hash_secret
+from crawlfleet.control.nodes.heartbeat import LEASE_UNSAID_MS, SimpleClients
+from crawlfleet.control.tasks.task_types import KnownTypes, check_name, check_types
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.ids import IdFactory, NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.status import NodeStatus
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.node_store import NewNode, NodeStore
+from crawlfleet.wire.tasks import unstorable
+
+LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 3_600_000
+WEIGHT_MAX = 1e6
+AMOUNT_MAX = 1e12
+PORT_MAX = 65_535
+_NO_KEY = "known by its secret"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    node: NodeId
+    secret: str
+    registered_at: Instant
+    status: NodeStatus
+    lease_ms: int
+    """Agreed on: what it said, or what holds for those who do not say."""
+    ignored_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Types whose schemas are not the node's to change, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Of a node that was known: its secret is the one it has."""
+
+    node: NodeId
+    announced_at: Instant
+    status: NodeStatus
+    lease_ms: int
+    ignored_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class Register:
+    def __init__(
+        self, *, store: NodeStore, id_factory: IdFactory, clock: Clock, make_secret: Callable[[], str],
+        known_types: KnownTypes, simple: SimpleClients | None = None,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._ids = id_factory
+        self._clock = clock
+        self._make_secret = make_secret
+        self._known_types = known_types
+        self._simple = simple or SimpleClients()
+
+    async def register(
+        self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None = None,
+        *, enrolment: str | None = None, claim: Claim | None = None,
+    ) -> Registration:  # fmt: skip
+        """`join_key` is made and kept by the node: saying it again, after a lost answer, is the same node.
+
+        `task_types` are what the node runs, each with the schema of its parameters. `enrolment` is the secret of an
+        enrol token: one use of it is spent with the registration or not at all; NotAllowed when none is left.
+        """
+        await self._check(description, join_key, task_types)
+        description = self._completed(description, task_types)
+        secret, now = self._make_secret(), self._clock.now()
+        spent = None if enrolment is None else hash_secret(enrolment)
+        node = await self._store.register(
+            NewNode(self._ids.one(), join_key, hash_secret(secret), description, spent, claim), now
+        )
+        # After the node: whoever may not join teaches nobody. It opens no session before it has its answer.
+        ignored = await self._learn(node, task_types)
+        return Registration(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
+
+    async def announce(
+        self, node: NodeId, description: NodeDescription, join_key: str | None = None,
+        task_types: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Announcement:  # fmt: skip
+        """A node says, with its own secret, what is new about it: the secret stays as it is, and so does its session.
+        Raises NotAllowed for a `join_key` that is not its own."""
+        await self._check(description, join_key or _NO_KEY, task_types)
+        description = self._completed(description, task_types)
+        now = self._clock.now()
+        await self._store.announce(node, description, now, join_key)
+        ignored = await self._learn(node, task_types)
+        (record,) = await self._store.nodes([node])
+        return Announcement(node, now, record.status, description.lease_ms, ignored)
+
+    def _completed(
+        self, description: NodeDescription, task_types: Mapping[str, Mapping[str, Any]] | None
+    ) -> NodeDescription:
+        if task_types:
+            description = replace(description, task_types=tuple(sorted({*description.task_types, *task_types})))
+        return replace(description, lease_ms=self._simple.lease_ms) if _is_lease_unsaid(description) else description
+
+    async def _learn(self, node: NodeId, task_types: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, str]:
+        return await self._known_types.put(task_types, node) if task_types else {}
+
+    async def _check(
+        self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None
+    ) -> None:
+        """Raises InvalidInput with the field named, before an enrolment is used up for it."""
+        _check_texts(description, join_key)
+        _check_numbers(description)
+        _check_labels(description)
+        for name in description.task_types:
+            check_name(name)
+        if own := self._known_types.own_types(task_types or {}):
+            # A node brings hundreds of them at most, and each may take a few hundredths of a second.
+            await asyncio.to_thread(check_types, own)
+
+
+def _is_lease_unsaid(description: NodeDescription) -> bool:
+    return description.is_pull_only and description.lease_ms == LEASE_UNSAID_MS
+
+
+def _check_texts(description: NodeDescription, join_key: str) -> None:
+    needed = {
+        "join_key": join_key, "name": description.name, "cluster": description.cluster,
+        "node_type": description.node_type,
+    }  # fmt: skip
+    for field, text in needed.items():
+        _check_text(field, text)
+    if description.device_id is not None:
+        _check_text("device_id", description.device_id)
+    _check_text("region", description.region, least=0, most=limits.LABEL_CHARS)
+    _check_text("machine_id", description.machine, least=0, most=limits.LABEL_CHARS)
+    _check_text("description", description.description, least=0, most=limits.MESSAGE_CHARS)
+    if description.ip_address:
+        try:
+            ipaddress.ip_address(description.ip_address)
+        except ValueError as exc:
+            raise InvalidInput("must be an IP address", field="ip_address") from exc
+
+
+def _check_text(field: str, text: str, *, least: int = 1, most: int = limits.NAME_CHARS) -> None:
+    if not least <= len(text) <= most or unstorable(text):
+        raise InvalidInput(f"{least} to {most} characters, no NUL", field=field)
+
+
+def _check_numbers(description: NodeDescription) -> None:
+    if not 0 <= description.port <= PORT_MAX:
+        raise InvalidInput(f"0 to {PORT_MAX}", field="port")
+    if not 0 < description.slots <= limits.SLOTS_MAX:
+        raise InvalidInput(f"1 to {limits.SLOTS_MAX}", field="slots")
+    if not 0 < description.weight <= WEIGHT_MAX:
+        raise InvalidInput(f"above 0, at most {WEIGHT_MAX:g}", field="weight")
+    if not LEASE_MS_MIN <= description.lease_ms <= LEASE_MS_MAX and not _is_lease_unsaid(description):
+        raise InvalidInput(f"{LEASE_MS_MIN} to {LEASE_MS_MAX}", field="lease_ms")
+
+
+def _check_labels(description: NodeDescription) -> None:
+    _check_names("resources", [name for name, _ in description.resources])
+    for name, amount in description.resources:
+        _check_amount(f"resources.{name}", amount)
+    _check_names("capabilities", [name for name, _ in description.capabilities])
+    for name, capability in description.capabilities:
+        field = f"capabilities.{name}"
+        if isinstance(capability, int | float):
+            _check_amount(field, capability)
+        else:
+            _check_names(field, capability)
+
+
+def _check_names(field: str, names: Iterable[str]) -> None:
+    found = list(names)
+    if len(found) > limits.LABELS:
+        raise InvalidInput(f"at most {limits.LABELS}", field=field)
+    for name in found:
+        _check_text(field, name, most=limits.LABEL_CHARS)
+
+
+def _check_amount(field: str, amount: float) -> None:
+    if not math.isfinite(amount) or not 0 <= amount <= AMOUNT_MAX:
+        raise InvalidInput(f"a number from 0 to {AMOUNT_MAX:g}", field=field)

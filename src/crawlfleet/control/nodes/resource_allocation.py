@@ -1,0 +1,81 @@
+"""What tasks get of the node they are on: computed when they are delivered, and when somebody asks.
+
+Only tasks that reserved something have an allocation; all others cost nothing here but a look at their lane.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.node import DEFAULT_CLUSTER, Node
+from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.task import LiveTask
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.scheduling.placement.allocation import allocation, loan_shares
+
+FRESH_S = 5.0
+"""How old the list of nodes may be: a machine seldom gets another agent."""
+
+
+class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+    pass
+
+
+class Allocate:
+    def __init__(self, *, store: _Store, clock: Clock, configure: Configure) -> None:
+        self._store = store
+        self._clock = clock
+        self._configure = configure
+        self._nodes: dict[NodeId, Node] = {}
+        self._machines: dict[str, list[NodeId]] = {}
+        self._read_at = float("-inf")
+        self._look = Shared(self._read, "machines")
+
+    async def given(self, node: NodeId, rows: Sequence[LiveTask]) -> dict[TaskId, dict[str, float]]:
+        """Of those of `rows` that reserve something: how much of each resource they get on the node."""
+        requirements = await self._requirements({row.lane for row in rows})
+        asking = [row for row in rows if requirements[row.lane].resources]
+        if not asking:
+            return {}
+        shares = await self._shares(node)
+        return {row.id: allocation(requirements[row.lane], shares) for row in asking}
+
+    async def _shares(self, node: NodeId) -> dict[str, float]:
+        if self._clock.monotonic() - self._read_at >= FRESH_S:
+            await self._look()
+        known = self._nodes.get(node)
+        if known is None:
+            # It has joined since: the minimum is right in any case.
+            return {}
+        machine = known.description.machine
+        nodes = self._machines[machine] if machine else [node]
+        capacity: dict[str, float] = {}
+        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        for each in nodes:
+            for name, amount in self._nodes[each].description.resources:
+                capacity[name] = max(capacity.get(name, 0.0), amount * overcommit)
+        held = await self._store.held(nodes)
+        lanes = Counter(row.lane for rows in held.values() for row in rows)
+        requirements = await self._requirements(lanes)
+        classes = [(requirements[lane], count) for lane, count in lanes.items()]
+        return loan_shares(capacity, classes, known.measurement)
+
+    async def _requirements(self, lanes: set[LaneId] | Counter[LaneId]) -> dict[LaneId, Requirement]:
+        return {lane.id: lane.requirement for lane in await self._store.lanes(sorted(lanes))}
+
+    async def _read(self) -> None:
+        at = self._clock.monotonic()
+        self._nodes = {node.id: node for node in await self._store.nodes()}
+        machines: dict[str, list[NodeId]] = defaultdict(list)
+        for node in self._nodes.values():
+            machines[node.description.machine].append(node.id)
+        self._machines = machines
+        self._read_at = at

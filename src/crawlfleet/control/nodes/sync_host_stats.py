@@ -1,0 +1,52 @@
+"""The part of a sync that is about figures of target hosts: batches are in the store before the node is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.tasks.finish import is_storable
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.host_stats import Batch
+from crawlfleet.model.ids import NodeId
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.host_stats_store import HostFigureStore
+from crawlfleet.wire.sync import HostFiguresBody, SyncUp
+from crawlfleet.wire.tasks import unstorable
+
+_GATHER_NODES = 200
+
+
+class FigureSync:
+    def __init__(self, *, store: HostFigureStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._batches: Gatherer[Batch, bool] = Gatherer(self._write, most=_GATHER_NODES)
+
+    async def take(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
+        """Also of a session that is over: what was counted was asked of the sites all the same."""
+        return await self._batches.put([Batch(node, body.session, body.number, body.hosts)])
+
+    async def _write(self, batches: list[Batch]) -> Sequence[bool]:
+        return await self._store.take_figures(batches, self._clock.now())
+
+
+def check_figures(up: SyncUp) -> None:
+    """As far as they can be kept and added up."""
+    if up.figures is None:
+        return
+    body = up.figures
+    if (
+        not is_storable(body.session, body.number)
+        or body.session > up.session
+        or len(body.hosts) > limits.FIGURES_PER_SYNC
+    ):
+        raise InvalidInput(
+            f"a batch of at most {limits.FIGURES_PER_SYNC} hosts, of this session or an older one", field="figures"
+        )
+    for host, figures in body.hosts:
+        if not 0 < len(host) <= limits.HOST_CHARS or unstorable(host):
+            raise InvalidInput(f"host names of 1 to {limits.HOST_CHARS} characters", field="figures")
+        if len(figures) > limits.FIGURES_PLACES or not all(0 <= count < limits.FIGURE_MAX for count in figures):
+            raise InvalidInput("counts that can be added up", field="figures")

@@ -1,0 +1,55 @@
+"""Slices of projects' days for executions that count what they fetch: asked for in a sync, granted by any master.
+
+Nothing is remembered here. An answer that is lost is asked for again under the same number, and is the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.tasks.finish import is_storable
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.daily_quota import MOST, Amounts, Slice, Want
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_quota_store import DailyStore
+from crawlfleet.wire.sync import OverBody, SliceBody, SliceWantBody, SyncUp
+
+_GATHER_MOST = 4_000
+_NUMBER_BITS = 31
+
+
+class Slices:
+    def __init__(self, *, store: DailyStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._wants: Gatherer[Want, Slice | None] = Gatherer(self._grant, most=_GATHER_MOST)
+
+    async def answers(self, up: SyncUp) -> list[SliceBody]:
+        """Nothing for whoever is not a live execution of the node: it is told to stop."""
+        wants = [_want(up.node, body) for body in up.wants if _makes_sense(body)]
+        given = await self._wants.put(wants)
+        return [_body(want, one) for want, one in zip(wants, given, strict=True) if one is not None]
+
+    async def _grant(self, wants: list[Want]) -> Sequence[Slice | None]:
+        return await self._store.grant_slices(wants, self._clock.now())
+
+
+def check_wants(up: SyncUp) -> None:
+    if len(up.wants) > 2 * limits.SLOTS_MAX:
+        raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="wants")
+
+
+def _makes_sense(body: SliceWantBody) -> bool:
+    return is_storable(body.task, body.execution) and 0 < body.number < 1 << _NUMBER_BITS
+
+
+def _want(node: int, body: SliceWantBody) -> Want:
+    asked = Amounts(min(max(0, body.pages), MOST.pages), min(max(0, body.bytes), MOST.bytes))
+    return Want(node, body.task, body.execution, body.number, asked)
+
+
+def _body(want: Want, given: Slice) -> SliceBody:
+    overs = [OverBody(over.quota, over.project, over.message, over.again_ms, over.is_held) for over in given.overs]
+    return SliceBody(want.execution, given.number, *given.total, overs)

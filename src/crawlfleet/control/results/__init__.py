@@ -1,0 +1,1 @@
+"""Services for what executions leave: result chunks, archives, cookie jars."""

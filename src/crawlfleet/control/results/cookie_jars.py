@@ -1,0 +1,48 @@
+"""Cookie jars that outlive executions: exchanged with live executions, listed and removed by people."""
+
+from __future__ import annotations
+
+from crawlfleet.control.composites.products import Speaker
+from crawlfleet.control.results.result_collection import StaleExecution
+from crawlfleet.control.tasks.finish import is_storable
+from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.model.cookie import CookieJarSummary, CookieRecord
+from crawlfleet.model.ids import execution_text, task_text
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.cookie_store import CookieChanges, CookieStore
+from crawlfleet.wire.cookies import AGE_MS_MAX, CookieBody, CookiesDown, CookiesUp
+from crawlfleet.wire.tasks import unstorable
+
+JARS_MAX = 1_000
+
+
+class CookieJars:
+    def __init__(self, *, store: CookieStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def exchange(self, speaker: Speaker, up: CookiesUp) -> CookiesDown:
+        """Raises StaleExecution, and InvalidInput that names the cookie that cannot be kept: then none is."""
+        now = self._clock.now()
+        for at, cookie in enumerate(up.changes):
+            if unstorable(cookie.url) or unstorable(cookie.header):
+                raise InvalidInput("has characters that cannot be stored", field=f"changes[{at}]")
+        changes = [CookieRecord(cookie.url, cookie.header, now - cookie.age_ms) for cookie in up.changes]
+        wanted = CookieChanges(*speaker, up.jar, changes)
+        merged = None
+        if is_storable(speaker.task, speaker.execution):
+            merged = await self._store.merge_cookie_jar(wanted, now)
+        if merged is None:
+            what = f"{execution_text(speaker.execution)} of {task_text(speaker.task)}"
+            raise StaleExecution(f"{what} is not a live execution of this node")
+        return CookiesDown([
+            CookieBody(record.url, record.header, min(max(0, now - record.set_at), AGE_MS_MAX)) for record in merged
+        ])  # fmt: skip
+
+    async def list_jars(self, project: str | None) -> list[CookieJarSummary]:
+        return await self._store.cookie_jars(project, JARS_MAX)
+
+    async def remove(self, project: str, name: str) -> None:
+        """Raises NotFound. Running executions keep the cookies they have, and may bring them back."""
+        if not await self._store.remove_cookie_jar(project, name):
+            raise NotFound(f"project {project} has no cookie jar {name}")

@@ -1,0 +1,1 @@
+"""Parts that several services share: batching, single-flight, broker hints, watchers, audit of submits."""

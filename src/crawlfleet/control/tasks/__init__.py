@@ -1,0 +1,1 @@
+"""Services that change tasks: submit and its admission control, cancel, retry, assign, finish."""

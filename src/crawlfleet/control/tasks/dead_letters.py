@@ -1,0 +1,54 @@
+"""Dead letters: tasks out of retries, kept with their history until somebody replays or drops them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.task import DeadLetter, DeadLetterGroup
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.task_store import Applied, TaskStore
+
+_PAGE = 1_000
+
+
+class _Letters(TaskStore, Reads, Protocol):
+    pass
+
+
+class DeadLetters:
+    def __init__(self, *, store: _Letters, broker: Broker, clock: Clock) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+
+    async def page(
+        self, limit: int = 100, before: TaskId | None = None, cause: str | None = None, project: str | None = None
+    ) -> list[DeadLetter]:
+        return await self._store.dead_letters(min(limit, _PAGE), before, cause, project)
+
+    async def groups(self, project: str | None = None) -> list[DeadLetterGroup]:
+        return await self._store.dead_letter_groups(project)
+
+    async def replay(self, tasks: Sequence[TaskId]) -> Applied:
+        applied = await self._store.reopen(tasks, self._clock.now())
+        await tell(self._broker, applied)
+        return applied
+
+    async def replay_cause(self, cause: str) -> int:
+        """Every letter of a cause, page by page; how many were opened again."""
+        replayed, before = 0, None
+        while letters := await self._store.dead_letters(_PAGE, before, cause):
+            replayed += len((await self.replay([letter.task for letter in letters])).after)
+            before = letters[-1].task
+        return replayed
+
+    async def has_cause(self, cause: str) -> bool:
+        return bool(await self._store.dead_letters(1, None, cause))
+
+    async def drop(self, tasks: Sequence[TaskId]) -> Applied:
+        return await self._store.drop(tasks, self._clock.now())

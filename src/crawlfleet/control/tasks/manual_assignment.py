@@ -1,0 +1,71 @@
+"""Assign a pending task to a node by hand: filters and quotas still hold, only the choice is a person's."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.nodes.node_states import node_states
+from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.errors import NotFound
+from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
+from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.project import Project, Use
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.requirement import Requirement
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.daily_quota_store import DailyStore
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.project_store import ProjectStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import Assignment, TaskStore
+from crawlfleet.scheduling.explain.task import phrase
+from crawlfleet.scheduling.placement.filters import Ask, first_refusal
+from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.project_quota import Allowance
+
+
+class _Tasks(TaskStore, ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
+    pass
+
+
+class AssignByHand:
+    def __init__(
+        self, *, store: _Tasks, broker: Broker, clock: Clock, id_factory: IdFactory, configure: Configure
+    ) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._ids = id_factory
+        self._configure = configure
+
+    async def assign(self, task: TaskId, node: NodeId) -> Refusal | None:
+        """None when it was assigned. Raises NotFound for a node or a task that is not there."""
+        states = {state.node.id: state for state in await node_states(self._store, self._configure)}
+        if node not in states:
+            raise NotFound(f"no node {node_text(node)}")
+        row = (await self._store.live([task])).get(task)
+        if row is None or row.status is not TaskStatus.PENDING:
+            return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
+        (lane,) = await self._store.lanes([row.lane])
+        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
+            return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
+        item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
+        now = self._clock.now()
+        spent = (await spent_today(self._store, [await self._store.project(lane.project)], now)).get(lane.project)
+        refuses = partial(_over_quota, lane.requirement, spent)
+        applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
+        if not applied.refused:
+            await self._broker.ready.discard([(row.lane, task)])
+        await tell(self._broker, applied)
+        return applied.refused.get(task)
+
+
+def _over_quota(requirement: Requirement, spent: DayFull | None, project: Project, use: Use) -> Refusal | None:
+    full = Allowance(project, use, spent).full(requirement)
+    return Refusal(Code.OVER_QUOTA, full.sentence) if full else None

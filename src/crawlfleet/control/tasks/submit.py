@@ -1,0 +1,361 @@
+"""Submit tasks: checked, stored, answered, hinted, in that order. Answered means stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.projects import Projects
+from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.broker_hints import tell_ready
+from crawlfleet.control.tasks.admission import RETRY_AFTER_S, Room, Waiting
+from crawlfleet.control.tasks.task_content import host_in
+from crawlfleet.control.tasks.task_types import KnownTypes
+from crawlfleet.errors import InvalidInput, OverLimit
+from crawlfleet.model import ids, instants, limits
+from crawlfleet.model.evidence import Subject
+from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.requirement import (
+    Lane,
+    LaneId,
+    Requirement,
+    bucketed,
+    canonical_capabilities,
+    canonical_resources,
+)
+from crawlfleet.ports.broker import Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, asked
+from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
+from crawlfleet.wire.schema_errors import shortened
+from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
+
+_GATHER_MOST = 4_000
+_LANES_KEPT = 10_000
+_TYPES_FRESH_S = 5.0
+_LOOK_FOR_TYPE_S = 1.0
+"""How often, at most, the store is asked for a type that nobody here has heard of."""
+_encode = msgspec.json.Encoder().encode
+_UNSET = msgspec.UNSET
+_KEPT_RETRY = RetryBody()
+"""What the store takes for said when a task has no spec."""
+_SPEC_FIELDS = tuple(field for field in SpecBody.__struct_fields__ if field != "retry")
+
+
+class _Usual(NamedTuple):
+    """What holds for tasks that do not say, by the configuration of their cluster."""
+
+    timeout_s: int
+    max_retries: int
+    retry: RetryBody
+    strategy: str
+
+
+class _Store(TaskStore, EvidenceStore, Protocol):
+    async def clusters(self) -> list[Cluster]: ...
+
+
+class Submit:
+    def __init__(
+        self, *, store: _Store, broker: Broker, id_factory: IdFactory, clock: Clock, known_types: KnownTypes,
+        waiting: Waiting, configure: Configure, projects: Projects,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._broker = broker
+        self._ids = id_factory
+        self._clock = clock
+        self._known_types = known_types
+        self._types = known_types.types
+        self._waiting = waiting
+        self._configure = configure
+        self._projects = projects
+        self._usual: dict[str | None, _Usual] = {}
+        self._clusters: frozenset[str] = frozenset()
+        self._usual_of = -1
+        """Of which reading of the configuration."""
+        self._lanes: dict[Hashable, Lane] = {}
+        self._new_lanes: dict[LaneId, Lane] = {}
+        self._hosts = HostClasses()
+        self._has_subjects = self._is_learning = False
+        # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
+        self._gatherer: Gatherer[Submission, SubmissionAnswer] = Gatherer(
+            self._flush, most=_GATHER_MOST, weigh=lambda submission: len(submission.items)
+        )
+
+    async def submit(
+        self, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool = False, scope: str = "", key: str | None = None,
+        group: NewGroup | None = None,
+    ) -> SubmissionAnswer:  # fmt: skip
+        """One answer per body, in order. With a `key`, doing it again gives the first answer again.
+
+        With a `group` it is made too, and they are its members; it may begin without any.
+
+        Raises OverLimit when too many tasks wait already, in the installation or in a project by its quotas: then none
+        of these is stored.
+        """
+        if not (0 if group is not None else 1) <= len(bodies) <= limits.BATCH_TASKS:
+            raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
+        now = self._clock.now()
+        items = await self._new_tasks(bodies, self._ids.take(len(bodies)), now)
+        if is_atomic and any(isinstance(item, Refusal) for item in items):
+            spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
+            return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
+        if group is not None:
+            items = [item._replace(group=group.id) if isinstance(item, NewTask) else item for item in items]
+        claim = _claim(bodies, is_atomic, scope, key, now, group) if key is not None else None
+        try:
+            room = await self._waiting.admit(items)
+        except OverLimit:
+            # Its tasks may be among those that wait: then it asks only for the answer that it missed.
+            answer = None if claim is None else await self._store.kept_answer(claim, len(items), now)
+            if answer is None:
+                raise
+            return answer
+        is_stored = False
+        try:
+            if self._new_lanes:
+                await self._ensure_lanes()
+            if self._has_subjects and not self._is_learning:
+                # Before the first of them is stored: from then on it is learned how such tasks end.
+                await self._store.want_evidence()
+                self._is_learning = True
+            submission = Submission(items, is_atomic, claim, group=group, limited=await self.limited(items))
+            (answer,) = await self._gatherer.put([submission])
+            is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
+        finally:
+            self._waiting.settle(room, is_stored=is_stored)
+        if answer.over_quota is not None:
+            again_s = RETRY_AFTER_S if answer.renews_at is None else (answer.renews_at - now) / 1000
+            raise OverLimit(answer.over_quota, retry_after_s=again_s)
+        return answer
+
+    async def limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
+        """Projects of these tasks that may refuse them: the store counts what waits when it adds them."""
+        limited = await self._projects.limited()
+        return limited and limited.intersection(item.project for item in items if isinstance(item, NewTask))
+
+    async def prepared(
+        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], templates: Collection[int] = ()
+    ) -> list[NewTask | Refusal]:
+        """Tasks for somebody else to store: checked as any others, under these ids, their lanes known to the store.
+
+        The parameters of `templates` have references in them, which are filled later.
+        """
+        items = await self._new_tasks(bodies, numbers, self._clock.now(), templates)
+        if self._new_lanes:
+            await self._ensure_lanes()
+        return items
+
+    @asynccontextmanager
+    async def room_for(self, items: Sequence[NewTask | Refusal]) -> AsyncIterator[None]:
+        """Store them inside. Raises OverLimit when too many tasks wait already."""
+        room = await self._waiting.admit(items)
+        is_stored = False
+        try:
+            yield
+            is_stored = True
+        finally:
+            self._waiting.settle(room, is_stored=is_stored)
+
+    async def checked(self, body: TaskBody) -> TaskBody | Refusal:
+        """The same body if it could be submitted now; its lane is known from then on."""
+        (item,) = await self.prepared([body], self._ids.take(1))
+        return item if isinstance(item, Refusal) else body
+
+    @asynccontextmanager
+    async def with_room(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
+        """Tasks that the caller stores, beside rows of its own: checked as others are, their lanes known, and with room
+        kept for them until this is left. What there is no room for is refused."""
+        items = await self.prepared(bodies, self._ids.take(len(bodies)))
+        rooms: list[Room] = []
+        is_stored = False
+        try:
+            for project in {item.project for item in items if isinstance(item, NewTask)}:
+                own = [at for at, item in enumerate(items) if isinstance(item, NewTask) and item.project == project]
+                try:
+                    rooms.append(await self._waiting.admit([items[at] for at in own]))
+                except OverLimit as exc:
+                    for at in own:
+                        items[at] = Refusal(Code.OVER_LIMIT, str(exc))
+            yield items
+            is_stored = True
+        finally:
+            for room in rooms:
+                self._waiting.settle(room, is_stored=is_stored)
+
+    async def _new_tasks(
+        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant,
+        templates: Collection[int] = (),
+    ) -> list[NewTask | Refusal]:  # fmt: skip
+        if not self._known_types.is_fresh(_TYPES_FRESH_S):
+            await self._known_types.refresh(_TYPES_FRESH_S)
+        if not self._configure.is_fresh():
+            await self._configure.refresh()
+        if self._usual_of != self._configure.reads:
+            self._usual, self._usual_of = {}, self._configure.reads
+            self._clusters = frozenset()
+        named = {body.cluster for body in bodies if isinstance(body, TaskBody) and body.cluster is not None}
+        if not named <= self._clusters:
+            self._clusters = frozenset(cluster.name for cluster in await self._store.clusters())
+        misses = self._types.misses
+        items = self._made(bodies, numbers, now, templates)
+        # A node may have brought the type to another master a moment ago.
+        if self._types.misses != misses and await self._known_types.refresh(_LOOK_FOR_TYPE_S):
+            items = self._made(bodies, numbers, now, templates)
+        return items
+
+    def _made(
+        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant, templates: Collection[int]
+    ) -> list[NewTask | Refusal]:
+        return [
+            body if isinstance(body, Refusal) else self._new_task(body, task, now, is_template=task in templates)
+            for body, task in zip(bodies, numbers, strict=True)
+        ]
+
+    async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
+        added = await self._store.add(submissions, self._clock.now())
+        await tell_ready(self._broker, added.ready)
+        return added.answers
+
+    def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
+        parameters = bytes(body.parameters)
+        if refusal := self._types.refusal(body.task_type, parameters, is_template=is_template):
+            return refusal
+        if refusal := self._unknown_names(body):
+            return refusal
+        due_at: Instant | None = None
+        parents: tuple[int, ...] = ()
+        group: int | None = None
+        try:
+            if body.run_at is not None:
+                due_at = _run_at(body.run_at)
+            if body.depends_on:
+                parents = _parents(body.depends_on)
+            if body.group_id is not None:
+                group = ids.parse(body.group_id, "group", field="group_id")
+        except InvalidInput as exc:
+            return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
+        usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
+        strategy = body.schedule_strategy or usual.strategy
+        subjects = self._subjects(body, strategy) if strategy in BY_SUBJECT else ()
+        if subjects or body.content_features:
+            self._has_subjects = True
+        asks = bool(
+            body.min_resources or body.capabilities or body.cluster or body.node_type or body.schedule_strategy
+            or body.target_region or body.require_region or body.preemptible or subjects or body.categories
+        )  # fmt: skip
+        lane = self._lane(body, asks, subjects)
+        timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
+        retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
+        return NewTask(
+            task, lane.project, body.workflow_id, body.name, now, parameters, _spec(body, asks, retry), lane.id,
+            body.priority, timeout_s, due_at, parents, group,
+        )  # fmt: skip
+
+    def _unknown_names(self, body: TaskBody) -> Refusal | None:
+        """A misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
+        strategy, cluster = body.schedule_strategy, body.cluster
+        if strategy is not None and strategy not in self._configure.strategies:
+            known = ", ".join(sorted(self._configure.strategies))
+            return Refusal(Code.INVALID_INPUT, f"no strategy of this name; there are {known}", "schedule_strategy")
+        if cluster is not None and cluster not in self._clusters:
+            known = ", ".join(sorted(self._clusters)[: limits.LABELS])
+            return Refusal(Code.INVALID_INPUT, f"no cluster of this name; there are {known}", "cluster")
+        return None
+
+    def _usual_in(self, cluster: str | None) -> _Usual:
+        """A task that names no cluster has the default one's."""
+        values = self._configure.known(cluster or DEFAULT_CLUSTER).values
+        usual = _Usual(
+            values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
+        )  # fmt: skip
+        self._usual[cluster] = usual
+        return usual
+
+    def _subjects(self, body: TaskBody, strategy: str) -> tuple[Subject, ...]:
+        return asked(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
+
+    def _lane(self, body: TaskBody, asks: bool, subjects: tuple[Subject, ...]) -> Lane:
+        # Nearly all tasks ask for nothing in particular, and find their lane by four words.
+        key: Hashable = (body.queue, body.project_id, body.priority, body.task_type)
+        if asks:
+            key = (
+                key, body.cluster, body.node_type, body.schedule_strategy, body.target_region, body.require_region,
+                _frozen(body.min_resources), _frozen(body.capabilities), subjects, body.preemptible,
+                tuple(body.categories),
+            )  # fmt: skip
+        lane = self._lanes.get(key)
+        if lane is None:
+            requirement = Requirement(
+                body.task_type, body.cluster, body.node_type, body.schedule_strategy, body.target_region,
+                body.require_region, canonical_capabilities(body.capabilities),
+                bucketed(canonical_resources(body.min_resources)), subjects, body.preemptible,
+                tuple(sorted(set(body.categories))),
+            )  # fmt: skip
+            lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
+            if len(self._lanes) >= _LANES_KEPT:
+                self._lanes.clear()
+            self._lanes[key] = lane
+            self._new_lanes[lane.id] = lane
+        return lane
+
+    async def _ensure_lanes(self) -> None:
+        # They stay new until the store has them: whoever submits meanwhile must not run ahead of their rows.
+        lanes = list(self._new_lanes.values())
+        await self._store.ensure_lanes(lanes)
+        for lane in lanes:
+            self._new_lanes.pop(lane.id, None)
+
+
+def _run_at(text: str) -> Instant:
+    try:
+        return instants.from_text(text)
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput(shortened(str(exc)), field="run_at") from exc
+
+
+def _parents(texts: Sequence[str]) -> tuple[int, ...]:
+    return tuple(ids.parse(text, "task", field=f"depends_on[{at}]") for at, text in enumerate(texts))
+
+
+def _retry(said: RetryWanted, usual: _Usual) -> RetryBody:
+    most = usual.max_retries if said.max_retries is _UNSET else said.max_retries
+    return RetryBody(most, said.base_delay_s, said.max_delay_s)
+
+
+def _spec(body: TaskBody, asks: bool, retry: RetryBody) -> bytes | None:
+    says_more = body.depends_on or body.content_features or body.run_at or retry != _KEPT_RETRY
+    if not asks and not says_more:
+        return None
+    return _encode(SpecBody(**{field: getattr(body, field) for field in _SPEC_FIELDS}, retry=retry))
+
+
+def _frozen(asked: Mapping[str, object]) -> Hashable:
+    return tuple(sorted((name, tuple(value) if isinstance(value, list) else value) for name, value in asked.items()))
+
+
+def _claim(
+    bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant, group: NewGroup | None
+) -> Claim:
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+        raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
+    said = blake2b(digest_size=16)
+    said.update(b"atomic" if is_atomic else b"each")
+    if group is not None:
+        # Its id is another one each time.
+        said.update(_encode(("group", *group[1:])))
+    for body in bodies:
+        said.update(_encode(body) if isinstance(body, TaskBody) else repr(body).encode())
+    return Claim(scope, key, said.digest(), now + limits.IDEMPOTENCY_KEEP_MS)

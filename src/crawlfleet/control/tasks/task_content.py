@@ -1,0 +1,36 @@
+"""What stored and submitted tasks are about: read from their bytes as far as needed and no further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from crawlfleet.scheduling.placement.evidence_subjects import first_host
+
+
+class _Addresses(msgspec.Struct):
+    url: Any = None
+    urls: Any = None
+    start_urls: Any = None
+
+
+class _Features(msgspec.Struct):
+    content_features: dict[str, Any] = {}
+
+
+_addresses = msgspec.json.Decoder(_Addresses)
+_features = msgspec.json.Decoder(_Features)
+
+
+def host_in(parameters: bytes) -> str | None:
+    """The host of the first URL a task is given, whatever its type calls them."""
+    try:
+        found = _addresses.decode(parameters)
+    except msgspec.MsgspecError:
+        return None
+    return first_host(found.start_urls, found.urls, found.url)
+
+
+def features_in(spec: bytes) -> dict[str, Any]:
+    return _features.decode(spec).content_features

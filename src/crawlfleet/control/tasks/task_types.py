@@ -1,0 +1,322 @@
+"""Task types and what their parameters must look like. Schemas are compiled once, and only submit asks.
+
+`TaskTypes` is what this master knows; `KnownTypes` learns from the store what nodes told the other masters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+import jsonschema_rs
+import msgspec
+import structlog
+
+from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.tasks.schema_cost import TooCostly, schema_cost
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import limits
+from crawlfleet.model.ids import NodeId, node_text
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.identity import MASTERS, TypeIgnored, TypeRecord, TypeStore
+from crawlfleet.scheduling.flows.flow_graph import expressions_in, is_reference
+from crawlfleet.wire.field_messages import unknown_name
+from crawlfleet.wire.schema_errors import complaint, shortened
+from crawlfleet.wire.tasks import unstorable
+
+ANYTHING: Mapping[str, Any] = {"type": "object"}
+SCHEMA_BYTES = 64 << 10
+TYPES_MOST = 200
+"""That one node can bring along."""
+ERRORS_MOST = 1_000
+WORK_MOST = 80_000_000
+"""The cost of a schema times the bytes of the parameters: about half a second on the event loop."""
+_DETAILED_WORK = 1_000_000
+"""Up to here every error is looked for, each of which takes a thousand times as long as to find that there is one;
+above, the first of them."""
+_INLINE_BYTES = 4_096
+"""Schemas together, that are compiled on the event loop; more of them in a thread."""
+_ALSO = 4
+# Linear in the length of the text, so that nobody's pattern can hold up the loop; no lookaround, that is the price.
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
+
+log = structlog.get_logger()
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def release_number(version: str) -> int:
+    """A release as a number that rises with it: 1.4.2 is 1,004,002."""
+    parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
+    major, minor, patch = [*parts, 0, 0, 0][:3]
+    return (major * 1_000 + minor) * 1_000 + patch
+
+
+Check = Callable[[Mapping[str, Any]], list[tuple[str, str]]]
+"""What is wrong with parameters that fit their schema: path and detail of each."""
+
+
+class TaskTypes:
+    def __init__(
+        self, schemas: Mapping[str, Mapping[str, Any]] | None = None, checks: Mapping[str, Check] | None = None,
+        *, release: int = 0,
+    ) -> None:  # fmt: skip
+        """`schemas` are the built-in ones of this `release`."""
+        self.release = release
+        self._checks = checks or {}
+        self._known: dict[str, _CompiledType] = {}
+        self._versions: dict[str, int] = {}
+        self.built_in: dict[str, bytes] = {name: _encode(schema) for name, schema in (schemas or {}).items()}
+        """The schemas this master was built with: no node changes them."""
+        self.misses = 0
+        """How often an unknown type was asked for."""
+        for task_type, schema in (schemas or {}).items():
+            self.learn(task_type, schema)
+
+    def learn(self, task_type: str, schema: Mapping[str, Any]) -> None:
+        """Know a type, or its newer schema."""
+        self._known[task_type] = _compile(task_type, schema)
+
+    def take(self, records: Iterable[TypeRecord]) -> None:
+        """Learn what is newer in the store than what was taken from it before."""
+        self.adopt(compile_records(self.newer(records)))
+
+    def newer(self, records: Iterable[TypeRecord]) -> list[TypeRecord]:
+        """Those that are newer in the store than what was taken from it. Of a built-in type only a later release is:
+        what an earlier one or a node wrote there changes nothing here."""
+        return [
+            record for record in records
+            if record.version > self._versions.get(record.name, 0)
+            and (record.name not in self.built_in or (record.owner == MASTERS and record.revision > self.release))
+        ]  # fmt: skip
+
+    def adopt(self, compiled_types: Iterable[tuple[TypeRecord, _CompiledType | None]]) -> None:
+        """Learn what is in the store. Of a schema that cannot be used, the one before it stays; a type that has none
+        takes any parameters."""
+        for record, one in compiled_types:
+            self._versions[record.name] = record.version
+            if one is not None:
+                self._known[record.name] = one
+            elif record.name not in self._known:
+                self._known[record.name] = _CompiledType(record.schema, None, 0)
+
+    def __contains__(self, task_type: str) -> bool:
+        return task_type in self._known
+
+    def names(self) -> list[str]:
+        return sorted(self._known)
+
+    def refusal(self, task_type: str, parameters: bytes, *, is_template: bool = False) -> Refusal | None:
+        """Of a template, what is wrong with it whatever its references are filled with."""
+        try:
+            known = self._known[task_type]
+        except KeyError:
+            self.misses += 1
+            names = self.names() or ["none"]
+            detail = unknown_name(task_type, names, shown=f"no task type {task_type!r}")
+            return Refusal(Code.UNKNOWN_TYPE, shortened(detail), "task_type")
+        if known.validator is None:
+            return None
+        work = known.cost * len(parameters)
+        if work > WORK_MOST:
+            most = WORK_MOST // known.cost
+            detail = f"{len(parameters)} bytes; {most} are taken of a type whose schema takes as long to check"
+            return Refusal(Code.TOO_LARGE, detail, "parameters")
+        value = msgspec.json.decode(parameters)
+        found = _errors(known.validator, value, is_detailed=work <= _DETAILED_WORK)
+        errors = (error for error in found if not (is_template and _may_be_filled(value, error)))
+        if wrong := [complaint(known.schema, error) for error in islice(errors, ERRORS_MOST)]:
+            return _of_problems(wrong)
+        check = self._checks.get(task_type)
+        if check is None or (is_template and any(expressions_in(value, ""))):
+            return None
+        return _of_problems([(f".{path}", detail) for path, detail in check(value)])
+
+
+class _CompiledType(NamedTuple):
+    schema: Mapping[str, Any]
+    validator: jsonschema_rs.Validator | None
+    """None for a schema that asks for nothing."""
+    cost: int
+
+
+def compile_records(records: Iterable[TypeRecord]) -> list[tuple[TypeRecord, _CompiledType | None]]:
+    """None for a schema that cannot be used: from before there were bounds, or of another version."""
+    compiled_types: list[tuple[TypeRecord, _CompiledType | None]] = []
+    for record in records:
+        one = None
+        try:
+            one = _compile(record.name, record.schema)
+        except InvalidInput as exc:
+            log.warning("schema_not_used", task_type=record.name, version=record.version, error=str(exc))
+        compiled_types.append((record, one))
+    return compiled_types
+
+
+def _compile(task_type: str, schema: Mapping[str, Any]) -> _CompiledType:
+    return _CompiledType(schema, compiled(task_type, schema), _bounded_cost(task_type, schema, "schema"))
+
+
+def _errors(
+    validator: jsonschema_rs.Validator, value: Any, *, is_detailed: bool
+) -> Iterable[jsonschema_rs.ValidationError]:
+    # All of them are made at once, however few are asked for: 500,000 took nine seconds.
+    if validator.is_valid(value):
+        return ()
+    if is_detailed:
+        return validator.iter_errors(value)
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as exc:
+        return (exc,)
+    return ()
+
+
+def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
+    """The first by its field; the others are told with it, so that nobody mends them one by one."""
+    if not problems:
+        return None
+    (path, detail), *others = problems
+    also = "".join(f"; {other.removeprefix('.') or 'parameters'}: {shortened(said)}" for other, said in others[:_ALSO])
+    more = f"; and {len(others) - _ALSO} more" if len(others) > _ALSO else ""
+    if len(problems) == ERRORS_MOST:
+        more += ", at least"
+    return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters{path}"))
+
+
+def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
+    """Whether what is wrong may be right once the references in it are filled: those of its keys will not be."""
+    for step in error.instance_path:
+        if is_reference(value):
+            return True
+        value = value[step]
+    is_of_keys = error.schema_path[-1] in ("required", "additionalProperties") and not is_reference(value)
+    return not is_of_keys and any(expressions_in(value, ""))
+
+
+class KnownTypes:
+    """Keeps a master's task types up with the store's."""
+
+    def __init__(self, types: TaskTypes, *, store: TypeStore, clock: Clock) -> None:
+        self.types = types
+        self._store = store
+        self._clock = clock
+        self._look = Shared(self._take, "task types")
+        self._looked_at: float | None = None
+
+    async def seed(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write what this master was built with into the store, then learn what the store knows."""
+        await self._store.put_built_in_types(schemas, self.types.release, self._clock.now())
+        await self._take()
+
+    async def refresh(self, max_age_s: float) -> bool:
+        """Look into the store, unless that was done less than `max_age_s` ago; whether it was done now."""
+        if self.is_fresh(max_age_s):
+            return False
+        await self._look()
+        return True
+
+    def is_fresh(self, max_age_s: float) -> bool:
+        return self._looked_at is not None and self._clock.monotonic() - self._looked_at < max_age_s
+
+    def own_types(self, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """Those that a node may describe: every worker brings the built-in ones along, as old as it is itself."""
+        return {name: schema for name, schema in schemas.items() if name not in self.types.built_in}
+
+    async def put(self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId) -> dict[str, TypeIgnored]:
+        """Schemas that were checked, from a node: kept as far as they are its own. Returns those that are not used."""
+        ignored = await self._store.put_task_types(self.own_types(schemas), node, self._clock.now())
+        for name, body in self.types.built_in.items():
+            if name in schemas and _encode(schemas[name]) != body:
+                ignored[name] = TypeIgnored.BUILT_IN
+        await self._take()
+        if ignored:
+            log.warning("schemas_ignored", node=node_text(node), **{name: str(why) for name, why in ignored.items()})
+        return ignored
+
+    async def put_names(self, names: Iterable[str]) -> None:
+        """Types that a node runs and that have no schema: they take any parameters until a node describes them."""
+        unknown = [name for name in names if name not in self.types]
+        if unknown:
+            await self._store.put_type_names(unknown, self._clock.now())
+            await self._take()
+
+    async def _take(self) -> None:
+        at = self._clock.monotonic()
+        newer = self.types.newer(await self._store.task_types())
+        if sum(len(_encode(record.schema)) for record in newer) > _INLINE_BYTES:
+            self.types.adopt(await asyncio.to_thread(compile_records, newer))
+        else:
+            self.types.take(newer)
+        self._looked_at = at
+
+
+def compiled(task_type: str, schema: Mapping[str, Any], field: str = "schema") -> jsonschema_rs.Validator | None:
+    """None for a schema that asks for nothing: every body is an object already."""
+    try:
+        if dict(schema) in ({}, ANYTHING):
+            return None
+        # Offline: a schema that refers to an address must not make a master fetch it.
+        return jsonschema_rs.validator_for(dict(schema), offline=True, pattern_options=_PATTERNS)
+    except (jsonschema_rs.ValidationError, ValueError) as exc:
+        said = shortened(str(exc).partition("\n")[0])
+        raise InvalidInput(f"the schema of {task_type} is not valid: {said}", field=field) from exc
+
+
+def check_types(schemas: Mapping[str, Mapping[str, Any]]) -> None:
+    """What a node brings along. Raises InvalidInput with the field `task_types` or `task_types.NAME`."""
+    if len(schemas) > TYPES_MOST:
+        raise InvalidInput(f"at most {TYPES_MOST}", field="task_types")
+    for name, schema in schemas.items():
+        check_name(name)
+        field = f"task_types.{name}"
+        if not isinstance(schema, Mapping):
+            raise InvalidInput("must be a JSON schema, an object", field=field)
+        if _is_too_deep(schema):
+            raise InvalidInput(f"nested deeper than {limits.JSON_DEPTH} levels", field=field)
+        try:
+            size = len(msgspec.json.encode(schema))
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as exc:
+            raise InvalidInput(f"cannot be written as JSON: {exc}", field=field) from exc
+        if size > SCHEMA_BYTES:
+            raise InvalidInput(f"{size} bytes; at most {SCHEMA_BYTES} are taken", field=field)
+        _bounded_cost(name, schema, field)
+        compiled(name, schema, field)
+
+
+def _bounded_cost(task_type: str, schema: Mapping[str, Any], field: str) -> int:
+    """Raises InvalidInput for a schema with which one small value could hold up a master."""
+    try:
+        return _cost(_encode(schema))
+    except TooCostly as exc:
+        raise InvalidInput(f"the schema of {task_type} cannot be used: {exc}", field=field) from exc
+
+
+@lru_cache(maxsize=512)
+def _cost(encoded: bytes) -> int:
+    return schema_cost(msgspec.json.decode(encoded))
+
+
+def check_name(task_type: str) -> None:
+    if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+        detail = f"the name of a type has 1 to {limits.LABEL_CHARS} characters, no NUL"
+        raise InvalidInput(detail, field="task_types")
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(limits.JSON_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()

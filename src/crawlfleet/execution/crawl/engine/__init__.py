@@ -1,0 +1,1 @@
+"""The crawl engine: its plan, pacing, failures, and the items it collects."""

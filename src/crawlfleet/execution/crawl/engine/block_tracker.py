@@ -1,0 +1,68 @@
+"""Walls that a crawl runs into, host by host: when to tell of them, and when to stop knocking; and whom it awaits."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from crawlfleet.execution.budget.host_gate import Gate
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.frontier.urls import site, target_of
+
+ENOUGH = 50
+"""Refusals in a row after which a host is left for good: a wall is not worn down by knocking."""
+KNOWN_WALL = 5
+"""What one counts whose maker is known: it cannot be just a page for members."""
+HOSTS = 10_000
+
+
+class Blocks:
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._in_a_row: Counter[str] = Counter()
+        self._untold: set[str] = set()
+        self._has_read = False
+        self.pages: Counter[str] = Counter()
+        """Pages that a wall stood before, by host."""
+        self.given_up: set[str] = set()
+        self._waits: dict[str, float] = {}
+        """Until when hosts are left alone that nothing could be done without."""
+        self._longest_s: Counter[str] = Counter()
+
+    def met(self, url: str, failure: PageFailed) -> None:
+        if not failure.is_wall:
+            return
+        host = site(url)
+        if len(self.pages) < HOSTS or host in self.pages:
+            self.pages[host] += 1
+            self._in_a_row[host] += 1 if failure.wall is None else KNOWN_WALL
+            if self._in_a_row[host] >= ENOUGH:
+                self.given_up.add(host)
+        self._untold.add(target_of(url))
+        self._tell()
+
+    def passed(self, url: str) -> None:
+        """A page was read."""
+        self._in_a_row.pop(site(url), None)
+        self._has_read = True
+        self._tell()
+
+    def waits(self, host: str, away_s: float, now: float) -> str | None:
+        """The crawl stands still until then. What is to be said of it, if that is new."""
+        if now + away_s - self._waits.get(host, 0.0) < 1.0:
+            return None
+        self._waits[host] = now + away_s
+        self._longest_s[host] = max(self._longest_s[host], round(away_s))
+        return f"{host} asks to be left alone: the crawl waits for another {away_s:.0f} s"
+
+    def _tell(self) -> None:
+        # A crawl that never reads a page fails as blocked, and its end tells the same.
+        if self._has_read and self._untold:
+            for host in self._untold:
+                self._gate.tell_block(host)
+            self._untold.clear()
+
+    def notes(self) -> list[str]:
+        """For people."""
+        noted = [f"{host} blocked {count} pages" for host, count in self.pages.most_common(5)]
+        noted += [f"{host} asked to be left alone for {s} s, and was" for host, s in self._longest_s.most_common(5)]
+        return noted + [f"{host} was left: it let nothing through any more" for host in sorted(self.given_up)[:5]]

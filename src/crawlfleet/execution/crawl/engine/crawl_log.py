@@ -1,0 +1,124 @@
+"""What a crawl tells while it runs: figures of its progress and lines of its log, with the host that sets its pace."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from crawlfleet.execution.budget.host_gate import Gate, ProcessShare
+from crawlfleet.execution.crawl.engine.plan import CrawlPlan
+
+EVERY_S = 10.0
+LEAST_VISITS = 10
+"""Visits of a host before it is said to limit a crawl, unless its requests are spaced apart."""
+HOSTS_NAMED = 10
+"""Lines about limiting hosts: a crawl of thousands of hosts does not fill its log with them."""
+
+
+class Report(Protocol):
+    """Who hears of it: the execution's context."""
+
+    def log(self, message: str, level: str = "info") -> None: ...
+
+    def progress(self, **figures: Any) -> None: ...
+
+
+class Figures(Protocol):
+    """What a crawl has counted."""
+
+    pages: int
+    skipped: int
+    moved: int
+    data_bytes: int
+    stopped_by: str | None
+
+    @property
+    def errors(self) -> Counter[str]: ...
+
+    @property
+    def failures(self) -> Counter[str]: ...
+
+
+class CrawlLog:
+    def __init__(
+        self, plan: CrawlPlan, report: Report, gate: Gate, crawl: Figures, *, items: Callable[[], int],
+        queued: Callable[[], int], clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._plan = plan
+        self._report = report
+        self._gate = gate
+        self._crawl = crawl
+        self._items = items
+        self._queued = queued
+        self._clock = clock
+        self._began_at = self._told_at = clock()
+        self._visits: Counter[str] = Counter()
+        self._waits: Counter[str] = Counter()
+        self._limits: dict[str, str] = {}
+
+    def begin(self) -> None:
+        plan = self._plan
+        if not plan.urls:
+            self._report.log("crawls as a member of a crawl over many nodes")
+            return
+        starts = "1 start URL" if len(plan.urls) == 1 else f"{len(plan.urls):,} start URLs"
+        self._report.log(f"crawls {starts}, depth {plan.depth}, at most {plan.max_pages:,} pages")
+
+    def visited(self, host: str) -> None:
+        """After each visit: the figures for those who watch, and now and then a line of the log."""
+        limit = self._limit(host)
+        more: dict[str, Any] = {} if limit is None else {"limited_by": host, "limit": limit}
+        if self._plan.urls:
+            more["max_pages"] = self._plan.max_pages
+        crawl = self._crawl
+        self._report.progress(
+            pages=crawl.pages, items=self._items(), queued=self._queued(), failed=crawl.errors.total(),
+            skipped=crawl.skipped, **more,
+        )  # fmt: skip
+        now = self._clock()
+        if now - self._told_at >= EVERY_S:
+            self._told_at = now
+            rate = crawl.pages / max(0.001, now - self._began_at)
+            self._report.log(f"{self._counts()}, {self._queued():,} URLs queued, {rate:.3g} pages a second")
+
+    def end(self) -> None:
+        crawl = self._crawl
+        why = "nothing is left to visit" if crawl.stopped_by is None else f"stopped by {crawl.stopped_by}"
+        took_s = self._clock() - self._began_at
+        self._report.log(f"ended, {why}: {self._counts()}, {crawl.data_bytes:,} bytes in {took_s:.1f} s")
+
+    def _counts(self) -> str:
+        crawl = self._crawl
+        failed = f"{crawl.errors.total():,} failed"
+        if crawl.failures:
+            failed += f" ({', '.join(f'{kind} {count:,}' for kind, count in crawl.failures.most_common())})"
+        moved = f", {crawl.moved:,} moved" if crawl.moved else ""
+        return f"{crawl.pages:,} pages read, {failed}, {crawl.skipped:,} skipped{moved}, {self._items():,} items"
+
+    def _limit(self, host: str) -> str | None:
+        """What this node may ask of a host, where most visits end with others in line behind them."""
+        self._visits[host] += 1
+        share = self._gate.awaited_share(host)
+        if share is None:
+            return None
+        self._waits[host] += 1
+        is_usual = self._visits[host] >= LEAST_VISITS and 2 * self._waits[host] > self._visits[host]
+        if not is_usual and not share.spacing_ms:
+            return None
+        limit = _shown(share)
+        if self._limits.get(host) != limit and (host in self._limits or len(self._limits) < HOSTS_NAMED):
+            self._limits[host] = limit
+            option = "--delay" if share.spacing_ms else "--rate"
+            self._report.log(
+                f"host {host} sets the pace: its budget gives this node {limit}; "
+                f"crawlfleet host set {host} {option} NUMBER changes it"
+            )
+        return limit
+
+
+def _shown(share: ProcessShare) -> str:
+    if share.spacing_ms:
+        return f"one request in {share.spacing_ms / 1000:.3g} s"
+    return f"{share.rate}/s, {share.concurrency} at once"

@@ -1,0 +1,74 @@
+"""Pages that failed: which of them are excused, and how the others count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.engine.host_outages import Outages
+from crawlfleet.execution.crawl.engine.plan import CrawlPlan
+from crawlfleet.execution.crawl.fetch.robots import Robots
+from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
+from crawlfleet.execution.crawl.frontier.link_filter import Outlook
+from crawlfleet.execution.crawl.frontier.urls import site
+from crawlfleet.execution.crawl.record.page_notes import PageBook
+
+LOGGED_FAILURES = 200
+
+
+class FailedPages:
+    def __init__(
+        self, plan: CrawlPlan, *, frontier: Frontier, outlook: Outlook, outages: Outages, robots: Robots,
+        book: PageBook | None, log: Callable[[str, str], None],
+    ) -> None:  # fmt: skip
+        self._plan = plan
+        self._frontier = frontier
+        self._outlook = outlook
+        self._outages = outages
+        self._robots = robots
+        self._book = book
+        self._log = log
+        self.starts: list[PageFailed] = []
+        """Of start URLs."""
+        self.errors: Counter[str] = Counter()
+        """Pages that failed, by class,"""
+        self.kinds: Counter[str] = Counter()
+        """and by what happened more closely."""
+
+    async def is_excused(self, link: Link, failure: PageFailed) -> bool:
+        """Whether it was the host that failed, not the page, which is put back then as if it had not been tried."""
+        patience_s = self._plan.wait_for_host_s
+        if not failure.may_be_hosts or not patience_s or not self._is_known(link):
+            return False
+        if failure.at and site(failure.at) != site(link.url):
+            return False
+        self._robots.ask_again(link.url)
+        if not await self._outages.excuses(link.url, failure, patience_s):
+            return False
+        self._robots.ask_again(link.url)
+        self._frontier.put_back(link)
+        return True
+
+    def _is_known(self, link: Link) -> bool:
+        """Whether its host has answered. Of a crawl over many nodes, others have read what led to this link."""
+        if self._outages.has_answered(link.url):
+            return True
+        return link.chunk > 0 and link.depth > 0 and self._plan.following.rules.scope.is_start(link.url)
+
+    def count(self, link: Link, failure: PageFailed) -> None:
+        if link.is_sitemap:
+            # No page: what it lists may be found by links all the same.
+            self._outlook.sitemap_failed(link, str(failure))
+            return
+        if self._book is not None:
+            self._book.failed(link, failure)
+        self.errors[failure.error] += 1
+        self.kinds[failure.kind] += 1
+        if link.is_start:
+            self.starts.append(failure)
+        failed = self.errors.total()
+        if failed <= LOGGED_FAILURES:
+            self._log(f"{failure.error}: {failure}", "warning")
+        if failed == LOGGED_FAILURES:
+            self._log("further failures are counted, not logged", "warning")

@@ -1,0 +1,139 @@
+"""Hosts that stopped answering: whose failure it is, the page's or its host's, and for how long a host is waited for.
+
+witness   a page that the host answered before. When a connection fails, or somebody else answers for the host that it
+          cannot be reached (502, 503, 504), the witness is asked for: if it answers, the page is to blame that
+          failed; if it does not, the host is away, and that says nothing of any page
+away      nobody asks the host for pages; whoever noticed asks for the witness, one request at a time with growing
+          pauses, until it answers or patience is at its end. Other hosts go on meanwhile
+lost      it was away for too long: what waits for it has failed, at once and for that reason
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from crawlfleet.execution.budget.host_gate import HostAway
+from crawlfleet.execution.crawl.engine.failures import PageFailed, PageSkipped
+from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
+from crawlfleet.execution.crawl.frontier.urls import site
+
+PAUSE_S, PAUSE_MOST_S = 0.5, 4.0
+HOSTS = 10_000
+NOTED = 5
+
+Asks = Callable[[str], Awaitable[bool]]
+"""Whether a URL is answered, whatever it is that is said."""
+
+
+class Outages:
+    def __init__(
+        self, asks: Asks, log: Callable[[str, str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._asks = asks
+        self._log = log
+        self._clock = clock
+        self._heard: dict[str, str] = {}
+        self._doubts: dict[str, asyncio.Future[bool]] = {}
+        self._wakes: set[Callable[[], None]] = set()
+        self._spent: dict[str, tuple[str | None, float]] = {}
+        """How long a host was away, since the page that it answered last."""
+        self._cut: dict[str, float] = {}
+        self._lost: dict[str, PageFailed] = {}
+        self._failed: Counter[str] = Counter()
+        self.away: set[str] = set()
+
+    def enter(self, wake: Callable[[], None]) -> None:
+        """`wake` is called when a host that was away may be asked again, or is lost."""
+        self._wakes.add(wake)
+
+    def leave(self, wake: Callable[[], None]) -> None:
+        self._wakes.discard(wake)
+
+    def answered(self, url: str) -> None:
+        if len(self._heard) >= HOSTS:
+            self._heard.clear()
+        self._heard[site(url)] = url
+
+    def has_answered(self, url: str) -> bool:
+        return site(url) in self._heard
+
+    def is_lost(self, host: str) -> bool:
+        return host in self._lost
+
+    def failed(self, url: str) -> PageFailed:
+        """A page of a host that is lost, as it is counted."""
+        host = site(url)
+        self._failed[host] += 1
+        why = self._lost[host]
+        return PageFailed(why.error, f"{url}: {why}", kind=why.kind)
+
+    async def excuses(self, url: str, failure: PageFailed, patience_s: float) -> bool:
+        """Whether a page whose connection failed is to be visited as if it had not been asked for.
+
+        Returns when its host answers, or is lost. Others that fail meanwhile only wait for the first answer of the
+        witness: they are not needed for more.
+        """
+        host = site(url)
+        if (doubt := self._doubts.get(host)) is not None:
+            return await asyncio.shield(doubt)
+        doubt = self._doubts[host] = asyncio.get_running_loop().create_future()
+        # One that was not heard here was heard by somebody else. This may be asked for whatever it says, and is
+        # answered if only with a refusal.
+        witness = self._heard.get(host) or f"{url.partition('://')[0]}://{host}/robots.txt"
+        is_away = True
+        try:
+            is_away = not await self._asks(witness)
+            if is_away:
+                self.away.add(host)
+                doubt.set_result(True)
+                await self._wait(host, witness, failure, patience_s)
+            return is_away
+        finally:
+            self.away.discard(host)
+            del self._doubts[host]
+            if not doubt.done():
+                doubt.set_result(is_away)
+            for wake in self._wakes:
+                wake()
+
+    async def _wait(self, host: str, witness: str, failure: PageFailed, patience_s: float) -> None:
+        last, spent_s = self._spent.get(host, (None, 0.0))
+        # A host that answers its witness and no page would be waited for without end.
+        began = self._clock() - (spent_s if last == self._heard.get(host) else 0.0)
+        self._log(f"{host} does not answer any more ({failure}): waiting for it, {patience_s:g} s at most", "warning")
+        pause_s = PAUSE_S
+        try:
+            while (left_s := began + patience_s - self._clock()) > 0:
+                await asyncio.sleep(min(pause_s, left_s))
+                pause_s = min(2 * pause_s, PAUSE_MOST_S)
+                if await self._asks(witness):
+                    away_s = self._clock() - began
+                    self._spent[host] = self._heard.get(host), away_s
+                    self._log(f"{host} answers again after {away_s:.1f} s", "info")
+                    return
+        except asyncio.CancelledError:
+            self._cut[host] = self._clock() - began
+            raise
+        away_s = self._clock() - began
+        self._lost[host] = PageFailed(failure.error, f"{host} did not answer for {away_s:.0f} s", kind=failure.kind)
+        self._log(f"{host} did not answer for {away_s:.0f} s: what is left of it counts as failed", "warning")
+
+    def notes(self) -> list[str]:
+        """For people."""
+        noted = [f"{why}: {self._failed[host]} pages failed by that" for host, why in self._lost.items()]
+        noted += [f"{host} had not answered for {s:.0f} s when the crawl ended" for host, s in self._cut.items()]
+        return noted[:NOTED]
+
+
+async def is_answered(fetcher: Fetcher, url: str) -> bool:
+    try:
+        await fetcher.fetch_head(url, 1, hops=0)
+    except PageFailed as exc:
+        # Half an answer is one, too.
+        return exc.kind == "cut" or not exc.may_be_hosts
+    except (PageSkipped, HostAway):
+        pass
+    return True

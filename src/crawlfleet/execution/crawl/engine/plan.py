@@ -1,0 +1,91 @@
+"""What one crawl is to do: a task's parameters, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawlfleet import __version__
+from crawlfleet.execution.crawl.fetch.header_profiles import OWN, HeaderSets, checked_headers
+from crawlfleet.execution.crawl.frontier.follow_config import Following, following_of, normaliser_of
+from crawlfleet.execution.crawl.frontier.urls import canonical, credentials, place
+from crawlfleet.execution.crawl.parse.extract import extraction_plan
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
+
+DEFAULT_PAGES = 100
+DEFAULT_CONCURRENCY = 8
+WAIT_FOR_HOST_S = 60.0
+USER_AGENT = f"crawlfleet/{__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlPlan:
+    urls: tuple[str, ...]
+    """Canonical, each once."""
+    bad_urls: tuple[str, ...]
+    """Where start URLs are that are none, and what they are: "urls[3]: 'x' is no URL of a page"."""
+    credentials: Mapping[str, tuple[str, str]]
+    """By origin."""
+    extraction: ExtractionPlan
+    following: Following
+    depth: int = 0
+    max_pages: int = DEFAULT_PAGES
+    is_default_limit: bool = False
+    max_seconds: float | None = None
+    max_bytes: int | None = None
+    respect_robots: bool = True
+    obey_noindex: bool = False
+    user_agent: str = USER_AGENT
+    """Also the name that robots.txt is read for, whatever a profile says."""
+    headers: HeaderSets = field(default_factory=lambda: HeaderSets(user_agent=USER_AGENT))
+    is_plain: bool = True
+    """Without headers or credentials of its own: sites answer it as they answer everybody."""
+    delay_s: float = 0.0
+    concurrency: int = DEFAULT_CONCURRENCY
+    wait_for_host_s: float = WAIT_FOR_HOST_S
+    """For one that stopped answering."""
+
+
+def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
+    """Raises BadPlan and BadRule. A start URL that is none is kept aside: the others are crawled all the same."""
+    asked = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
+    first = int("url" in parameters)
+    normalise = normaliser_of(parameters)
+    urls = {text: url and normalise(url) for text, url in ((text, canonical(text)) for text in asked)}
+    depth = int(parameters.get("depth", 0))
+    good = dict.fromkeys(url for url in urls.values() if url is not None)
+    most = parameters.get("max_pages")
+    following = following_of(parameters, good, depth)
+    is_open = depth > 0 or following.finds_more
+    names = (
+        "max_seconds", "max_bytes", "respect_robots", "obey_noindex", "user_agent", "delay_s", "concurrency",
+        "wait_for_host_s",
+    )  # fmt: skip
+    profile = parameters.get("profile", OWN)
+    headers = checked_headers(parameters.get("headers", {}))
+    known_to = {place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))}
+    return CrawlPlan(
+        urls=tuple(good),
+        bad_urls=tuple(
+            f"{'url' if at < first else f'urls[{at - first}]'}: {text!r:.300} is no URL of a page"
+            for at, text in enumerate(asked)
+            if urls[text] is None
+        ),
+        credentials=known_to,
+        headers=HeaderSets(
+            user_agent=parameters.get("user_agent", USER_AGENT),
+            is_named="user_agent" in parameters,
+            profiles=[profile] if isinstance(profile, str) else profile,
+            headers=headers,
+            starts=good,
+        ),
+        is_plain=not (headers or known_to or "profile" in parameters or "proxies" in parameters),
+        extraction=extraction_plan.plan_of(parameters),
+        following=following,
+        depth=depth,
+        # With nothing to follow, the URLs given are the limit.
+        max_pages=int(most) if most is not None else (DEFAULT_PAGES if is_open else max(1, len(good))),
+        is_default_limit=most is None and is_open,
+        **{name: parameters[name] for name in names if name in parameters},
+    )

@@ -1,0 +1,1 @@
+"""Fetching a page: HTTP client, address guard, proxies, robots.txt, bodies, block detection."""

@@ -1,0 +1,162 @@
+"""A body as it arrives: unpacked step by step, layer by layer, and never more of it than asked for."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import brotli  # type: ignore[import-untyped]
+import zstandard
+
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+
+STEP_BYTES = 256 << 10
+MAX_MEMBERS = 1_000
+MAX_LAYERS = 3
+BETWEEN_BYTES = 64 << 20
+"""That much may pass between two layers: a bomb in a bomb may never come out as anything."""
+ENCODINGS = "gzip, deflate, br, zstd"
+"""Those that can be unpacked within a bound; nothing else is asked for."""
+_GZIP = zlib.MAX_WBITS | 16
+_ZSTD_BITE = 256
+"""Of packed bytes at a time: a block of a few bytes may stand for 128 KiB, so at most 8 MiB come of them."""
+_ZSTD_WINDOW = 8 << 20
+"""What RFC 8878 asks everybody on the web to be content with."""
+
+
+class Layer(Protocol):
+    """One encoding, undone in steps."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
+
+    def is_whole(self) -> bool:
+        """Whether it may end here."""
+        ...
+
+
+class _Zlib:
+    def __init__(self, *, is_gzip: bool) -> None:
+        self._is_gzip = is_gzip
+        self._inner = zlib.decompressobj(_GZIP) if is_gzip else None
+        self._members = 1
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inner is None:
+            self._inner = zlib.decompressobj(_deflate_window(data))
+        while data:
+            if self._inner.eof:
+                # Some servers send several gzip members; what else follows the end is padding.
+                if not (self._is_gzip and data.startswith(b"\x1f\x8b")):
+                    return
+                self._members = _one_more(self._members)
+                self._inner = zlib.decompressobj(_GZIP)
+            yield self._inner.decompress(data, STEP_BYTES)
+            data = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
+
+    def is_whole(self) -> bool:
+        return self._inner is not None and self._inner.eof
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._inner = brotli.Decompressor()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inner.is_finished():
+            return
+        yield self._inner.process(data, output_buffer_limit=STEP_BYTES)
+        while not self._inner.is_finished() and not self._inner.can_accept_more_data():
+            yield self._inner.process(b"", output_buffer_limit=STEP_BYTES)
+
+    def is_whole(self) -> bool:
+        return bool(self._inner.is_finished())
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._inner = _zstd_frame()
+        self._frames = 1
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        at = 0
+        while at < len(data):
+            if self._inner.eof:
+                self._frames = _one_more(self._frames)
+                self._inner = _zstd_frame()
+            bite = data[at : at + _ZSTD_BITE]
+            yield self._inner.decompress(bite)
+            at += len(bite) - len(self._inner.unused_data)
+
+    def is_whole(self) -> bool:
+        return self._inner.eof
+
+
+_LAYERS: dict[str, Callable[[], Layer]] = {
+    "gzip": lambda: _Zlib(is_gzip=True),
+    "x-gzip": lambda: _Zlib(is_gzip=True),
+    "deflate": lambda: _Zlib(is_gzip=False),
+    "br": _Brotli,
+    "zstd": _Zstd,
+}
+
+
+class Unpacker:
+    """Undoes the content encodings of one body, the last one first; no step gives more than 8 MiB."""
+
+    def __init__(self, encoding: str, url: str = "") -> None:
+        self._of = f"{url}: " if url else ""
+        said = [part.strip().lower() for part in encoding.split(",")]
+        names = [name for name in said if name not in {"", "identity"}]
+        for name in names:
+            if name not in _LAYERS:
+                raise PageFailed(
+                    "parse", f"{self._of}content encoding {name!r} was not asked for", permanent=True, kind="decode"
+                )
+        if len(names) > MAX_LAYERS:
+            raise PageFailed("parse", f"{self._of}packed {len(names)} times", permanent=True, kind="decode")
+        self._layers: list[Layer] = [_LAYERS[name]() for name in reversed(names)]
+        self._is_fed = False
+        self._between = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if not self._layers or not data:
+            yield data
+            return
+        self._is_fed = True
+        try:
+            yield from self._through(self._layers, data)
+        except (zlib.error, brotli.error, zstandard.ZstdError) as exc:
+            raise PageFailed("parse", f"{self._of}the body cannot be unpacked: {exc}", kind="decode") from exc
+
+    def finish(self) -> None:
+        """Raises PageFailed when the packed body ended too early."""
+        if self._is_fed and not all(layer.is_whole() for layer in self._layers):
+            raise PageFailed("network", f"{self._of}the packed body ended too early", kind="cut")
+
+    def _through(self, layers: Sequence[Layer], data: bytes) -> Iterator[bytes]:
+        if len(layers) == 1:
+            yield from layers[0].feed(data)
+            return
+        for part in layers[0].feed(data):
+            self._between += len(part)
+            if self._between > BETWEEN_BYTES:
+                raise PageFailed("parse", f"{self._of}unpacks to too much", permanent=True, kind="too_large")
+            if part:
+                yield from self._through(layers[1:], part)
+
+
+def _one_more(parts: int) -> int:
+    if parts >= MAX_MEMBERS:
+        raise PageFailed("parse", f"the body has more than {MAX_MEMBERS} packed parts", permanent=True, kind="decode")
+    return parts + 1
+
+
+def _zstd_frame() -> zstandard.ZstdDecompressionObj:
+    return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(write_size=64 << 10)
+
+
+def _deflate_window(data: bytes) -> int:
+    """`deflate` means zlib's format, and about half of its senders mean the raw one."""
+    is_zlib = data[0] & 0x0F == 8 and (len(data) < 2 or (data[0] << 8 | data[1]) % 31 == 0)
+    return zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS

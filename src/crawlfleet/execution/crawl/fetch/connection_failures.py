@@ -1,0 +1,59 @@
+"""What the client's exceptions mean for a page: a class for retries, and what happened more closely."""
+
+from __future__ import annotations
+
+import os
+
+import aiohttp
+
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.fetch.address_guard import AddressRefused
+from crawlfleet.execution.crawl.fetch.connections import NotHttp
+
+FAILURES = (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError)
+"""ValueError: what a server sends as headers is not always HTTP."""
+
+# The first that fits: they are each other's bases.
+_KINDS: tuple[tuple[type[Exception], str], ...] = (
+    (aiohttp.ClientConnectorDNSError, "dns"),
+    (aiohttp.ClientSSLError, "tls"),
+    (aiohttp.ClientConnectorError, "connect"),
+    (aiohttp.ServerDisconnectedError, "closed"),
+    (aiohttp.ClientPayloadError, "cut"),
+    (aiohttp.ClientResponseError, "protocol"),
+    (aiohttp.ClientOSError, "closed"),
+    (OSError, "closed"),
+)
+
+
+def of_connection(url: str, exc: Exception, total_s: float) -> PageFailed:
+    match exc:
+        case AddressRefused():
+            return PageFailed("policy", f"{url}: {exc}", permanent=True)
+        case aiohttp.ConnectionTimeoutError():
+            return PageFailed("timeout", f"{url}: no connection in time", kind="connect", at=url)
+        case TimeoutError():
+            return PageFailed("timeout", f"{url}: no answer within {total_s:g} s", at=url)
+        case aiohttp.InvalidURL():
+            return PageFailed("input", f"{url}: not a URL", permanent=True)
+    kind = next((kind for base, kind in _KINDS if isinstance(exc, base)), "protocol")
+    # A certificate that does not fit today does not fit in a minute.
+    is_lasting = isinstance(exc, aiohttp.ClientConnectorCertificateError)
+    return PageFailed("network", f"{url}: {_said(kind, exc)}", permanent=is_lasting, kind=kind, at=url)
+
+
+def _said(kind: str, exc: Exception) -> str:
+    """For people: in one line, and without what a stranger sent."""
+    words = " ".join(str(exc).split())
+    match kind, exc:
+        case "closed", aiohttp.ServerDisconnectedError():
+            return "the connection was closed before the answer"
+        case "cut", _:
+            return "the answer broke off"
+        case "protocol", NotHttp():
+            return f"the answer is not HTTP ({words[:100]})"
+        case "dns", aiohttp.ClientConnectorDNSError():
+            return f"no address of {exc.host}: {exc.strerror or exc}"
+        case "connect", aiohttp.ClientConnectorError():
+            return f"no connection to {exc.host}:{exc.port}: {os.strerror(exc.errno) if exc.errno else exc.strerror}"
+    return words[:300] or type(exc).__name__

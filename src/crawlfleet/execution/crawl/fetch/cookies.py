@@ -1,0 +1,157 @@
+"""The cookies of a crawl: what sites set goes with the next requests to them, and may outlive the execution.
+
+`CookieSession` is the jar in memory. `KeptCookies` exchanges it with a master: loaded when the execution begins, saved
+while it goes on and at its end, so that the next execution, or another member of the crawl, goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from http.cookies import BaseCookie
+from types import TracebackType
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+import msgspec
+import yarl
+
+from crawlfleet.execution.sdk import MasterLink
+from crawlfleet.model.cookie import COOKIE_CHARS, COOKIE_URL_CHARS, JAR_COOKIES, CookieKey, cookie_key
+from crawlfleet.wire.cookies import AGE_MS_MAX, CookieBody, CookiesDown, CookiesUp
+
+SAVE_S = 20.0
+"""How often a crawl saves its cookies: what a lost node's successor may have to do again."""
+_MAX_AGE = re.compile(r"(;\s*max-age\s*=\s*)\"?(-?\d+)\"?", re.IGNORECASE)
+_DOWN = msgspec.json.Decoder(CookiesDown)
+
+
+class _SetCookie(NamedTuple):
+    url: str
+    header: str
+    set_at: float
+    """Monotonic."""
+
+
+class CookieSession:
+    """The cookie jar of one execution."""
+
+    def __init__(self, *, is_kept: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        """`is_kept`: what sites set is noted, to be saved."""
+        self._is_kept = is_kept
+        self._clock = clock
+        # Addresses have cookies, too: sites are crawled by them.
+        self._jar = aiohttp.CookieJar(unsafe=True)
+        self._set: dict[CookieKey, _SetCookie] = {}
+        self._unsaved: dict[CookieKey, _SetCookie] = {}
+
+    def __bool__(self) -> bool:
+        return len(self._jar) > 0
+
+    @property
+    def has_unsaved(self) -> bool:
+        return bool(self._unsaved)
+
+    def cookies_for(self, url: str) -> BaseCookie[str]:
+        return self._jar.filter_cookies(yarl.URL(url))
+
+    def receive(self, url: str, headers: Sequence[str]) -> None:
+        """Take in the `Set-Cookie` headers of an answer."""
+        self._jar.update_cookies_from_headers(headers, yarl.URL(url, encoded=True))
+        if len(self._jar) > JAR_COOKIES:
+            self._jar.clear()
+            self._set.clear()
+            self._unsaved.clear()
+        if not self._is_kept:
+            return
+        page = urlunsplit(urlsplit(url)._replace(query="", fragment=""))
+        for header in headers:
+            self._note(_SetCookie(page, header, self._clock()))
+
+    def restore(self, bodies: Iterable[CookieBody]) -> None:
+        """Take in the cookies of a kept jar. What sites set here and is not saved yet is newer, and stays."""
+        now = self._clock()
+        for body in bodies:
+            key = cookie_key(body.url, body.header)
+            if key is None or key in self._unsaved:
+                continue
+            known = self._set.get(key)
+            if known is not None and (known.url, known.header) == (body.url, body.header):
+                continue
+            self._set[key] = _SetCookie(body.url, body.header, now - body.age_ms / 1_000)
+            header = _shorten_max_age(body.header, body.age_ms // 1_000)
+            self._jar.update_cookies_from_headers([header], yarl.URL(body.url, encoded=True))
+
+    def unsaved(self) -> list[CookieBody]:
+        """What sites set and `mark_saved` was not told of, each cookie once."""
+        now = self._clock()
+        return [
+            CookieBody(one.url, one.header, min(AGE_MS_MAX, max(0, int((now - one.set_at) * 1_000))))
+            for one in self._unsaved.values()
+        ]
+
+    def mark_saved(self, bodies: Iterable[CookieBody]) -> None:
+        for body in bodies:
+            key = cookie_key(body.url, body.header)
+            if key is not None and key in self._unsaved and self._unsaved[key].header == body.header:
+                del self._unsaved[key]
+
+    def _note(self, cookie: _SetCookie) -> None:
+        key = cookie_key(cookie.url, cookie.header)
+        is_storable = len(cookie.url) <= COOKIE_URL_CHARS and len(cookie.header) <= COOKIE_CHARS
+        if key is None or not is_storable or not cookie.header.isprintable() or not cookie.url.isprintable():
+            return
+        known = self._set.pop(key, None)
+        self._set[key] = cookie
+        if len(self._set) > 2 * JAR_COOKIES:
+            del self._set[next(iter(self._set))]
+        # A site that sets the same cookie with every page changes nothing, unless its end moves on with it.
+        if known is None or known.header != cookie.header or _MAX_AGE.search(cookie.header):
+            self._unsaved.pop(key, None)
+            self._unsaved[key] = cookie
+            if len(self._unsaved) > JAR_COOKIES:
+                del self._unsaved[next(iter(self._unsaved))]
+
+
+class KeptCookies:
+    """Keeps a session's cookies with a master for as long as the context lasts."""
+
+    def __init__(self, session: CookieSession, master: MasterLink, jar: str) -> None:
+        self._session = session
+        self._master = master
+        self._jar = jar
+        self._saving: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._exchange()
+        self._saving = asyncio.create_task(self._save_now_and_then())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.wait({self._saving})
+        if self._session.has_unsaved and (kind is None or issubclass(kind, Exception)):
+            await self._exchange()
+
+    async def _save_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_S)
+            if self._session.has_unsaved:
+                await self._exchange()
+
+    async def _exchange(self) -> None:
+        changes = self._session.unsaved()
+        answer = await self._master.ask("cookies", msgspec.json.encode(CookiesUp(self._jar, changes)))
+        self._session.mark_saved(changes)
+        self._session.restore(_DOWN.decode(answer).cookies)
+
+
+def _shorten_max_age(header: str, age_s: int) -> str:
+    """The header as if it came now: its Max-Age counts from when it was set."""
+    return _MAX_AGE.sub(lambda found: f"{found[1]}{int(found[2]) - age_s}", header)

@@ -1,0 +1,115 @@
+"""Requests through proxies: which one, and whose fault it is when one fails.
+
+The proxy's own address has to be allowed like any other that is connected to. The target is judged as far as it can be
+from here: an address in the URL always, a name by what it resolves to here, where it resolves at all. What the proxy
+resolves it to nobody here can see.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+
+import aiohttp
+
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.fetch.address_guard import (
+    AddressGuard,
+    AddressRefused,
+    GuardedResolver,
+    as_address,
+    plain_host,
+)
+from crawlfleet.execution.crawl.fetch.http_client import Options
+from crawlfleet.execution.crawl.fetch.proxy_pool import NoProxy, Proxy, ProxyWay
+from crawlfleet.execution.crawl.frontier.urls import place, target_of
+
+RESOLVED_S = 60.0
+NAMES = 1_000
+_NOT_ALLOWED_IN = 407
+
+
+class ProxyDown(Exception):
+    """This proxy failed: the request may go through another."""
+
+
+def options(url: str, headers: Mapping[str, str], proxy: Proxy | None) -> Options:
+    """For the client: a request's headers, and its proxy with what that wants to know."""
+    if proxy is None:
+        return Options(headers)
+    if proxy.user is None:
+        return Options(headers, proxy.url)
+    login = {"Proxy-Authorization": basic(proxy.user, proxy.password)}
+    if url.startswith("https:"):
+        # Through a tunnel the site would see what is meant for the proxy.
+        return Options(headers, proxy.url, login)
+    return Options({**headers, **login}, proxy.url)
+
+
+def basic(user: str, password: str) -> str:
+    return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+class Through:
+    def __init__(self, way: ProxyWay, guard: AddressGuard, resolver: GuardedResolver) -> None:
+        self._way = way
+        self._guard = guard
+        self._resolver = resolver
+        self._judged: dict[str, float] = {}
+
+    async def proxy_for(self, url: str) -> Proxy:
+        """Raises PageFailed when there is none, and AddressRefused for what may not be asked."""
+        try:
+            proxy = self._way.choose(target_of(url))
+        except NoProxy as exc:
+            raise PageFailed("network", f"{url}: {exc}", kind="proxy", retry_after_s=exc.again_s) from exc
+        try:
+            self._guard.check_literal(proxy.host, proxy.port)
+        except AddressRefused as exc:
+            raise PageFailed("policy", f"{url}: its proxy may not be used: {exc}", permanent=True) from exc
+        await self._judge(url)
+        return proxy
+
+    def answered(self, proxy: Proxy, status: int, took_s: float) -> None:
+        if status == _NOT_ALLOWED_IN:
+            self._way.failed(proxy, "it wants another user or password")
+            raise ProxyDown
+        self._way.worked(proxy, took_s)
+
+    def check(self, url: str, proxy: Proxy, exc: Exception) -> None:
+        """Raises ProxyDown or PageFailed when it was the proxy's failure."""
+        match exc:
+            case aiohttp.ClientProxyConnectionError():
+                self._way.failed(proxy, "no connection")
+            case aiohttp.ClientHttpProxyError(status=407):
+                self._way.failed(proxy, "it wants another user or password")
+            case aiohttp.ClientHttpProxyError():
+                # The proxy is there; what it cannot reach another may.
+                self._way.leave(target_of(url))
+                message = f"{url}: proxy {proxy.name} could not reach it (it answers {exc.status})"
+                raise PageFailed("network", message, kind="proxy") from exc
+            case AddressRefused():
+                if plain_host(proxy.host) in str(exc):
+                    raise PageFailed("policy", f"{url}: its proxy may not be used: {exc}", permanent=True) from exc
+                return
+            case _:
+                return
+        raise ProxyDown from exc
+
+    def blocked(self, url: str) -> None:
+        """The site does not want the address that the proxy comes from."""
+        self._way.leave(target_of(url))
+
+    async def _judge(self, url: str) -> None:
+        host, port = place(url)[1:]
+        if as_address(plain_host(host)) is not None or self._judged.get(host, 0.0) > time.monotonic():
+            return
+        try:
+            await self._resolver.resolve(host, port)
+        except OSError:
+            # A name that only the proxy knows.
+            pass
+        if len(self._judged) >= NAMES:
+            self._judged.clear()
+        self._judged[host] = time.monotonic() + RESOLVED_S

@@ -1,0 +1,163 @@
+"""robots.txt: read once per host, and kept for a while (RFC 9309).
+
+A site without one (4xx) allows everything; one whose robots.txt cannot be had (5xx, no connection) allows nothing for
+now, and the failure keeps its class, so that the task is tried again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import islice
+
+from protego import Protego
+
+from crawlfleet.execution.crawl.engine.failures import PageFailed, PageSkipped
+from crawlfleet.execution.crawl.fetch.address_guard import AddressRefused
+from crawlfleet.execution.crawl.fetch.charset import text_of
+from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
+from crawlfleet.execution.crawl.fetch.responses import Fetched
+from crawlfleet.execution.crawl.fetch.robots_cache import FAILED_S, RobotsCache, RobotsEntry
+from crawlfleet.execution.crawl.frontier.urls import canonical, place, site, start_of
+
+ROBOTS_BYTES = 500 << 10
+ROBOTS_HOPS = 5
+DELAY_MAX_S = 60.0
+WAIT_MAX_S = 30.0
+"""A robots.txt that is to be asked for later is waited for once, so long at most."""
+LATER_S = 0.5
+"""How soon a robots.txt that was refused is asked for again, where the site does not say."""
+BUSY = frozenset({429, 503})
+UNREACHED = frozenset({"dns", "connect"})
+SITEMAPS = 1_000
+HELD = 1_000
+_IN_THREAD_BYTES = 32 << 10
+
+
+class Robots:
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        user_agent: str,
+        on_delay: Callable[[str, float], None],
+        log: Callable[[str, str], None],
+        cache: RobotsCache | None = None,
+    ) -> None:
+        self._fetcher = fetcher
+        # A site names robots by the first word of their name.
+        self._agent = user_agent.split("/", 1)[0].strip() or user_agent
+        self._on_delay = on_delay
+        self._log = log
+        self._cache = RobotsCache() if cache is None else cache
+        self._delays: dict[str, float] = {}
+        self._held: dict[str, RobotsEntry] = {}
+        """Those of late, by how URLs start: with most pages nothing else has to be looked up."""
+
+    async def check(self, url: str) -> None:
+        """Raises PageFailed when the site does not want this page fetched."""
+        start = start_of(url)
+        known = self._held.get(start)
+        if known is None or not self._cache.is_good(known):
+            if len(self._held) >= HELD:
+                self._held.clear()
+            known = self._held[start] = await self._known(url)
+        if known.failure is not None:
+            cause = known.failure
+            if isinstance(cause.__cause__, AddressRefused):
+                # Its own words, behind the address of robots.txt: it may be the proxy's address that is refused.
+                said = str(cause).partition(": ")[2]
+                raise PageFailed("policy", f"{url}: {said}", permanent=True)
+            message = f"{url}: not fetched while its robots.txt cannot be read ({cause})"
+            # A site that is busy says nothing of its pages: they are asked for again when it may be asked.
+            wait_s = max(LATER_S, cause.retry_after_s) if cause.status in BUSY else 0.0
+            raise PageFailed(
+                cause.error, message, permanent=cause.permanent, kind=cause.kind, status=cause.status,
+                retry_after_s=wait_s,
+            )  # fmt: skip
+        if known.rules is not None and not known.rules.can_fetch(url, self._agent):
+            raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True, kind="robots")
+
+    def ask_again(self, url: str) -> None:
+        """Its host was away: why its robots.txt could not be read then does not count any longer."""
+        known = self._cache.entry(place(url).origin)
+        if known.failure is not None:
+            known.good_until = 0.0
+
+    async def sitemaps(self, url: str) -> list[str]:
+        """Those that the robots.txt of a URL's host names; none where it cannot be read.
+
+        Raises PageFailed when nobody answered: what it names is not known then.
+        """
+        known = await self._known(url)
+        if known.failure is not None and known.failure.kind in UNREACHED:
+            raise PageFailed(known.failure.error, str(known.failure), kind=known.failure.kind)
+        found = (canonical(named, url) for named in islice(known.rules.sitemaps, SITEMAPS)) if known.rules else ()
+        return [named for named in found if named is not None]
+
+    async def _known(self, url: str) -> RobotsEntry:
+        origin = place(url).origin
+        known = self._cache.entry(origin)
+        if not self._cache.is_good(known):
+            async with known.lock:
+                if not self._cache.is_good(known):
+                    await self._read(url, known)
+        if known.rules is not None:
+            self._keep_delay(site(url), known.rules)
+        return known
+
+    async def _read(self, url: str, known: RobotsEntry) -> None:
+        where = f"{place(url).scheme}://{site(url)}/robots.txt"
+        try:
+            fetched = await self._fetched(where)
+        except PageFailed as exc:
+            if _means_none(exc):
+                self._cache.keep(known, None)
+            elif isinstance(exc.__cause__, AddressRefused):
+                # What may be visited is ours to change, and others may visit more.
+                self._cache.keep_failure(known, exc, 0.0)
+            elif exc.status in BUSY:
+                self._cache.keep_failure(known, exc, min(max(LATER_S, exc.retry_after_s), FAILED_S))
+            else:
+                self._cache.keep_failure(known, exc)
+        except PageSkipped:
+            self._cache.keep(known, None)
+        else:
+            rules = await _rules(fetched)
+            self._cache.keep(
+                known, rules, size_bytes=len(fetched.body) if rules else 0, cache_control=fetched.cache_control
+            )
+
+    async def _fetched(self, where: str) -> Fetched:
+        try:
+            return await self._fetcher.fetch_head(where, ROBOTS_BYTES, hops=ROBOTS_HOPS)
+        except PageFailed as exc:
+            if exc.status not in BUSY or not 0 < exc.retry_after_s <= WAIT_MAX_S:
+                raise
+            await asyncio.sleep(exc.retry_after_s)
+        return await self._fetcher.fetch_head(where, ROBOTS_BYTES, hops=ROBOTS_HOPS)
+
+    def _keep_delay(self, host: str, rules: Protego) -> None:
+        delay_s = rules.crawl_delay(self._agent) or 0.0
+        if self._delays.get(host) == delay_s:
+            return
+        self._delays[host] = delay_s
+        if delay_s > DELAY_MAX_S:
+            self._log(f"{host} asks for {delay_s:g} s between pages; {DELAY_MAX_S:g} s are kept", "warning")
+        self._on_delay(host, min(delay_s, DELAY_MAX_S))
+
+
+async def _rules(fetched: Fetched) -> Protego | None:
+    """None where a page came instead: many sites have one page for everything they do not have."""
+    if fetched.body[:1_000].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return None
+    text = text_of(fetched.body, fetched.charset or "utf-8")
+    if len(text) > _IN_THREAD_BYTES:
+        return await asyncio.to_thread(Protego.parse, text)
+    return Protego.parse(text)
+
+
+def _means_none(failure: PageFailed) -> bool:
+    """Whether the site has no robots.txt. One that says 429 has one, and is busy."""
+    is_absent = 400 <= failure.status < 500 and failure.status != 429
+    return is_absent or (failure.error == "http" and failure.permanent)

@@ -1,0 +1,1 @@
+"""Which URLs are fetched: the frontier, link filters, rules, scope, traps, sitemaps."""

@@ -1,0 +1,98 @@
+"""What a crawl follows, compiled from its parameters: `follow`, `normalise`, `traps`, `sitemaps`, `pagination`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from crawlfleet.execution.crawl.frontier.follow_rules import FollowRules
+from crawlfleet.execution.crawl.frontier.normalise import Normaliser
+from crawlfleet.execution.crawl.frontier.pagination import Pagination
+from crawlfleet.execution.crawl.frontier.patterns import BadRule
+from crawlfleet.execution.crawl.frontier.traps import Caps
+from crawlfleet.execution.crawl.frontier.urls import canonical
+from crawlfleet.execution.crawl.schemas.follow import follow_properties
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    normalise: Normaliser
+    rules: FollowRules
+    caps: Caps | None
+    """None: no guards against traps."""
+    sitemaps: tuple[str, ...]
+    """To be read before the pages."""
+    finds_sitemaps: bool
+    """Those that the robots.txt of the start URLs' hosts names, or the usual one."""
+    pagination: Pagination | None
+    obeys_nofollow: bool
+    obeys_canonical: bool
+
+    @property
+    def finds_more(self) -> bool:
+        """Whether there are pages to come besides the start URLs and what they link to."""
+        return bool(self.sitemaps) or self.finds_sitemaps or self.pagination is not None
+
+
+def normaliser_of(parameters: Mapping[str, Any]) -> Normaliser:
+    return Normaliser(**parameters.get("normalise", {}))
+
+
+def following_of(parameters: Mapping[str, Any], starts: Iterable[str], depth: int) -> Following:
+    """Raises BadRule with the name of the parameter that cannot be used."""
+    normalise = normaliser_of(parameters)
+    follow = parameters.get("follow", {})
+    traps = parameters.get("traps", True)
+    sitemaps = parameters.get("sitemaps", False)
+    pagination = parameters.get("pagination")
+    return Following(
+        normalise=normalise,
+        rules=FollowRules(follow, starts=starts, depth=depth, same_host=parameters.get("same_host")),
+        caps=None if traps is False else Caps(**(traps if isinstance(traps, Mapping) else {})),
+        sitemaps=_urls(sitemaps) if isinstance(sitemaps, list | tuple) else (),
+        finds_sitemaps=sitemaps is True,
+        pagination=None if pagination is None else Pagination(pagination, normalise),
+        obeys_nofollow=bool(follow.get("obey_nofollow", False)),
+        obeys_canonical=bool(follow.get("obey_canonical", False)),
+    )
+
+
+def problems_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is wrong with parameters: field and detail of each that can be told."""
+    # The schema that a submit was checked against may be another node's, of another version.
+    asked = {name: value for name, value in parameters.items() if name in _properties()}
+    if wrong := [(_path(error), error.message) for error in _shape().iter_errors(asked)]:
+        return wrong
+    try:
+        following_of(parameters, (), 0)
+    except BadRule as exc:
+        return [(exc.field, exc.detail)]
+    return []
+
+
+@cache
+def _properties() -> dict[str, Any]:
+    return {**follow_properties({"type": "string"}), "same_host": {"type": "boolean"}}
+
+
+@cache
+def _shape() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for({"type": "object", "properties": _properties()})
+
+
+def _path(error: jsonschema_rs.ValidationError) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    return "".join(steps).removeprefix(".")
+
+
+def _urls(texts: Iterable[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for at, text in enumerate(texts):
+        if (url := canonical(text)) is None:
+            raise BadRule(f"sitemaps[{at}]", f"{text!r} is no URL")
+        found[url] = None
+    return tuple(found)

@@ -1,0 +1,84 @@
+"""Which links are followed: compiled once from `follow`, asked once for each URL that was not met before.
+
+A start URL is always visited. For every other URL the questions are asked in the order of their cost; the first that
+says no is the reason it is counted under.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from crawlfleet.execution.crawl.frontier.frontier import TOO_DEEP
+from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
+from crawlfleet.execution.crawl.frontier.scope import Scope
+
+OTHER_HOST, FILE_TYPE, DENIED, NOT_ALLOWED = "other host", "file type", "denied", "not allowed"
+_ENDINGS = (
+    "7z aac ai apk avi avif bin bmp bz2 class css deb dmg doc docx dot eot eps exe flac flv gif gz ico iso jar jpeg jpg"
+    " js m4a m4v map mid mjs mkv mov mp3 mp4 mpeg mpg msi odp ods odt ogg ogv otf pdf png ppt pptx psd rar rpm rtf svg"
+    " swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xls xlsx xz zip zst"
+)
+FILES = frozenset(_ENDINGS.split())
+"""Endings of what is no page. Asking for one only to see its type costs a request each."""
+
+
+class FollowRules:
+    def __init__(self, follow: Mapping[str, Any], *, starts: Iterable[str], depth: int, same_host: bool | None) -> None:
+        """Raises BadRule with the name of the parameter that cannot be used."""
+        self._depth = depth
+        self.scope = Scope(_kind(follow, same_host), starts, follow.get("hosts", ()))
+        allowed = [rule if isinstance(rule, dict) else {"pattern": rule} for rule in follow.get("allow", ())]
+        fields = [
+            f"follow.allow[{at}]{'.pattern' if isinstance(rule, dict) else ''}"
+            for at, rule in enumerate(follow.get("allow", ()))
+        ]
+        self._allow = Patterns([rule["pattern"] for rule in allowed], fields)
+        self._depths = [rule.get("depth", depth) for rule in allowed]
+        denied = list(follow.get("deny", ()))
+        self._deny = Patterns(denied, [f"follow.deny[{at}]" for at in range(len(denied))])
+        self._skipped = _endings(follow.get("skip_files", True))
+
+    def refusal(self, url: str, depth: int, *, is_named: bool = False) -> str | None:
+        """Why a URL that was found is not to be visited at a depth; None when it is.
+
+        One that is named, as the next page of a list is, needs no pattern that allows it.
+        """
+        if depth > self._depth:
+            return TOO_DEEP
+        if not self.scope.holds(url):
+            return OTHER_HOST
+        if self._skipped and _ending(url) in self._skipped:
+            return FILE_TYPE
+        if self._deny and self._deny.matching(url):
+            return DENIED
+        if self._allow and not is_named:
+            found = self._allow.matching(url)
+            if not found:
+                return NOT_ALLOWED
+            if all(depth > self._depths[at] for at in found):
+                return TOO_DEEP
+        return None
+
+
+def _kind(follow: Mapping[str, Any], same_host: bool | None) -> str:
+    kind = follow.get("scope")
+    if kind is None:
+        return "any" if same_host is False else "host"
+    if same_host is not None and same_host != (kind == "host"):
+        raise BadRule("follow.scope", f"{kind!r} and same_host: {str(same_host).lower()} contradict each other")
+    return str(kind)
+
+
+def _endings(asked: bool | list[str]) -> frozenset[str]:
+    if isinstance(asked, bool):
+        return FILES if asked else frozenset()
+    return frozenset(ending.lower().lstrip(".") for ending in asked)
+
+
+def _ending(url: str) -> str:
+    """Of the last part of the path, without its dot; "" for none."""
+    name = url.partition("?")[0].rpartition("/")[2]
+    stem, _, ending = name.rpartition(".")
+    # A wiki's page about a picture is a page: `/wiki/File:Tea.jpg`.
+    return ending.lower() if stem and ":" not in stem else ""

@@ -1,0 +1,101 @@
+"""Links that were met before cost one look: most links of a site are on every page of it.
+
+A raw href means the same on every page of an origin when it starts at the root or names its host, and on every page
+of a directory otherwise. So it is looked up as it is written; only what is new there is made a URL of. What is
+remembered is the depth at which it was met, for on a page nearer to the start it may lead further.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import filterfalse
+
+from crawlfleet.execution.crawl.frontier.normalise import Normaliser
+from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, URL_CHARS, canonical
+
+MEMORY_BYTES = 16 << 20
+ENTRY_BYTES = 150
+"""Of a remembered href, besides its own characters."""
+_NEVER = 1 << 30
+_ABSOLUTE = ("/", "http://", "https://")
+# Characters that every reader of URLs leaves as they are, in paths and in queries.
+_SAFE = r"[A-Za-z0-9\-._~!$&()*+,;=@/%]"
+_ROOTED = re.compile(rf"/(?!/)[:{_SAFE[1:]}*(?:\?[:?{_SAFE[1:]}*)?")
+_NEARBY = re.compile(rf"[A-Za-z0-9_~]{_SAFE}*(?:\?[:?{_SAFE[1:]}*)?")
+
+
+class LinkMemory:
+    def __init__(self, normalise: Normaliser | None = None, *, most_bytes: int = MEMORY_BYTES) -> None:
+        self._normalise = normalise or Normaliser()
+        self._most_bytes = most_bytes
+        self._room = most_bytes
+        self._deepest = 0
+        self._origins: dict[str, dict[str, int]] = {}
+        self._directories: dict[str, dict[str, int]] = {}
+
+    def forget(self) -> None:
+        """What was met counts as new: something else is followed from now on, or there is no room."""
+        self._origins.clear()
+        self._directories.clear()
+        self._room = self._most_bytes
+
+    def fresh(self, hrefs: Iterable[str], base: str, depth: int) -> list[str]:
+        """Of a page's hrefs, the URLs of those that were not met at this depth or nearer to the start; each once."""
+        if self._room < 0:
+            self.forget()
+        origin = base[: base.index("/", 8)]
+        rooted = self._origins.get(origin)
+        if rooted is None:
+            rooted = self._origins[origin] = {}
+            self._room -= len(origin) + ENTRY_BYTES
+        if depth >= self._deepest:
+            # As it mostly is, for pages come in the order of their depth: whatever was met is of no interest.
+            unseen = list(dict.fromkeys(filterfalse(rooted.__contains__, hrefs)))
+        else:
+            unseen = [href for href in dict.fromkeys(hrefs) if rooted.get(href, _NEVER) > depth]
+        return self._resolved(unseen[:PAGE_LINKS], base, origin, rooted, depth) if unseen else []
+
+    def _resolved(self, hrefs: list[str], base: str, origin: str, rooted: dict[str, int], depth: int) -> list[str]:
+        self._deepest = max(self._deepest, depth)
+        directory = base.partition("?")[0].rpartition("/")[0] + "/"
+        nearby = self._directories.get(directory)
+        found: dict[str, None] = {}
+        for href in hrefs:
+            if href.startswith(_ABSOLUTE):
+                memory = rooted
+            elif href[:1] <= " " or href[0] in "?#":
+                # These depend on the page itself: blanks in front may hide a "?".
+                if (url := self._url(href, base, origin, directory)) is not None and href[:1] not in {"", "#"}:
+                    found[url] = None
+                continue
+            else:
+                if nearby is None:
+                    nearby = self._directories[directory] = {}
+                    self._room -= len(directory) + ENTRY_BYTES
+                memory = nearby
+                if memory.get(href, _NEVER) <= depth:
+                    continue
+            memory[href] = depth
+            self._room -= len(href) + ENTRY_BYTES
+            if (url := self._url(href, base, origin, directory)) is not None:
+                found[url] = None
+        return list(found)
+
+    def _url(self, href: str, base: str, origin: str, directory: str) -> str | None:
+        bare = href.partition("#")[0]
+        if bare.startswith(origin) and bare[len(origin) : len(origin) + 1] == "/":
+            bare = bare[len(origin) :]
+        url: str | None
+        # Most hrefs are plain; parsing them as a browser would changes nothing and costs ten times as much.
+        if "/." in bare or "%2" in bare or len(bare) > URL_CHARS // 2:
+            url = canonical(href, base)
+        elif _ROOTED.fullmatch(bare):
+            url = origin + bare
+        elif _NEARBY.fullmatch(bare):
+            url = directory + bare
+        else:
+            url = canonical(href, base)
+        if url is None or len(url) > URL_CHARS:
+            return None
+        return self._normalise(url)

@@ -1,0 +1,232 @@
+"""Sitemaps (sitemaps.org): XML or plain lines, packed or not, read step by step and within bounds.
+
+Bytes in, entries out: what a sitemap says is never trusted to be small, whole or true. Entities are not expanded and
+nothing is fetched. A file that is broken gives what was read of it, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from xml.parsers import expat
+
+from crawlfleet.execution.crawl.frontier.urls import URL_CHARS, canonical
+
+FILE_BYTES = 50 << 20
+"""Unpacked, as the protocol has it."""
+FILE_ENTRIES = 50_000
+FILE_ELEMENTS = 1_000_000
+LEVELS = 3
+"""Sitemaps in sitemaps in sitemaps."""
+FILES = 1_000
+"""Of one crawl."""
+STEP_BYTES = 64 << 10
+ALTERNATES = 200
+NESTED = 50
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# An ampersand that begins nothing XML knows: the most frequent mistake in sitemaps, and the URL is clear all the same.
+_BARE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)")
+_LONGEST_REFERENCE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    url: str
+    """Canonical."""
+    changed_at: datetime | None = None
+    """As the site says; a day is its first instant."""
+    alternates: tuple[tuple[str, str], ...] = ()
+    """The same page in other languages: language and canonical URL."""
+    is_sitemap: bool = False
+
+
+class _Stop(Exception):
+    """No more of this file is read; the message says why."""
+
+
+class Sitemap:
+    """One file being read: go through `batches`, then look at what is wrong with it."""
+
+    def __init__(
+        self, body: bytes, url: str, *, most_entries: int = FILE_ENTRIES, most_bytes: int = FILE_BYTES
+    ) -> None:
+        self._body = body
+        self._url = url
+        self._most_entries = most_entries
+        self._most_bytes = most_bytes
+        self._found: list[Entry] = []
+        self.entries = 0
+        self.bad_urls = 0
+        self.problem: str | None = None
+        """Why it ends where it does, if not at its end."""
+
+    def batches(self) -> Iterator[list[Entry]]:
+        """All entries, step by step, so that whoever takes them can let others run in between."""
+        feed: Callable[[bytes, bool], None] | None = None
+        try:
+            for step in self._steps():
+                if feed is None:
+                    first = step.removeprefix(_BOM)
+                    feed = _Xml(self).feed if first.lstrip().startswith((b"<", *_UTF16)) else _Lines(self).feed
+                    feed(first, False)
+                else:
+                    feed(step, False)
+                yield self._taken()
+            if feed is not None:
+                feed(b"", True)
+        except _Stop as exc:
+            self.problem = str(exc)
+        except expat.ExpatError as exc:
+            self.problem = f"broken: {exc}"
+        yield self._taken()
+
+    def _taken(self) -> list[Entry]:
+        found, self._found = self._found, []
+        return found
+
+    def _steps(self) -> Iterator[bytes]:
+        size = 0
+        for step in _unpacked(self._body) if self._body.startswith(_GZIP) else _sliced(self._body):
+            size += len(step)
+            if size > self._most_bytes:
+                raise _Stop(f"larger than {self._most_bytes:,} bytes: the rest is left out")
+            yield step
+
+    def add(
+        self, loc: str, changed: str = "", alternates: list[tuple[str, str]] | None = None, *, is_sitemap: bool = False
+    ) -> None:
+        if not (loc := loc.strip()):
+            return
+        # A word by itself would be read as a path: lines that are no URLs are none.
+        url = canonical(loc, self._url) if loc.startswith(("http", "HTTP", "/")) else None
+        if url is None:
+            self.bad_urls += 1
+            return
+        if self.entries >= self._most_entries:
+            raise _Stop(f"more than {self._most_entries:,} entries: the others are left out")
+        self.entries += 1
+        others = [(language, canonical(href, self._url)) for language, href in alternates or ()]
+        known = tuple((language, other) for language, other in others if other is not None)
+        self._found.append(Entry(url, instant(changed), known, is_sitemap))
+
+
+class _Lines:
+    def __init__(self, sitemap: Sitemap) -> None:
+        self._sitemap = sitemap
+        self._rest = b""
+
+    def feed(self, data: bytes, is_end: bool) -> None:
+        *lines, rest = (self._rest + data + (b"\n" if is_end else b"")).splitlines(keepends=True) or [b""]
+        if rest.endswith((b"\n", b"\r")):
+            lines, rest = [*lines, rest], b""
+        for line in lines:
+            self._sitemap.add(line[: 4 * URL_CHARS].decode("utf-8", "replace"))
+        # A line without an end is no URL, whatever follows.
+        self._rest = rest[: 4 * URL_CHARS]
+
+
+class _Xml:
+    def __init__(self, sitemap: Sitemap) -> None:
+        self._sitemap = sitemap
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.EntityDeclHandler = self._entity
+        self._mends: bool | None = None
+        self._held = b""
+        self._nested = 0
+        self._elements = 0
+        self._inside = 0
+        """The level of the entry that is being read."""
+        self._field: str | None = None
+        self._fields: dict[str, str] = {}
+        self._alternates: list[tuple[str, str]] = []
+
+    def feed(self, data: bytes, is_end: bool) -> None:
+        if self._mends is None:
+            self._mends = not data.startswith(_UTF16)
+        data = self._held + data
+        # Where ampersands stand for themselves, nothing may be mended.
+        if b"<![CDATA[" in data:
+            self._mends = False
+        self._held = b""
+        if self._mends:
+            # A reference may be cut by the end of a step.
+            cut = data.rfind(b"&", max(0, len(data) - _LONGEST_REFERENCE))
+            if cut >= 0 and not is_end:
+                data, self._held = data[:cut], data[cut:]
+            data = _BARE_AMPERSAND.sub(b"&amp;", data)
+        self._parser.Parse(data, is_end)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._nested += 1
+        self._elements += 1
+        if self._nested > NESTED:
+            raise _Stop(f"nested more than {NESTED} levels deep")
+        if self._elements > FILE_ELEMENTS:
+            raise _Stop(f"more than {FILE_ELEMENTS:,} elements: the rest is left out")
+        match name.rpartition(":")[2]:
+            case "url" | "sitemap":
+                self._inside = self._nested
+                self._fields = {}
+                self._alternates = []
+            # Right below the entry: pictures and films in it have a loc of their own.
+            case ("loc" | "lastmod") as field if self._nested == self._inside + 1 and field not in self._fields:
+                self._field = field
+                self._fields[field] = ""
+            case "link" if self._inside and len(self._alternates) < ALTERNATES and "hreflang" in attributes:
+                self._alternates.append((attributes["hreflang"][:40], attributes.get("href", "")))
+
+    def _text(self, text: str) -> None:
+        if self._field is not None and len(self._fields[self._field]) <= URL_CHARS:
+            self._fields[self._field] += text
+
+    def _end(self, name: str) -> None:
+        self._nested -= 1
+        self._field = None
+        kind = name.rpartition(":")[2]
+        if self._inside and kind in {"url", "sitemap"}:
+            self._inside = 0
+            loc, changed = self._fields.get("loc", ""), self._fields.get("lastmod", "")
+            self._sitemap.add(loc, changed, self._alternates, is_sitemap=kind == "sitemap")
+
+    def _entity(self, *_: object) -> None:
+        raise _Stop("it declares entities, which are not expanded")
+
+
+def instant(text: str) -> datetime | None:
+    """A W3C date: a year, a month, a day, or an instant; without a zone it is taken for UTC."""
+    text = text.strip()
+    if not text:
+        return None
+    if re.fullmatch(r"[0-9]{4}(-[0-9]{2})?", text):
+        text = f"{text}-01-01"[:10]
+    try:
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _sliced(body: bytes) -> Iterator[bytes]:
+    return (body[at : at + STEP_BYTES] for at in range(0, len(body), STEP_BYTES))
+
+
+def _unpacked(body: bytes) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    data = body
+    try:
+        while data and not unpacker.eof:
+            yield unpacker.decompress(data, STEP_BYTES)
+            data = unpacker.unconsumed_tail
+    except zlib.error as exc:
+        raise _Stop(f"cannot be unpacked: {exc}") from exc
+    if not unpacker.eof:
+        raise _Stop("cannot be unpacked: it ends too early")

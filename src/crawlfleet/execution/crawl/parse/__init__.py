@@ -1,0 +1,1 @@
+"""Parsing a page: dispatch, the parser process, memory limit, extraction."""

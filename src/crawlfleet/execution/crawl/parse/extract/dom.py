@@ -1,0 +1,275 @@
+"""A page as a tree, in two readings with one face: lexbor for CSS (fast), libxml2 where XPath is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import lru_cache
+from operator import attrgetter, methodcaller
+from typing import Any, Protocol
+
+from cssselect import HTMLTranslator
+from lxml import etree  # type: ignore[import-untyped]
+from selectolax.lexbor import LexborCSSSelector, LexborDocumentOptions, LexborHTMLParser, LexborNode
+
+from crawlfleet.execution.crawl.parse.extract.selectors import Selector
+
+TEXT_CHARS = 10_000
+HTML_CHARS = 100_000
+DEEP = 100
+"""Levels; pages of people have twenty."""
+_TAG_AND_ATTRIBUTES = attrgetter("tag", "attributes")
+_DEEPER = " > ".join(["*"] * (DEEP + 1))
+
+
+class Found(str):
+    """What XPath computed (`count(//a)`), and where it was asked: an element, or None for the page."""
+
+    element: Any = None
+
+    def getparent(self) -> Any:
+        return self.element
+
+
+class Tree(Protocol):
+    """A match is an element, or a text that XPath found in one (and that knows which: `getparent`)."""
+
+    # Plain functions of the libraries rather than methods: they are called for every match and every step up.
+    @property
+    def key(self) -> Callable[[Any], Hashable]: ...
+
+    @property
+    def parent(self) -> Callable[[Any], Any]: ...
+
+    @property
+    def raw_text(self) -> Callable[[Any], str]: ...
+
+    def select(self, selector: Selector) -> list[Any]: ...
+
+    def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
+        """An XPath as seen from an element, or a simple selector in it (or that it matches); from the top where there
+        is none."""
+        ...
+
+    def css(self, text: str) -> list[Any]:
+        """Elements by a selector of ours."""
+        ...
+
+    def first(self, text: str) -> Any | None: ...
+
+    def in_head(self, text: str) -> list[Any]: ...
+
+    def tag(self, element: Any) -> str: ...
+
+    def attribute(self, element: Any, name: str) -> str | None: ...
+
+    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        """Tag and attributes of every element that has a href; and how many there are beyond `most`."""
+        ...
+
+    def tagged(self, tag: str) -> list[Any]: ...
+
+    def html(self, element: Any) -> str: ...
+
+
+def tidy(text: str, most: int = TEXT_CHARS) -> str:
+    if len(text) > most:
+        text = text[: 4 * most]
+    # No store of text takes NUL, and no reader of it misses one.
+    return " ".join((text.replace("\0", "") if "\0" in text else text).split())[:most]
+
+
+def text_of(tree: Tree, match: Any) -> str:
+    return tidy(match if isinstance(match, str) else tree.raw_text(match))
+
+
+def around(tree: Tree, match: Any) -> Any | None:
+    """The innermost element that a match is inside of."""
+    if not isinstance(match, str):
+        return tree.parent(match)
+    element = match.getparent()  # type: ignore[attr-defined]
+    # Text behind an element belongs to the one that both are in.
+    return element.getparent() if element is not None and getattr(match, "is_tail", False) else element
+
+
+def title(tree: Tree) -> str | None:
+    found = tree.first("title")
+    return None if found is None else tidy(tree.raw_text(found))
+
+
+Find = Callable[[str, LexborNode], list[LexborNode]]
+
+
+class _Matchers(threading.local):
+    """What matches selectors: one for all pages of a thread. Every page would else make its own, for a tenth of what
+    it takes to be parsed."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        matcher: Any = LexborCSSSelector()  # type: ignore[no-untyped-call]
+        self.find: Find = matcher.find
+        self.find_first: Find = matcher.find_first
+
+
+_matchers = _Matchers()
+
+
+def _found(find: Find, text: str, below: LexborNode | None) -> list[LexborNode]:
+    if below is None:
+        return []
+    try:
+        return find(text, below)
+    except BaseException:
+        # Who knows where it stopped: there may have been no memory left.
+        _matchers.renew()
+        raise
+
+
+class LexborTree:
+    key = staticmethod(attrgetter("mem_id"))
+    parent = staticmethod(attrgetter("parent"))
+    raw_text = staticmethod(methodcaller("text"))
+
+    def __init__(self, html: str) -> None:
+        # What a browser copies into `<selectedcontent>` stands in its option already.
+        self._html = LexborHTMLParser(html, options=LexborDocumentOptions.WO_EVENTS)
+
+        self._top = self._html.root
+
+    @property
+    def is_deep(self) -> bool:
+        return self.first(_DEEPER) is not None
+
+    def select(self, selector: Selector) -> list[Any]:
+        return self.css(selector.text)
+
+    def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
+        return _found(_matchers.find, selector.text, self._top if element is None else element)
+
+    def css(self, text: str) -> list[Any]:
+        return _found(_matchers.find, text, self._top)
+
+    def first(self, text: str) -> Any | None:
+        found = _found(_matchers.find_first, text, self._top)
+        return found[0] if found else None
+
+    def in_head(self, text: str) -> list[Any]:
+        return _found(_matchers.find, text, self._html.head)
+
+    def tag(self, element: LexborNode) -> str:
+        return element.tag or ""
+
+    def attribute(self, element: LexborNode, name: str) -> str | None:
+        attributes = element.attributes
+        # `<a href>` has the attribute, with nothing in it.
+        return (attributes[name] or "") if name in attributes else None
+
+    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        found = self.css("[href]")
+        return map(_TAG_AND_ATTRIBUTES, found[:most]), max(0, len(found) - most)
+
+    def tagged(self, tag: str) -> list[Any]:
+        return self._html.tags(tag)
+
+    def html(self, element: LexborNode) -> str:
+        return (element.html or "")[:HTML_CHARS]
+
+
+class XPathTree:
+    # lxml keeps one object per element while somebody holds it, and matches hold theirs.
+    key = staticmethod(lambda element: element)
+    parent = staticmethod(methodcaller("getparent"))
+    raw_text = staticmethod(lambda element: "".join(element.itertext(with_tail=False)))
+
+    def __init__(self, html: str) -> None:
+        # libxml2 stops at 256 levels of its own accord, unless told that huge trees are fine.
+        parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+        root = etree.fromstring(html.replace("\0", "").encode("utf-8", "replace") or b"<html/>", parser)
+        self._root = etree.Element("html") if root is None else root
+
+    def select(self, selector: Selector) -> list[Any]:
+        return self.select_in(selector, None)
+
+    def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
+        found = selector.xpath(self._root if element is None else element)
+        if isinstance(found, list):
+            # Namespaces are found as pairs.
+            return [one for one in found if not isinstance(one, tuple)]
+        value = Found(_shown(found))
+        value.element = element
+        return [value] if value else []
+
+    def css(self, text: str) -> list[Any]:
+        return list(_translated(text)(self._root))
+
+    def first(self, text: str) -> Any | None:
+        found = self.css(text)
+        return found[0] if found else None
+
+    in_head = css
+
+    def tag(self, element: Any) -> str:
+        return element.tag if isinstance(element.tag, str) else ""
+
+    def attribute(self, element: Any, name: str) -> str | None:
+        value = element.get(name)
+        return None if value is None else str(value)
+
+    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        found = self.css("[href]")
+        return ((self.tag(element), element.attrib) for element in found[:most]), max(0, len(found) - most)
+
+    def tagged(self, tag: str) -> list[Any]:
+        return list(self._root.iter(tag))
+
+    def html(self, element: Any) -> str:
+        made: str = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
+        return made[:HTML_CHARS]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+@lru_cache(maxsize=64)
+def _translated(text: str) -> Any:
+    return etree.XPath(HTMLTranslator().css_to_xpath(text))
+
+
+class Nearest:
+    """Which of some elements an element is, or is in. Remembers, so that a deep page costs one walk, not many."""
+
+    def __init__(self, tree: Tree, elements: Mapping[Hashable, Any]) -> None:
+        self._tree = tree
+        self._elements = elements
+        self._known: dict[Hashable, Hashable | None] = {}
+        self._held: list[Any] = []
+
+    def key(self, element: Any | None) -> Hashable | None:
+        keys, known = self._elements, self._known
+        key_of, parent_of = self._tree.key, self._tree.parent
+        path: list[Hashable] = []
+        nearest: Hashable | None = None
+        while element is not None:
+            key = key_of(element)
+            if key in keys:
+                nearest = key
+                break
+            if key in known:
+                nearest = known[key]
+                break
+            path.append(key)
+            # Held, as a key is one's own only for as long as its element is there.
+            self._held.append(element)
+            element = parent_of(element)
+        for key in path:
+            known[key] = nearest
+        return nearest
+
+    def above(self, key: Hashable) -> Hashable | None:
+        """The next one that has it inside."""
+        return self.key(self._tree.parent(self._elements[key]))

@@ -1,0 +1,103 @@
+"""Where a page leads, as it is written there: to make addresses of it is for whoever follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from crawlfleet.execution.crawl.fetch.robots_tags import in_content
+from crawlfleet.execution.crawl.parse.extract.dom import Tree
+
+LINKS_MOST = 100_000
+_ANCHORS = frozenset({"a", "area"})
+_ROBOTS = frozenset({"robots", "crawlfleet"})
+
+
+class PageLinks(msgspec.Struct):
+    hrefs: list[str] = []
+    """Of a and area, each once, in the order of the page."""
+    nofollow: frozenset[str] = frozenset()
+    """Those of the hrefs that every link to them asks not to follow."""
+    frames: list[str] = []
+    base: str | None = None
+    refresh: str | None = None
+    canonical: str | None = None
+    next: str | None = None
+    robots: frozenset[str] = frozenset()
+    """What the page says to robots, by its meta and its headers: noindex, nofollow."""
+    unread: int = 0
+    """Links beyond the most that are read of one page."""
+
+    @property
+    def may_follow(self) -> bool:
+        return "nofollow" not in self.robots
+
+    @property
+    def may_keep(self) -> bool:
+        return "noindex" not in self.robots
+
+
+def page_links(tree: Tree) -> PageLinks:
+    links = _linked(tree)
+    # A page of frames has nothing else.
+    frames = tree.tagged("iframe") or ([] if links.hrefs else tree.tagged("frame"))
+    links.frames = [src for frame in frames if (src := tree.attribute(frame, "src"))]
+    for meta in tree.in_head("meta[http-equiv], meta[name]"):
+        said = tree.attribute(meta, "content") or ""
+        if (tree.attribute(meta, "http-equiv") or "").lower() == "refresh":
+            links.refresh = links.refresh or _target(said)
+        if (tree.attribute(meta, "name") or "").lower() in _ROBOTS:
+            links.robots |= in_content([said])
+    return links
+
+
+def _linked(tree: Tree) -> PageLinks:
+    """One pass over all that has a href: every further selector would cost as much again."""
+    hrefs: dict[str | None, bool] = {}
+    """Whether some link to it may be followed."""
+    links = PageLinks()
+    has_nofollow = False
+    found, links.unread = tree.linked(LINKS_MOST)
+    for tag, attributes in found:
+        # A picture's `xlink:href` is one to a selector, and has another name here.
+        href = attributes.get("href")
+        if tag not in _ANCHORS:
+            if href:
+                _note(tag, href, attributes, links)
+        elif "rel" in attributes:
+            rel = (attributes["rel"] or "").lower().split()
+            if "nofollow" in rel:
+                has_nofollow = True
+                hrefs.setdefault(href, False)
+            else:
+                hrefs[href] = True
+            if "next" in rel and links.next is None and href and href[0] != "#":
+                links.next = href
+        else:
+            hrefs[href] = True
+    # Links to a place in the page are none.
+    links.hrefs = [href for href in hrefs if href and href[0] != "#"]
+    if has_nofollow:
+        links.nofollow = frozenset(href for href in links.hrefs if not hrefs[href])
+    return links
+
+
+def _note(tag: str, href: str, attributes: Mapping[str, str | None], links: PageLinks) -> None:
+    if tag == "base":
+        links.base = links.base or href
+    elif tag == "link":
+        rel = (attributes.get("rel") or "").lower().split()
+        if "canonical" in rel:
+            links.canonical = links.canonical or href
+        if "next" in rel:
+            links.next = links.next or href
+
+
+def _target(refresh: str) -> str | None:
+    """Of `5; url='/next'`."""
+    _, mark, rest = refresh.replace(",", ";", 1).partition(";")
+    name, equals, target = rest.partition("=")
+    if not mark or not equals or name.strip().lower() != "url":
+        return None
+    return target.strip().strip("\"'") or None

@@ -1,0 +1,76 @@
+"""Where a page is read: small ones here, middle ones in a thread, large or costly ones in a process apart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from selectolax.lexbor import SelectolaxError
+
+from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.crawl.fetch.charset import text_of
+from crawlfleet.execution.crawl.fetch.responses import Fetched
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
+from crawlfleet.execution.crawl.parse.memory_limit import Room
+from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
+from crawlfleet.execution.crawl.parse.parser_process import Apart
+
+HERE_BYTES = 64 << 10
+THREAD_BYTES = 256 << 10
+SLOW_S, WARY_PAGES = 0.2, 100
+"""A small page that takes so much work was made to: the next ones are read where they hold nobody up."""
+
+
+class PageReader:
+    def __init__(self, plan: ExtractionPlan, apart: Apart | None = None, *, marks: ListMarks = NO_MARKS) -> None:
+        self._plan = plan
+        self._marks = marks
+        self._apart = apart or Apart()
+        # Of its own: names that resolve slowly fill the loop's shared threads.
+        self._thread = ThreadPoolExecutor(1, "page-reader")
+        self._wary = 0
+
+    async def read(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
+        """Raises PageFailed when the page cannot be read within its limits."""
+        size = len(fetched.body)
+        html = text_of(fetched.body, fetched.charset)
+        job = PageJob(
+            html,
+            fetched.url,
+            self._plan.source,
+            container,
+            follow,
+            content_type=fetched.content_type,
+            marks=self._marks if follow else NO_MARKS,
+        )
+        if size > THREAD_BYTES or not self._plan.is_plain:
+            return await self._apart.read(job)
+        try:
+            if size <= HERE_BYTES and not self._wary:
+                return self._read_here(job)
+            self._wary = max(0, self._wary - 1)
+            # Parsing lets other threads run: a larger page in a thread does not hold up the loop.
+            return await asyncio.get_running_loop().run_in_executor(self._thread, _read, job)
+        except (NeedsApart, MemoryError, SelectolaxError):
+            return await self._apart.read(job)
+        except Exception as exc:
+            # A page that we cannot read is our mistake, and no reason to lose all the others.
+            raise PageFailed("internal", f"{fetched.url}: cannot be read ({exc!r:.200})", permanent=True) from exc
+
+    def _read_here(self, job: PageJob) -> PageFacts:
+        began = time.monotonic()
+        try:
+            return _read(job)
+        finally:
+            if time.monotonic() - began > SLOW_S:
+                self._wary = WARY_PAGES
+
+    async def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        await self._apart.close()
+
+
+def _read(job: PageJob) -> PageFacts:
+    with Room():
+        return read(job)

@@ -1,0 +1,1 @@
+"""Products on pages: plans, offers, and reading them."""

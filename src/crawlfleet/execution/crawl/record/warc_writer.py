@@ -1,0 +1,127 @@
+"""Answers of sites as they came, for the archive: records of WARC 1.1, each compressed by itself.
+
+A page is a response with the request that asked for it, or a revisit where an earlier page of this crawl had the same
+content. Bodies are archived as they were read, without the encoding they had on the way: what a site said of that
+stands under another name (`X-Crawler-...`), as Common Crawl does it. What proves who we are is left out of requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from crawlfleet.execution.crawl.fetch.http_client import Answer
+from crawlfleet.wire.warc import Header, header_lines, line, record
+from crawlfleet.wire.warc import digest as digest_of
+
+PAGE_BYTES = 4_000_000
+"""Of one page; a longer one is cut there, and says so."""
+CRAWL_BYTES = 2 << 30
+"""Of one crawl, compressed; pages beyond it are counted, not kept."""
+DIGESTS = 20_000
+"""Contents known for revisits."""
+SAME = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+_SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
+_RENAMED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
+Emit = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its answer."""
+
+    url: str
+    method: str
+    asked: tuple[Header, ...]
+    status: int
+    reason: str
+    answered: tuple[Header, ...]
+    body: bytes
+
+
+def exchange_of(url: str, answer: Answer, body: bytes) -> Exchange:
+    return Exchange(
+        url, "GET", tuple(answer.asked.items()), answer.status, answer.reason or "",
+        tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.raw_headers), body,
+    )  # fmt: skip
+
+
+class Archive:
+    """Keeps what a crawl was answered, within its bounds."""
+
+    def __init__(
+        self, emit: Emit, *, page_bytes: int = PAGE_BYTES, crawl_bytes: int = CRAWL_BYTES,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:  # fmt: skip
+        self._emit = emit
+        self._page_bytes = page_bytes
+        self._left_bytes = crawl_bytes
+        self._now = now
+        self._first: dict[str, tuple[str, str]] = {}
+        """By digest: the address and the date of the page that had it first."""
+        self.pages = 0
+        self.bytes = 0
+        self.left_out = 0
+
+    async def keep(self, exchange: Exchange) -> None:
+        if self._left_bytes <= 0:
+            self.left_out += 1
+            return
+        # Compressing a page of megabytes would hold up every other fetch.
+        records = await asyncio.to_thread(self._records, exchange)
+        self._left_bytes -= len(records)
+        self.pages += 1
+        self.bytes += len(records)
+        await self._emit(records)
+
+    def summary(self) -> dict[str, int]:
+        return {"pages": self.pages, "bytes": self.bytes, "pages_left_out": self.left_out}
+
+    def _records(self, exchange: Exchange) -> bytes:
+        body = exchange.body[: self._page_bytes]
+        date = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        named = f"<urn:uuid:{uuid4()}>"
+        digest = digest_of(body)
+        head = _response_head(exchange, len(body))
+        fields = [
+            ("WARC-Record-ID", named), ("WARC-Date", date), ("WARC-Target-URI", exchange.url),
+            ("WARC-Payload-Digest", digest), ("Content-Type", "application/http; msgtype=response"),
+        ]  # fmt: skip
+        # Of a page that was cut nobody knows whether all of it is the same.
+        is_cut = len(body) < len(exchange.body)
+        known = None if is_cut or not body else self._first.get(digest)
+        if known is not None:
+            fields += [
+                ("WARC-Profile", SAME), ("WARC-Refers-To-Target-URI", known[0]), ("WARC-Refers-To-Date", known[1]),
+            ]  # fmt: skip
+            answer = record("revisit", fields, head)
+        else:
+            if not is_cut and len(self._first) < DIGESTS:
+                self._first[digest] = (exchange.url, date)
+            if is_cut:
+                fields.append(("WARC-Truncated", "length"))
+            answer = record("response", fields, head + body)
+        asked = [
+            ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"), ("WARC-Date", date), ("WARC-Target-URI", exchange.url),
+            ("WARC-Concurrent-To", named), ("Content-Type", "application/http; msgtype=request"),
+        ]  # fmt: skip
+        return answer + record("request", asked, _request_head(exchange))
+
+
+def _response_head(exchange: Exchange, length: int) -> bytes:
+    fields = [
+        (f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.answered
+    ]  # fmt: skip
+    fields.append(("Content-Length", str(length)))
+    return line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
+
+
+def _request_head(exchange: Exchange) -> bytes:
+    _, _, rest = exchange.url.partition("://")
+    path = f"/{rest.partition('/')[2]}" if "/" in rest else "/"
+    fields = [(name, value) for name, value in exchange.asked if name.lower() not in _SECRET]
+    return line(f"{exchange.method} {path} HTTP/1.1") + header_lines(fields) + b"\r\n"

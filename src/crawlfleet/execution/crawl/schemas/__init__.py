@@ -1,0 +1,1 @@
+"""JSON schemas of a crawl's parameters."""

@@ -1,0 +1,84 @@
+"""What a crawl over many nodes begins with: its first URLs, its limits, and the parameters of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crawlfleet.execution.crawl.engine.plan import plan_of
+from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
+from crawlfleet.execution.crawl.frontier.link_filter import Outlook
+from crawlfleet.execution.crawl.frontier.patterns import BadRule
+from crawlfleet.execution.crawl.frontier.urls import canonical, place
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
+from crawlfleet.model.crawl import CrawlLimits, CrawlUrl, UrlFlag
+
+MEMBER = "spread"
+"""The parameter that makes a task a member: its URLs come from the crawl, not from its own start URLs."""
+
+
+TOLD_URLS = 5
+
+
+class BadCrawl(Exception):
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(f"{field}: {detail}")
+        self.field = field
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    limits: CrawlLimits
+    urls: list[CrawlUrl]
+    parameters: dict[str, Any]
+    """Of each member."""
+
+
+def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
+    """Of parameters that fit the schema of a crawl; raises BadCrawl for what cannot be crawled all the same."""
+    if MEMBER in parameters:
+        raise BadCrawl(MEMBER, "is set for the members of a crawl, not by hand")
+    try:
+        plan = plan_of(parameters)
+    except BadRule as exc:
+        raise BadCrawl(exc.field, exc.detail) from exc
+    except BadPlan as exc:
+        raise BadCrawl(exc.problems[0].path, exc.problems[0].detail) from exc
+    if plan.bad_urls:
+        field, _, detail = plan.bad_urls[0].partition(": ")
+        raise BadCrawl(field, "; ".join([detail, *plan.bad_urls[1:TOLD_URLS]]))
+    frontier = Frontier()
+    Outlook(plan.following, frontier, depth=plan.depth).begin(plan.urls)
+    urls = []
+    while (link := frontier.take(lambda _host: True)) is not None:
+        urls.append(url_of(link))
+    if "since" in parameters:
+        urls.append(CrawlUrl(parameters["since"], 0, flags=int(UrlFlag.CLOSING)))
+    max_ms = None if plan.max_seconds is None else round(plan.max_seconds * 1_000)
+    limits = CrawlLimits(members, plan.depth, plan.max_pages, max_ms, plan.max_bytes)
+    return Seeds(limits, urls, _member(parameters))
+
+
+def _member(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the start URLs one for each origin: they say whose pages are followed and who is told passwords."""
+    said = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
+    origins: dict[str, str] = {}
+    for text in said:
+        if (url := canonical(text)) is not None and ("@" in text or place(url).origin not in origins):
+            origins[place(url).origin] = text
+    others = {name: value for name, value in parameters.items() if name not in {"url", "urls"}}
+    return {**others, "urls": list(origins.values()), MEMBER: True}
+
+
+def url_of(link: Link) -> CrawlUrl:
+    flags = (UrlFlag.START if link.is_start else 0) | (UrlFlag.SITEMAP if link.is_sitemap else 0)
+    return CrawlUrl(link.url, link.depth, link.tries, int(flags), link.via)
+
+
+def link_of(one: CrawlUrl) -> Link:
+    flags = UrlFlag(one.flags)
+    return Link(
+        one.url, one.depth, UrlFlag.START in flags, one.tries, tuple(one.via), is_sitemap=UrlFlag.SITEMAP in flags
+    )

@@ -1,0 +1,223 @@
+"""The stream of one execution, in its process: items and log lines on their way to the agent, within a window.
+
+Items wait for room. Log lines cannot wait (`log` is no coroutine): those over the bound are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from crawlfleet.execution.executors.protocol import ITEM_BYTES, Exchange, Figures, Items, Lines, Records
+from crawlfleet.execution.sdk import TaskError
+from crawlfleet.model import limits
+from crawlfleet.model.product import Product
+from crawlfleet.wire.products import OUTCOME_PRODUCTS, body_of
+
+SEND_BYTES = 32 << 10
+SEND_S = 0.1
+PROGRESS_S = 1.0
+"""Not sooner: of short work its end says all there is."""
+LINE_CHARS = 8_000
+FIGURES = 100
+_UNUSABLE = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+def as_json(value: object) -> bytes:
+    """Raises ValueError for what is not JSON."""
+    try:
+        return msgspec.json.encode(value)
+    except _UNUSABLE as exc:
+        raise ValueError(f"not JSON: {exc}") from exc
+
+
+def log_line(message: str, level: str) -> bytes:
+    shown = message if len(message) <= LINE_CHARS else f"{message[:LINE_CHARS]}..."
+    line = {"at": time.time_ns() // 1_000_000, "level": level, "message": shown.encode("utf-8", "replace").decode()}
+    return msgspec.json.encode(line) + b"\n"
+
+
+class Stream:
+    """Implements `sdk.TaskStream`."""
+
+    def __init__(
+        self, execution: int, send: Callable[[Items | Lines | Records | Figures | Exchange, int], None],
+        window_bytes: int,
+    ) -> None:  # fmt: skip
+        self._execution = execution
+        self._send = send
+        self._window_bytes = window_bytes
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._items: list[bytes] = []
+        self._lines: list[bytes] = []
+        self._records: list[bytes] = []
+        self._buffered = 0
+        self._uncredited = 0
+        self._dropped = 0
+        self._room: asyncio.Event | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.figures: dict[str, Any] = {}
+        self._told_figures = b""
+        self._is_telling = False
+        self._telling: asyncio.TimerHandle | None = None
+        self._answer: asyncio.Future[bytes] | None = None
+        self._asking = asyncio.Lock()
+        self._products: list[bytes] = []
+
+    async def item(self, item: Mapping[str, Any]) -> None:
+        if not isinstance(item, Mapping):
+            raise TaskError(f"an item is a mapping, not {type(item).__name__}", error="input", permanent=True)
+        try:
+            line = as_json(dict(item)) + b"\n"
+        except ValueError as exc:
+            raise TaskError(f"an item is {exc}", error="input", permanent=True) from exc
+        if len(line) > ITEM_BYTES:
+            raise TaskError(f"an item of {len(line)} bytes; at most {ITEM_BYTES}", error="input", permanent=True)
+        await self._has_room(len(line))
+        self._items.append(line)
+        self._note(len(line))
+
+    async def record(self, record: bytes) -> None:
+        await self._has_room(len(record))
+        self._records.append(record)
+        self._note(len(record))
+
+    async def exchange(self, body: bytes) -> bytes:
+        """Implements `sdk.MasterLink`, as `ask` does."""
+        # What was streamed so far is part of what is said now.
+        self.flush()
+        return await self.ask("crawl", body)
+
+    async def ask(self, about: str, body: bytes) -> bytes:
+        async with self._asking:
+            self._answer = self._loop.create_future()
+            self._send(Exchange(self._execution, body, about), len(body))
+            return await self._answer
+
+    async def product(self, product: Product) -> None:
+        """Kept until there are as many as travel with an outcome; the earlier ones go ahead of it."""
+        body = as_json(body_of(product))
+        if len(body) > limits.PRODUCT_BYTES:
+            message = f"a product of {len(body)} bytes; at most {limits.PRODUCT_BYTES}"
+            raise TaskError(message, error="input", permanent=True)
+        self._products.append(body)
+        if len(self._products) > OUTCOME_PRODUCTS:
+            await self.send_products()
+
+    async def send_products(self) -> None:
+        batch, self._products = self._products, []
+        if batch:
+            await self.ask("products", b"[[%s]]" % b",".join(batch))
+
+    @property
+    def last_products(self) -> bytes:
+        return b"[%s]" % b",".join(self._products) if self._products else b""
+
+    def exchanged(self, body: bytes) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(body)
+
+    def log(self, message: str, level: str) -> None:
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._log, message, level)
+        else:
+            self._log(message, level)
+
+    def progress(self, figures: Mapping[str, Any]) -> None:
+        if figures.keys() <= self.figures.keys():
+            self.figures.update(figures)
+        else:
+            room = FIGURES - len(self.figures)
+            known = {name: value for name, value in figures.items() if name in self.figures}
+            new = [pair for pair in figures.items() if pair[0] not in self.figures]
+            self.figures.update(known | dict(new[:room]))
+        if not self._is_telling:
+            self._is_telling = True
+            if threading.get_ident() != self._thread:
+                self._loop.call_soon_threadsafe(self._tell_later)
+            else:
+                self._tell_later()
+
+    def credit(self, size: int) -> None:
+        self._uncredited = max(0, self._uncredited - size)
+        if self._room is not None:
+            self._room.set()
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._items:
+            lines = b"".join(self._items)
+            self._send(Items(self._execution, len(self._items), lines), len(lines))
+            self._items.clear()
+        if self._records:
+            records = b"".join(self._records)
+            self._send(Records(self._execution, records), len(records))
+            self._records.clear()
+        if self._dropped and self._may_log:
+            self._lines.append(log_line(f"{self._dropped} lines dropped: they came too fast", "warning"))
+            self._dropped = 0
+        if self._lines:
+            lines = b"".join(self._lines)
+            self._send(Lines(self._execution, lines), len(lines))
+            self._lines.clear()
+        self._buffered = 0
+
+    def close(self) -> None:
+        self.flush()
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def metrics(self) -> bytes:
+        """The last figures told; none when they are not JSON or too many."""
+        if not self.figures:
+            return b""
+        try:
+            encoded = as_json(self.figures)
+        except ValueError:
+            return b""
+        return encoded if len(encoded) <= limits.METRICS_BYTES // 2 else b""
+
+    async def _has_room(self, size: int) -> None:
+        while self._uncredited and self._uncredited + size > self._window_bytes:
+            self.flush()
+            self._room = self._room or asyncio.Event()
+            self._room.clear()
+            await self._room.wait()
+
+    def _tell_later(self) -> None:
+        self._telling = self._loop.call_later(PROGRESS_S, self._tell)
+
+    def _tell(self) -> None:
+        self._is_telling = False
+        figures = self.metrics()
+        if figures and figures != self._told_figures and len(figures) <= limits.PROGRESS_BYTES:
+            self._told_figures = figures
+            self._send(Figures(self._execution, figures), len(figures))
+
+    @property
+    def _may_log(self) -> bool:
+        return self._uncredited < 2 * self._window_bytes
+
+    def _log(self, message: str, level: str) -> None:
+        if not self._may_log:
+            self._dropped += 1
+            return
+        line = log_line(str(message), level)
+        self._lines.append(line)
+        self._note(len(line))
+
+    def _note(self, size: int) -> None:
+        self._uncredited += size
+        self._buffered += size
+        if self._buffered >= SEND_BYTES:
+            self.flush()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(SEND_S, self.flush)

@@ -1,0 +1,1 @@
+"""The agent's side of executor processes: starting, supervising, talking to them."""

@@ -1,0 +1,90 @@
+"""Starting executor processes: an environment without secrets, a session of their own, and a socket to talk over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawlfleet.execution.executors.protocol import TO_AGENT, Frames, ToAgent, ToProcess
+
+_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE",
+         "SSL_CERT_DIR")  # fmt: skip
+Take = Callable[[list[ToAgent] | list[ToProcess]], None]
+_CHILD = "crawlfleet.execution.executors.inside.process_entry"
+
+
+def scrubbed_environment(directory: Path | None = None) -> dict[str, str]:
+    """Tokens and passwords are passed in the environment, so only what is known to be needed is passed on."""
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
+    if directory is not None:
+        kept["TMPDIR"] = str(directory)
+    return kept | {"PYTHONUNBUFFERED": "1"}
+
+
+@dataclass(slots=True)
+class Spawned:
+    process: asyncio.subprocess.Process
+    frames: socket.socket
+    control: socket.socket
+    """To its supervisor."""
+
+
+async def spawn_shared() -> tuple[asyncio.subprocess.Process, socket.socket]:
+    ours, theirs = _pair()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", _CHILD, "shared", str(theirs.fileno()), str(os.getpid()),
+            pass_fds=[theirs.fileno()], env=scrubbed_environment(), start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL, stdout=2,
+        )  # fmt: skip
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return process, ours
+
+
+async def spawn_alone(directory: Path, memory_bytes: int) -> Spawned:
+    ours, theirs = _pair()
+    our_control, their_control = _pair()
+    descriptors = [theirs.fileno(), their_control.fileno()]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", _CHILD, "alone", str(descriptors[0]), str(os.getpid()), str(descriptors[1]),
+            str(memory_bytes), pass_fds=descriptors, env=scrubbed_environment(directory), cwd=directory,
+            start_new_session=True, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+    except BaseException:
+        ours.close()
+        our_control.close()
+        raise
+    finally:
+        theirs.close()
+        their_control.close()
+    return Spawned(process, ours, our_control)
+
+
+async def connect(sock: socket.socket, take: Take, lost: Callable[[], None]) -> Frames:
+    _transport, frames = await asyncio.get_running_loop().create_unix_connection(
+        lambda: Frames(TO_AGENT, take, lost), sock=sock
+    )
+    return frames
+
+
+def search_path(modules: Sequence[str]) -> list[str]:
+    """Where users' modules are looked for: as for this process, and its working directory first when any are named."""
+    known = [entry for entry in sys.path if entry]
+    return [str(Path.cwd()), *known] if modules else known
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    return ours, theirs

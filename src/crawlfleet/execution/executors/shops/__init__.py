@@ -1,0 +1,1 @@
+"""The shop family: crawling products, and the steps of a sync."""

@@ -1,0 +1,38 @@
+"""What is wrong with parameters of the shop family that fit their schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crawlfleet.execution.crawl.fetch import header_profiles
+from crawlfleet.execution.crawl.frontier import follow_config
+from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
+from crawlfleet.execution.crawl.frontier.urls import canonical
+from crawlfleet.execution.crawl.products import product_plan
+
+SHOWN = 20
+
+
+def visit_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    urls = [("url", parameters["url"])] if "url" in parameters else []
+    urls += [(f"urls[{at}]", url) for at, url in enumerate(parameters.get("urls", ()))]
+    found = [(field, f"{url!r} is no URL of a page") for field, url in urls if canonical(url) is None]
+    return found[:SHOWN] + product_plan.problems(parameters.get("selectors")) + header_profiles.problems_of(parameters)
+
+
+def crawl_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = visit_problems(parameters) + follow_config.problems_of(parameters)
+    patterns = parameters.get("product_pages", ())
+    try:
+        Patterns(patterns, [f"product_pages[{at}]" for at in range(len(patterns))])
+    except BadRule as exc:
+        found.append((exc.field, exc.detail))
+    return found
+
+
+def search_problems(parameters: Mapping[str, Any], field: str) -> list[tuple[str, str]]:
+    url = parameters.get(field)
+    if url is not None and "{keyword}" not in url:
+        return [(field, "has no {keyword} in it, where the word stands")]
+    return []

@@ -1,0 +1,242 @@
+"""Chunks in a bucket of S3, or of a store that speaks like it: one compressed object each.
+
+    <prefix>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst (records: .warc.gz)
+
+The names are those of `folder`, so that results move between the two by a plain copy. An object appears whole or not at
+all, and is kept when the call is answered. Endpoint, region and credentials are those of the AWS_ variables.
+
+Every call has a turn and a limit of time, shorter than a node's patience with its upload: a node hears 503 and tries
+again, it does not hang. What waits here is bounded in bytes, whatever the number of nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Literal, TypeVar
+from urllib.parse import urlsplit
+
+import zstandard
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import S3Store
+
+from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.ports.chunk_store import MARK, ChunkKind
+from crawlfleet.results.chunk_names import (
+    PREFIX_DIGITS,
+    chunk_name,
+    execution_name,
+    folder_name,
+    number_in,
+    packed,
+    unpacked,
+)
+from crawlfleet.results.recent_failures import Trouble
+
+SCHEME = "s3://"
+CONNECT_S, REQUEST_S, CALL_S = 3, 8, 20.0
+AT_ONCE = 32
+DROPS_AT_ONCE = 8
+HELD_BYTES = 256 << 20
+"""Chunks on their way to the bucket; more are refused until there is room."""
+PAGE = 1_000
+_REFUSED = re.compile(r"status code: (?:301|4(?!08|29)\d\d)")
+"""Asking again would be answered in the same way."""
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_ROLES = (
+    "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)  # fmt: skip
+_SAID_CHARS = 300
+AnswerT = TypeVar("AnswerT")
+
+
+class ObjectChunks:
+    def __init__(self, address: str, environment: Mapping[str, str]) -> None:
+        """`s3://BUCKET/PREFIX`. Raises ConfigError for what can be seen to be wrong without asking anybody."""
+        self.address = address
+        self._store = _open(address, environment)
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._held_bytes = 0
+        self._trouble = Trouble()
+
+    @property
+    def trouble(self) -> str | None:
+        return self._trouble.told
+
+    async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
+        if self._held_bytes + len(data) > HELD_BYTES:
+            raise self._unavailable("write", f"{self._held_bytes} bytes are on their way already")
+        self._held_bytes += len(data)
+        try:
+            body = await asyncio.to_thread(packed, kind, data)
+            path = _path(task, execution, kind, number)
+            # In one request: what a broken one in parts leaves behind is hidden, and paid for.
+            await self._call("write", lambda: self._store.put_async(path, body, use_multipart=False))
+        except FileNotFoundError as exc:
+            raise self._unavailable("write", exc) from exc
+        finally:
+            self._held_bytes -= len(data)
+
+    async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
+        body = await self._get(_path(task, execution, kind, number))
+        if body is None:
+            return None
+        try:
+            return await asyncio.to_thread(unpacked, kind, body)
+        except zstandard.ZstdError as exc:
+            raise self._unavailable("read", exc) from exc
+
+    async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
+        found: set[int] = set()
+        count = 0
+        async for paths in self._pages(execution_name(task, execution)):
+            found |= {number for path in paths if (number := number_in(path.rpartition("/")[2], kind)) is not None}
+            while count in found:
+                found.remove(count)
+                count += 1
+        return count
+
+    async def drop(self, tasks: Sequence[TaskId]) -> None:
+        groups: defaultdict[str, set[str]] = defaultdict(set)
+        for task in tasks:
+            groups[f"{task:016x}"[:PREFIX_DIGITS]].add(folder_name(task))
+        for prefix, folders in groups.items():
+            # Most tasks leave nothing: one question for all of a group, not one for each.
+            listed = await self._call("drop", lambda prefix=prefix: self._store.list_with_delimiter_async(prefix))  # type: ignore[misc]
+            await self._drop_folders([one for one in listed["common_prefixes"] if one.rstrip("/") in folders])
+
+    async def mark(self) -> str | None:
+        body = await self._at_start(lambda: self._get(MARK))
+        return None if body is None else body.decode("utf-8", "replace").strip()
+
+    async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
+        mode: Literal["overwrite", "create"] = "overwrite" if is_replacing else "create"
+
+        async def put() -> None:
+            await self._call("mark", lambda: self._store.put_async(MARK, text.encode(), mode=mode))
+
+        with suppress(AlreadyExistsError):
+            await self._at_start(put)
+
+    async def _get(self, path: str) -> bytes | None:
+        async def get() -> bytes:
+            return bytes(await (await self._store.get_async(path)).bytes_async())
+
+        try:
+            return await self._call("read", get)
+        except FileNotFoundError as exc:
+            if "NoSuchBucket" in str(exc):
+                raise self._unavailable("read", exc) from exc
+            return None
+
+    async def _pages(self, prefix: str) -> AsyncIterator[list[str]]:
+        stream = self._store.list(prefix, chunk_size=PAGE)
+
+        async def page() -> list[str] | None:
+            found = await anext(stream, None)
+            return None if found is None else [meta["path"] for meta in found]
+
+        while (paths := await self._call("look at", page)) is not None:
+            yield paths
+
+    async def _drop_folders(self, folders: Sequence[str]) -> None:
+        left = iter(folders)
+
+        async def work() -> None:
+            for folder in left:
+                async for paths in self._pages(folder):
+                    await self._call("drop", lambda paths=paths: self._store.delete_async(paths))  # type: ignore[misc]
+
+        done = await asyncio.gather(*(work() for _ in range(DROPS_AT_ONCE)), return_exceptions=True)
+        for error in done:
+            if isinstance(error, BaseException):
+                raise error
+
+    async def _call(self, verb: str, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+        """Raises FileNotFoundError and AlreadyExistsError, which are answers; everything else is Unavailable."""
+        try:
+            async with asyncio.timeout(CALL_S), self._turn:
+                answer = await work()
+        except (FileNotFoundError, AlreadyExistsError):
+            raise
+        except (BaseError, OSError, TimeoutError, ValueError) as exc:
+            raise self._unavailable(verb, exc) from exc
+        self._trouble.clear()
+        return answer
+
+    def _unavailable(self, verb: str, why: object) -> Unavailable:
+        told = f"cannot {verb} a chunk of results"
+        self._trouble.note(told)
+        return Unavailable(f"{told}: {_said(why)}", told=told)
+
+    async def _at_start(self, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+        """A refusal is a wrong setting; silence may pass."""
+        try:
+            return await work()
+        except FileNotFoundError as exc:
+            raise ConfigError(f"results: {self.address}: there is no such bucket") from exc
+        except Unavailable as exc:
+            if (complaint := _complaint(exc.__cause__)) is not None:
+                raise ConfigError(f"results: {self.address}: {complaint}") from exc
+            raise
+
+
+def _open(address: str, environment: Mapping[str, str]) -> S3Store:
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    endpoint = endpoint or environment.get("AWS_ENDPOINT") or ""
+    if endpoint and not _is_http(endpoint):
+        raise ConfigError(f"results: AWS_ENDPOINT_URL: {endpoint!r} is not an address such as https://s3.example.com")
+    # Without any the library would go and ask the machine's own network for some.
+    has_keys = all(environment.get(name) for name in _KEYS)
+    if not has_keys and not any(environment.get(name) for name in _ROLES):
+        raise ConfigError(f"results: {address} needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment")
+    bucket, _, prefix = address.removeprefix(SCHEME).partition("/")
+    try:
+        return S3Store(
+            bucket,
+            prefix=prefix or None,
+            client_options={
+                "allow_http": endpoint.startswith("http://"),
+                "connect_timeout": timedelta(seconds=CONNECT_S),
+                "timeout": timedelta(seconds=REQUEST_S),
+            },
+            retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=REQUEST_S)},
+        )
+    except (BaseError, ValueError) as exc:
+        raise ConfigError(f"results: {address}: {_said(exc)}") from exc
+
+
+def _is_http(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _complaint(cause: BaseException | None) -> str | None:
+    said = str(cause)
+    if "NoSuchBucket" in said:
+        return "there is no such bucket"
+    if isinstance(cause, PermissionDeniedError | UnauthenticatedError):
+        return "the credentials of the AWS_ variables may not read or write there"
+    return _said(cause) if _REFUSED.search(said) else None
+
+
+def _said(why: object) -> str:
+    """The first line: the library's second is its own state."""
+    return str(why).partition("\n")[0][:_SAID_CHARS] or type(why).__name__
+
+
+def _path(task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> str:
+    return f"{execution_name(task, execution)}/{chunk_name(kind, number)}"

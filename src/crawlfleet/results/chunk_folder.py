@@ -1,0 +1,183 @@
+"""Chunks in a folder: one compressed file each.
+
+    <path>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst (records: .warc.gz)
+
+The first digits of an id are its time, so that a folder fills for some minutes and is then left alone, and what
+retention drops goes in whole folders. A file appears under its name only when all of it is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import zstandard
+
+from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.ports.chunk_store import MARK, ChunkKind
+from crawlfleet.results.chunk_names import chunk_name, execution_name, folder_name, packed, unpacked
+from crawlfleet.results.recent_failures import Trouble
+from crawlfleet.settings.private_files import make_private_folder, open_private, tighten
+
+_TRIES = 3
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+AnswerT = TypeVar("AnswerT")
+
+
+class FolderChunks:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._attempts = count()
+        self._trouble = Trouble()
+
+    @property
+    def trouble(self) -> str | None:
+        return self._trouble.told
+
+    async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
+        await self._in_thread(lambda: self._put(self._file(task, execution, kind, number), packed(kind, data)), "write")
+
+    async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
+        return await self._in_thread(lambda: _read(self._file(task, execution, kind, number), kind), "read")
+
+    async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
+        return await self._in_thread(lambda: _count(self._execution(task, execution), kind), "look at")
+
+    async def drop(self, tasks: Sequence[TaskId]) -> None:
+        await self._in_thread(lambda: self._drop(tasks), "drop")
+
+    async def mark(self) -> str | None:
+        try:
+            return await asyncio.to_thread(self._mark)
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError(f"results: {self._path / MARK} cannot be read: {exc}") from exc
+
+    async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
+        try:
+            await asyncio.to_thread(self._set_mark, text, is_replacing)
+        except OSError as exc:
+            raise ConfigError(f"results: {self._path} cannot be written: {exc.strerror}") from exc
+
+    async def _in_thread(self, work: Callable[[], AnswerT], verb: str) -> AnswerT:
+        try:
+            answer = await asyncio.to_thread(work)
+        except (OSError, zstandard.ZstdError) as exc:
+            is_full = isinstance(exc, OSError) and exc.errno in _FULL
+            told = f"cannot {verb} a chunk of results" + (": their disk is full" if is_full else "")
+            self._trouble.note(told)
+            raise Unavailable(f"cannot {verb} a chunk of results: {exc}", told=told) from exc
+        self._trouble.clear()
+        return answer
+
+    def _task(self, task: TaskId) -> Path:
+        return self._path / folder_name(task)
+
+    def _execution(self, task: TaskId, execution: ExecutionId) -> Path:
+        return self._path / execution_name(task, execution)
+
+    def _file(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> Path:
+        return self._execution(task, execution) / chunk_name(kind, number)
+
+    def _put(self, file: Path, body: bytes) -> None:
+        # Two calls with one number, the second after a lost answer, must not write into one temporary file.
+        temporary = file.with_name(f"{file.name}.{os.getpid()}-{next(self._attempts)}.part")
+        for attempt in range(_TRIES):
+            try:
+                _make_folder(file.parent, self._path)
+                _write(temporary, body)
+                temporary.replace(file)
+                _sync_folder(file.parent)
+            except FileNotFoundError:
+                # A drop took an empty folder away between two steps.
+                if attempt == _TRIES - 1:
+                    raise
+            except OSError:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
+            else:
+                return
+
+    def _mark(self) -> str:
+        mark = (self._path / MARK).read_text().strip()
+        # A folder with a mark is an installation's own. It closes all that earlier versions left open in it.
+        tighten(self._path)
+        return mark
+
+    def _set_mark(self, text: str, is_replacing: bool) -> None:
+        _make_folder(self._path, self._path)
+        file = self._path / MARK
+        temporary = file.with_name(f"{MARK}.{os.getpid()}-{next(self._attempts)}.part")
+        _write(temporary, f"{text}\n".encode())
+        try:
+            if is_replacing:
+                temporary.replace(file)
+            else:
+                with suppress(FileExistsError):
+                    os.link(temporary, file)
+            _sync_folder(self._path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _drop(self, tasks: Sequence[TaskId]) -> None:
+        for task in tasks:
+            folder = self._task(task)
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
+            # Fails while other tasks are in it, which is fine.
+            with suppress(OSError):
+                folder.parent.rmdir()
+
+
+def _read(file: Path, kind: ChunkKind) -> bytes | None:
+    try:
+        body = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    return unpacked(kind, body)
+
+
+def _count(folder: Path, kind: ChunkKind) -> int:
+    try:
+        names = {entry.name for entry in os.scandir(folder)}
+    except FileNotFoundError:
+        return 0
+    return next(number for number in count() if chunk_name(kind, number) not in names)
+
+
+def _make_folder(folder: Path, root: Path) -> None:
+    """The folder and those above it, each known to the disk in the one it stands in."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        if folder == root:
+            break
+        folder = folder.parent
+    for made in reversed(missing):
+        make_private_folder(made)
+        _sync_folder(made.parent)
+
+
+def _write(file: Path, body: bytes) -> None:
+    with open(file, "xb", opener=open_private) as out:
+        out.write(body)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,46 @@
+"""How a chunk is called in its place, and how it is packed there: the same in a folder and in a bucket."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import zstandard
+
+from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.ports.chunk_store import CHUNK_BYTES, ChunkKind
+
+PREFIX_DIGITS = 6
+"""24 of 64 bits: a folder is four minutes of tasks."""
+_LEVEL = 3
+_LINES, _RECORDS = ".jsonl.zst", ".warc.gz"
+_NAME = re.compile(rf"({'|'.join(get_args(ChunkKind))})-([0-9]{{1,7}})(?:{re.escape(_LINES)}|{re.escape(_RECORDS)})")
+
+
+def folder_name(task: TaskId) -> str:
+    digits = f"{task:016x}"
+    return f"{digits[:PREFIX_DIGITS]}/{digits}"
+
+
+def execution_name(task: TaskId, execution: ExecutionId) -> str:
+    return f"{folder_name(task)}/{execution:016x}"
+
+
+def chunk_name(kind: ChunkKind, number: int) -> str:
+    return f"{kind}-{number}{_RECORDS if kind == 'warc' else _LINES}"
+
+
+def number_in(name: str, kind: ChunkKind) -> int | None:
+    """Of a chunk of that kind; None for anything else."""
+    found = _NAME.fullmatch(name)
+    return int(found[2]) if found is not None and found[1] == kind else None
+
+
+def packed(kind: ChunkKind, data: bytes) -> bytes:
+    # Records are compressed one by one already, so that the file is one that tools for archives open.
+    return data if kind == "warc" else zstandard.ZstdCompressor(level=_LEVEL).compress(data)
+
+
+def unpacked(kind: ChunkKind, body: bytes) -> bytes:
+    """Raises ZstdError for what is damaged."""
+    return body if kind == "warc" else zstandard.ZstdDecompressor().decompress(body, max_output_size=CHUNK_BYTES)

@@ -1,0 +1,54 @@
+"""Items as CSV: RFC 4180, UTF-8, a row of names first.
+
+Nothing, a field that an item lacks and an empty text are all an empty cell. Lists and objects are JSON.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from crawlfleet.results.table_columns import Column, as_text, rows_of
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet may run."""
+
+
+class CsvTable:
+    """Implements `exporting.Table`."""
+
+    def __init__(self, columns: Sequence[Column], *, bom: bool = False, guard: bool = False) -> None:
+        """`bom`: Excel takes a file without a mark for one of another charset. `guard`: no cell is a formula, at the
+        price that texts which begin like one get an apostrophe that was not there."""
+        self._names = [column.name for column in columns]
+        self._has_bom = bom
+        self._cell = _guarded if guard else _cell
+
+    def begin(self) -> bytes:
+        return (codecs.BOM_UTF8 if self._has_bom else b"") + _written([[self._cell(name) for name in self._names]])
+
+    def add(self, lines: bytes) -> bytes:
+        cell, names = self._cell, self._names
+        return _written([cell(row.get(name)) for name in names] for row in rows_of(lines))
+
+    def end(self) -> bytes:
+        return b""
+
+
+def _written(rows: Any) -> bytes:
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\r\n").writerows(rows)
+    return out.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    # The writer's own words for numbers are JSON's; for true and false they are Python's.
+    return value if type(value) in (str, int, float) else as_text(value)
+
+
+def _guarded(value: object) -> object:
+    made = _cell(value)
+    return f"'{made}" if isinstance(made, str) and made.startswith(_FORMULA) else made

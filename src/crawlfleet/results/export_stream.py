@@ -1,0 +1,190 @@
+"""Items or archived answers of a task or of many as one file, made while it is sent: a batch of it is held at a time.
+
+JSON lines and records of an archive are passed on as they are kept. A table (CSV, Parquet) needs its columns first, so
+that everything is read twice: once for them, once for the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple, Protocol
+from uuid import uuid4
+
+from crawlfleet import __version__
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.ids import TaskId
+from crawlfleet.ports.chunk_store import ChunkKind, ChunkStore
+from crawlfleet.results.chunk_reader import Chunks
+from crawlfleet.results.csv_table import CsvTable
+from crawlfleet.results.merged_items import Part, ReadParts
+from crawlfleet.results.page_notes import Which, chosen
+from crawlfleet.results.table_columns import Column, Columns
+from crawlfleet.wire.warc import record
+
+BATCH_BYTES = 1 << 20
+"""Worked on at a time, as JSON; as objects of Python it is several times that."""
+
+Format = Literal["jsonl", "csv", "parquet", "warc"]
+MEDIA_TYPES: dict[Format, str] = {
+    "jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet",
+    "warc": "application/warc",
+}  # fmt: skip
+
+
+SUFFIXES: dict[Format, str] = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "warc": "warc.gz"}
+
+
+def kind_of(format: Format) -> ChunkKind:
+    return "warc" if format == "warc" else "items"
+
+
+class Table(Protocol):
+    """A file that is made of batches of items. Each call gives the bytes that are ready."""
+
+    def begin(self) -> bytes: ...
+
+    def add(self, lines: bytes) -> bytes: ...
+
+    def end(self) -> bytes: ...
+
+
+class Parts:
+    """What is read, as it was when the export began: what comes later is another export's.
+
+    Both passes over a group that is still running must find the same items. 32 bytes for each task that left some, or
+    for each chunk of a crawl over many nodes.
+    """
+
+    def __init__(self, *parts: Part) -> None:
+        self._numbers = array("Q")
+        for part in parts:
+            self.add(part)
+
+    @classmethod
+    async def of(cls, read_parts: ReadParts) -> Parts:
+        found = cls()
+        at: TaskId | None = 0
+        while at is not None:
+            window = await read_parts(at)
+            for part in window.parts:
+                found.add(part)
+            at = window.after
+        return found
+
+    def add(self, part: Part) -> None:
+        if part.chunks > part.first:
+            self._numbers.extend((part.task, part.execution, part.chunks, part.first))
+
+    def __iter__(self) -> Iterator[Part]:
+        numbers = self._numbers
+        for at in range(0, len(numbers), 4):
+            yield Part(*numbers[at : at + 4])
+
+
+class Source(NamedTuple):
+    store: ChunkStore
+    parts: Parts
+    kind: ChunkKind = "items"
+    which: Which = "items"
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        which: Which = self.which if self.kind == "items" else "all"
+        for part in self.parts:
+            chunks = Chunks(self.store, part.task, part.execution, self.kind, part.chunks)
+            async for data in chunks.stream(part.first):
+                if wanted := chosen(data, which):
+                    yield wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    format: Format = "jsonl"
+    bom: bool = False
+    guard: bool = False
+    which: Which = "items"
+
+    def check(self) -> None:
+        if self.which != "items" and self.format == "warc":
+            raise InvalidInput("an archive has no items", field="kind")
+        for name in ("bom", "guard"):
+            if getattr(self, name) and self.format != "csv":
+                raise InvalidInput("only CSV has it", field=name)
+
+
+StillWanted = Callable[[], Awaitable[None]]
+"""Asked now and again during a long pass; raises when nobody waits for it any more."""
+
+
+async def exported(source: Source, asked: Asked, still_wanted: StillWanted) -> AsyncIterator[bytes]:
+    """The file, a piece at a time; what can be refused is refused before it is returned.
+
+    Raises InvalidInput for items that make no table.
+    """
+    match asked.format:
+        case "jsonl":
+            return source.stream()
+        case "warc":
+            return _archive(source)
+    columns = await columns_of(source, still_wanted)
+    return _rows(source, await asyncio.to_thread(_table, columns, asked))
+
+
+async def columns_of(source: Source, still_wanted: StillWanted) -> tuple[Column, ...]:
+    columns = Columns()
+    async for lines in batches(source.stream()):
+        # Threads, here and below: a master has more to do meanwhile.
+        await asyncio.to_thread(columns.add, lines)
+        await still_wanted()
+    return columns.found()
+
+
+async def batches(stream: AsyncIterator[bytes], size: int = BATCH_BYTES) -> AsyncIterator[bytes]:
+    """The same lines in pieces of about one size: chunks may hold one item or eight megabytes of them."""
+    held: list[bytes] = []
+    held_bytes = 0
+    async for data in stream:
+        held.append(data)
+        held_bytes += len(data)
+        if held_bytes < size:
+            continue
+        lines, start = b"".join(held), 0
+        while len(lines) - start >= size:
+            end = lines.index(b"\n", start + size - 1) + 1
+            yield lines[start:end]
+            start = end
+        held, held_bytes = [lines[start:]], len(lines) - start
+    if held_bytes:
+        yield b"".join(held)
+
+
+async def _archive(source: Source) -> AsyncIterator[bytes]:
+    """Records follow each other as they are kept; the first one tells whose they are, and is there if no other is."""
+    about = f"software: crawlfleet/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
+    fields = [
+        ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"), ("WARC-Date", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
+        ("Content-Type", "application/warc-fields"),
+    ]  # fmt: skip
+    yield record("warcinfo", fields, about)
+    async for records in source.stream():
+        yield records
+
+
+def _table(columns: tuple[Column, ...], asked: Asked) -> Table:
+    if asked.format == "csv":
+        return CsvTable(columns, bom=asked.bom, guard=asked.guard)
+    # Only whoever uses it pays for loading it.
+    from crawlfleet.results.parquet_table import ParquetTable
+
+    return ParquetTable(columns)
+
+
+async def _rows(source: Source, table: Table) -> AsyncIterator[bytes]:
+    yield table.begin()
+    async for lines in batches(source.stream()):
+        if made := await asyncio.to_thread(table.add, lines):
+            yield made
+    yield await asyncio.to_thread(table.end)

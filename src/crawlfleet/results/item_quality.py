@@ -1,0 +1,117 @@
+"""How good items are: which fields are filled, with what, how many items a page gave, and how many are there twice.
+
+One pass, in bounded memory. Counts of fields are exact. Pages and duplicates are exact up to KNOWN_MOST different ones;
+beyond that they are estimated from every second one by its hash, then every fourth, and the report says so.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from crawlfleet.results.table_columns import rows_of
+
+KNOWN_MOST = 100_000
+FIELDS_MOST = 1_000
+NAME_CHARS = 1_000
+PAGE_FIELD = "_url"
+"""Where an item was found: the same item on two pages is a duplicate."""
+TYPES = ("null", "boolean", "integer", "number", "text", "list", "object")
+_TYPE = {type(None): 0, bool: 1, int: 2, float: 3, str: 4, list: 5, dict: 6}
+
+
+class FieldReport(NamedTuple):
+    name: str
+    filled: int
+    """Items in which it is there and neither null nor an empty text, list or object."""
+    types: dict[str, int]
+
+
+class Report(NamedTuple):
+    items: int
+    pages: int
+    """Different pages that gave an item."""
+    duplicates: int
+    """Items that were there before, whatever page they are from."""
+    is_exact: bool
+    """Whether pages and duplicates were counted, not estimated."""
+    fields: list[FieldReport]
+    fields_left_out: int
+    """Values of fields beyond the first thousand."""
+
+
+class Sample:
+    """How often each of many things was seen: of all of them, or of a part that their hashes choose."""
+
+    def __init__(self, most: int = KNOWN_MOST) -> None:
+        self._most = most
+        self._seen: dict[int, int] = {}
+        self._level = 0
+
+    def add(self, key: bytes) -> None:
+        digest = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+        if digest & ((1 << self._level) - 1):
+            return
+        self._seen[digest] = self._seen.get(digest, 0) + 1
+        while len(self._seen) > self._most:
+            self._level += 1
+            mask = (1 << self._level) - 1
+            self._seen = {digest: times for digest, times in self._seen.items() if not digest & mask}
+
+    @property
+    def is_exact(self) -> bool:
+        return self._level == 0
+
+    @property
+    def different(self) -> int:
+        return len(self._seen) << self._level
+
+    @property
+    def again(self) -> int:
+        return (sum(self._seen.values()) - len(self._seen)) << self._level
+
+
+class Quality:
+    """Grows with every batch of items."""
+
+    def __init__(self) -> None:
+        self._items = 0
+        self._pages, self._contents = Sample(), Sample()
+        self._fields: dict[str, list[int]] = {}
+        """Filled, then how many of each type."""
+        self._left_out = 0
+
+    def add(self, lines: bytes) -> None:
+        rows = rows_of(lines)
+        self._items += len(rows)
+        for row in rows:
+            for name, value in row.items():
+                self._note(name, value)
+            page = row.pop(PAGE_FIELD, None)
+            if isinstance(page, str):
+                self._pages.add(page.encode())
+            self._contents.add(msgspec.json.encode(row, order="sorted"))
+
+    def report(self) -> Report:
+        fields = [
+            FieldReport(name, filled, {kind: count for kind, count in zip(TYPES, counts, strict=True) if count})
+            for name, (filled, *counts) in self._fields.items()
+        ]
+        is_exact = self._pages.is_exact and self._contents.is_exact
+        return Report(
+            self._items, self._pages.different, self._contents.again, is_exact, fields, self._left_out
+        )  # fmt: skip
+
+    def _note(self, name: str, value: Any) -> None:
+        counts = self._fields.get(name)
+        if counts is None:
+            if len(self._fields) == FIELDS_MOST or len(name) > NAME_CHARS:
+                self._left_out += 1
+                return
+            counts = self._fields[name] = [0] * (1 + len(TYPES))
+        kind = _TYPE[type(value)]
+        counts[1 + kind] += 1
+        # Zero and false are values; nothing in a text, a list or an object is nothing.
+        counts[0] += bool(value) or kind in (1, 2, 3)

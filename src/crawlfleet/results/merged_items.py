@@ -1,0 +1,129 @@
+"""The items of many executions as one list: part after part, in the order of their tasks, one chunk in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model import ids
+from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
+from crawlfleet.ports.chunk_store import ChunkStore
+from crawlfleet.results.chunk_reader import PAGE_BYTES, Chunks, Place
+
+PAGE_PARTS = 2_000
+"""Looked at for one page: many members may have no items at all."""
+
+
+class Part(NamedTuple):
+    """What one task adds: the items of the execution that completed it."""
+
+    task: TaskId
+    execution: ExecutionId
+    chunks: int
+    """Up to this chunk, which is not included."""
+    first: int = 0
+    at: int = 0
+    """Its place in the whole, where that is not the task's: a task may have many parts."""
+
+    @property
+    def place(self) -> int:
+        return self.at or self.task
+
+
+class Window(NamedTuple):
+    parts: Sequence[Part]
+    after: TaskId | None
+    """Where to go on; None at the end. A window may have no part in it and yet not be the last."""
+
+
+ReadParts = Callable[[TaskId], Awaitable[Window]]
+"""The window that begins after a task."""
+
+
+class MergedPlace(NamedTuple):
+    """After everything of a task, or within the items of one of its executions."""
+
+    task: TaskId = 0
+    execution: ExecutionId | None = None
+    place: Place = Place()
+
+    @property
+    def text(self) -> str:
+        if self.execution is None:
+            return task_text(self.task)
+        return f"{task_text(self.task)}.{execution_text(self.execution)}.{self.place.text}"
+
+    @classmethod
+    def parse(cls, text: str, *, field: str) -> MergedPlace:
+        task, *more = text.split(".", 2)
+        found = ids.parse(task, "task", field=field)
+        if not more:
+            return cls(found)
+        execution = ids.parse(more[0], "exec", field=field)
+        return cls(found, execution, Place.parse(more[1] if len(more) > 1 else "", field=field))
+
+
+class MergedLines(NamedTuple):
+    lines: list[msgspec.Raw]
+    next: MergedPlace | None
+    """None at the end."""
+
+
+class Merged:
+    def __init__(self, store: ChunkStore, read_parts: ReadParts) -> None:
+        self._store = store
+        self._read_parts = read_parts
+
+    async def page(
+        self, start: MergedPlace, limit: int, *, most_bytes: int = PAGE_BYTES,
+        keep: Callable[[msgspec.Raw], bool] | None = None,
+    ) -> MergedLines:  # fmt: skip
+        found: list[msgspec.Raw] = []
+        size = looked = 0
+        # The window that begins with the task it goes on in.
+        at: TaskId | None = start.task if start.execution is None else start.task - 1
+        place = None if start.execution is None else start.place
+        while at is not None:
+            window = await self._read_parts(at)
+            for part in window.parts:
+                if start.execution is not None:
+                    _check_same(start, part)
+                start_at = place if place is not None else Place(part.first)
+                lines = await self._items(part).page(
+                    start_at, limit - len(found), most_bytes=most_bytes - size, keep=keep
+                )
+                start, place = MergedPlace(), None
+                found += lines.lines
+                size += sum(len(memoryview(line)) for line in lines.lines)
+                if not lines.is_end:
+                    return MergedLines(found, MergedPlace(part.place, part.execution, lines.next))
+                looked += 1
+                if len(found) == limit or size >= most_bytes or looked == PAGE_PARTS:
+                    return MergedLines(found, MergedPlace(part.place))
+            if start.execution is not None:
+                _check_same(start, None)
+            at = window.after
+        return MergedLines(found, None)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """All of it, a chunk at a time, as JSON lines."""
+        at: TaskId | None = 0
+        while at is not None:
+            window = await self._read_parts(at)
+            for part in window.parts:
+                async for data in self._items(part).stream(part.first):
+                    yield data
+            at = window.after
+
+    def _items(self, part: Part) -> Chunks:
+        return Chunks(self._store, part.task, part.execution, "items", part.chunks)
+
+
+def _check_same(start: MergedPlace, part: Part | None) -> None:
+    """Half of what an execution gave must not be followed by half of what its successor did."""
+    if part is None or (part.place, part.execution) != (start.task, start.execution):
+        detail = f"{task_text(start.task)} was tried again meanwhile: begin again without it"
+        raise InvalidInput(detail, field="cursor")

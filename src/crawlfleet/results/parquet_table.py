@@ -1,0 +1,116 @@
+"""Items as Parquet: one schema for the file, row groups of bounded size, each given away as soon as it is made.
+
+Of what was written only the description of each row group stays, for the end of the file: about 150 bytes a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from crawlfleet.results.table_columns import Column, ColumnType, Row, as_text, rows_of
+
+GROUP_BYTES = 16 << 20
+GROUP_ROWS = 250_000
+CELLS = 500_000
+"""Held at a time as objects of Python: a thousand columns in which most items have nothing are many cells."""
+
+_TYPES: dict[ColumnType, Callable[[], pa.DataType]] = {
+    "boolean": pa.bool_, "integer": pa.int64, "number": pa.float64, "text": pa.string,
+}  # fmt: skip
+
+
+class _Sink:
+    """A file that is taken away while it is written."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._at = 0
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._at += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def take(self) -> bytes:
+        taken = b"".join(self._parts)
+        self._parts.clear()
+        return taken
+
+
+class ParquetTable:
+    """Implements `exporting.Table`."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self._schema = pa.schema([(column.name, _type(column)) for column in columns])
+        self._sink = _Sink()
+        self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = self._held_rows = 0
+
+    def begin(self) -> bytes:
+        return self._sink.take()
+
+    def add(self, lines: bytes) -> bytes:
+        rows = rows_of(lines)
+        for some in _slices(rows, max(1, CELLS // len(self._columns))):
+            batch = pa.record_batch([_array(column, some) for column in self._columns], schema=self._schema)
+            self._held.append(batch)
+            self._held_bytes += batch.nbytes
+            self._held_rows += batch.num_rows
+            if self._held_bytes >= GROUP_BYTES or self._held_rows >= GROUP_ROWS:
+                self._write_group()
+        return self._sink.take()
+
+    def end(self) -> bytes:
+        if self._held:
+            self._write_group()
+        self._writer.close()
+        return self._sink.take()
+
+    def _write_group(self) -> None:
+        table = pa.Table.from_batches(self._held, self._schema)
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self._held.clear()
+        self._held_bytes = self._held_rows = 0
+
+
+def _slices(rows: list[Row], size: int) -> Iterator[list[Row]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+def _type(column: Column) -> pa.DataType:
+    own = _TYPES[column.type]()
+    return pa.list_(own) if column.is_list else own
+
+
+def _array(column: Column, rows: list[Row]) -> pa.Array:
+    name = column.name
+    values = [row.get(name) for row in rows] if column.is_plain else [as_text(row.get(name)) for row in rows]
+    return pa.array(values, _type(column))

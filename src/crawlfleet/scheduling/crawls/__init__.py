@@ -1,0 +1,1 @@
+"""Splitting work: URL batches of one crawl over many nodes, shards of a task, changes of products."""

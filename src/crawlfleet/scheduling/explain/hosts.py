@@ -1,0 +1,84 @@
+"""What a running execution waits for at target hosts: their back-off, or its node's part of their budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from crawlfleet.model.host_budget import Backoff, HostShare
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.scheduling.explain.wording import span
+from crawlfleet.scheduling.hosts.budgets import Budget
+
+NEARLY = 0.75
+"""Of its rate a host is asked for where nothing but the rate limits a crawl: requests are spaced with some ease."""
+
+
+class HostUse(NamedTuple):
+    """A host that the execution's node wants, with what the leader made of that."""
+
+    share: HostShare
+    backoff: Backoff
+    budget: Budget
+    nodes: int
+    """That want the host, this one among them."""
+    asked_per_s: float = 0.0
+    """Requests a second that all nodes sent it of late."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostWait:
+    host: str
+    cause: str
+    sentence: str
+    data: dict[str, Any]
+
+    def as_data(self) -> dict[str, Any]:
+        return {"host": self.host, "cause": self.cause, **self.data}
+
+
+def host_waits(uses: Iterable[HostUse], now: Instant) -> list[HostWait]:
+    """Those that hold requests back, by name; back-offs first."""
+    found = [wait for use in uses if (wait := _wait(use, now)) is not None]
+    return sorted(found, key=lambda wait: (wait.cause != "host_backoff", wait.host))
+
+
+def _wait(use: HostUse, now: Instant) -> HostWait | None:
+    share, budget, name = use.share, use.budget, use.share.host
+    if use.backoff.is_on(now):
+        until = to_text(use.backoff.until)
+        sentence = f"waits for host {name}: in back-off until {until}, in {span(use.backoff.until - now)}"
+        return HostWait(name, "host_backoff", sentence, {"until": until, "reason": use.backoff.reason})
+    if not share.wanted or (share.wanted <= min(share.current) and not _is_used_up(use)):
+        return None
+    shown = _shown(budget)
+    whose = "is this node's alone" if use.nodes <= 1 else f"is shared by {use.nodes} nodes"
+    if not share.current:
+        whose += ", and it is the turn of another"
+    data = {"rate": budget.rate, "concurrency": budget.concurrency, "delay_s": budget.delay_s, "nodes": use.nodes}
+    sentence = f"waits for host {name}: its budget of {shown} {whose} ({_remedy(name, budget)})"
+    return HostWait(name, "host_budget", sentence, data)
+
+
+def _is_used_up(use: HostUse) -> bool:
+    """Whether the host is asked about as often as it may be: a node that is answered quickly has few requests under
+    way at once, and waits between them all the same."""
+    return use.asked_per_s >= NEARLY * use.budget.rate
+
+
+def _remedy(name: str, budget: Budget) -> str:
+    """The command that changes what limits most, as it can be pasted."""
+    if budget.rate_from == "back-off":
+        return f"less after refusals; crawlfleet host forgive {name} ends that"
+    if budget.delay_s > 0:
+        source = "as its robots.txt asks; " if budget.delay_from == "robots" else ""
+        return f"{source}crawlfleet host set {name} --delay {budget.delay_s / 2:g} shortens it"
+    more = f"--rate {2 * budget.rate:g} --concurrency {2 * budget.concurrency}"
+    return f"crawlfleet host set {name} {more} raises it"
+
+
+def _shown(budget: Budget) -> str:
+    if budget.spacing_ms:
+        return f"one request in {max(budget.delay_s, 1 / budget.rate):g} s"
+    return f"{budget.rate:g}/s, {budget.concurrency} at once"

@@ -1,0 +1,55 @@
+"""Why a parked task is parked: what it waits for, until when, and when it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.parking import ParkCause, Parking
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.scheduling.explain.task import Why
+from crawlfleet.scheduling.explain.wording import span, text, times, when
+from crawlfleet.scheduling.quotas.daily_quota import DayFull
+
+
+def why(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None = None) -> Why | None:
+    """`short` is the daily quota of its project of which too little is left now. None for a task that is not parked any
+    more, or waits for other tasks before anything else."""
+    if task.status is not TaskStatus.WAITING or task.waits:
+        return None
+    about: dict[str, Any]
+    match parking.cause:
+        case ParkCause.HOST_BACKOFF:
+            about, said = {"host": parking.subject}, f"host {parking.subject} in back-off"
+        case ParkCause.DAILY_QUOTA:
+            return _why_short(task, parking, now, short)
+        case ParkCause.LATER:
+            about, said = {}, f"was parked by its executor ({parking.message})"
+        case _:
+            assert_never(parking.cause)
+    sentence = f"{said} until {to_text(parking.until)}" + (
+        f", in {span(parking.until - now)}" if parking.until > now else f"; is tried again {when(task.due_at, now)}"
+    )
+    return _why(task, parking, sentence, about)
+
+
+def _why_short(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None) -> Why:
+    about: dict[str, Any]
+    if short is None:
+        # The quota was raised, or somebody gave back what he did not use: the stager is about to see that too.
+        about, sentence = {"project": task.project}, "waited for its project's day, of which there is enough again"
+    else:
+        about, sentence = short.as_data(), short.sentence
+    return _why(task, parking, f"{sentence}; is tried again {when(task.due_at, now)} at the latest", about)
+
+
+def _why(task: TaskRecord, parking: Parking, sentence: str, about: Mapping[str, Any]) -> Why:
+    if parking.times > 1:
+        sentence += f"; parked {times(parking.times)} so far"
+    data = {
+        **about, "until": to_text(parking.until), "retry_at": text(task.due_at), "parked": parking.times,
+        "reason": parking.message,
+    }  # fmt: skip
+    return Why(sentence, {"status": task.status.word, "cause": parking.cause.word, **data})

@@ -1,0 +1,31 @@
+"""Why a node has a task: the strategy, and what speaks for the node in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.strategies import Explains, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    strategy: str
+    reason: str
+    allocation: Mapping[str, float] = field(default_factory=dict)
+    """What the task gets of each resource it reserved, at least."""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.strategy}: {self.reason}" if self.reason else f"chosen by {self.strategy}"
+
+    def as_data(self) -> dict[str, Any]:
+        said = {"strategy": self.strategy, "reason": self.reason}
+        return said | ({"allocation": dict(self.allocation)} if self.allocation else {})
+
+
+def choice(name: str, strategy: Strategy, state: NodeState) -> Choice:
+    """As things stand now: the node may hold more, or less, than when it was chosen."""
+    return Choice(name, strategy.reason(state) if isinstance(strategy, Explains) else "")

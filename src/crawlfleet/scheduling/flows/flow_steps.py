@@ -1,0 +1,250 @@
+"""What becomes of a step when the last of its parents has ended.
+
+A step is looked at once, when all it depends on has ended, so that its fate follows from their ends alone, in whatever
+order they came. The store calls this inside the transaction in which the last of them ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from crawlfleet.model import limits
+from crawlfleet.model.flow import ONS, Edge, Ended, FlowStatus, StepKey, StepSpec, Unrun
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.scheduling.flows.expressions import Budget, Unanswerable, evaluate, is_true, parse
+from crawlfleet.scheduling.flows.flow_graph import REFERENCE, is_reference
+
+SEEN_BYTES = 4 << 20
+"""Of the results that one step may look at."""
+GATHERED_BYTES = 1 << 20
+"""Of the results that a fan-in puts together; what does not fit is null, and counted."""
+REASONS = 1_000
+"""Why items of a fan-out did not complete: of so many it is told."""
+_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    parameters: bytes | None
+    """None: as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    parameters: Sequence[bytes]
+    """One item each."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """It ends cancelled."""
+
+    unrun: Unrun
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    is_completed: bool
+    result: bytes
+    reason: str | None = None
+
+
+Decision = Run | FanOut | NotRun | Fail | Gathered
+
+
+class _Unfit(Exception):
+    """What an expression gave is not what is needed; says where and why."""
+
+
+def decide(key: StepKey, spec: StepSpec, ended: Mapping[StepKey, Ended]) -> Decision:
+    """`ended`: the steps it sees, as far as they have ended."""
+    if (not_run := _held_back(spec, ended)) is not None:
+        return not_run
+    budget = Budget()
+    data: dict[str, Any] = {"steps": {name: _shown(one) for name, one in ended.items()}}
+    try:
+        if spec.when is not None and not is_true(_value(spec.when, data, budget, "when")):
+            return NotRun(Unrun.SKIPPED, f"condition of step {key} not met: {spec.when}"[: limits.MESSAGE_CHARS])
+        if spec.for_each is None:
+            return Run(None if spec.template is None else _parameters(spec.template, data, budget))
+        items = _items(spec, data, budget)
+        if not items:
+            return gathered([], 0, allow_failures=spec.allow_failures)
+        return FanOut([
+            _parameters(spec.template, {**data, "item": item, "index": index}, budget)
+            for index, item in enumerate(items)
+        ])  # fmt: skip
+    except _Unfit as exc:
+        return Fail(str(exc)[: limits.MESSAGE_CHARS])
+
+
+def fitting(sizes: Sequence[int]) -> int:
+    """How many of the first results, of these sizes, a fan-in keeps."""
+    room = GATHERED_BYTES
+    for count, size in enumerate(sizes):
+        room -= size
+        if room < 0:
+            return count
+    return len(sizes)
+
+
+def gathered(
+    items: Sequence[tuple[TaskStatus | None, bytes | None]], cut: int, *, allow_failures: bool,
+    reasons: Mapping[int, str] | None = None,
+) -> Gathered:  # fmt: skip
+    """The results of a fan-out, as JSON, in the order of its list; null for an item that did not complete.
+
+    `cut`: how many results were left out for want of room. `reasons`: why items did not complete, of the first ones.
+    """
+    completed = sum(status is TaskStatus.COMPLETED for status, _ in items)
+    failed = len(items) - completed
+    results = b",".join(result or b"null" for _, result in items)
+    counts = f'"completed":{completed},"failed":{failed}' + (f',"cut":{cut}' if cut else "")
+    if reasons:
+        shown = {at: text[:_SHOWN_CHARS] for at, text in islice(reasons.items(), REASONS)}
+        counts += f',"reasons":{json.dumps(shown)}'
+    reason = f"{failed} of {len(items)} items did not complete" if failed else None
+    return Gathered(not failed or allow_failures, b'{"results":[%s],%s}' % (results, counts.encode()), reason)
+
+
+class StepState(NamedTuple):
+    after: Sequence[StepKey]
+    status: TaskStatus
+    unrun: Unrun
+
+
+def to_resume(steps: Mapping[StepKey, StepState]) -> set[StepKey]:
+    """Steps that run again: those that ended badly, and those after them that did not complete.
+
+    `steps` are in order, parents first. What was skipped because of one that runs again is looked at again as well.
+    """
+    again: set[StepKey] = set()
+    for key, step in steps.items():
+        is_over = step.status.is_final and step.status is not TaskStatus.COMPLETED
+        if is_over and (step.unrun is not Unrun.SKIPPED or not again.isdisjoint(step.after)):
+            again.add(key)
+    return again
+
+
+def flow_status(steps: Iterable[tuple[TaskStatus, Unrun]]) -> FlowStatus:
+    """Of the whole, from its steps."""
+    found = {(status, unrun) for status, unrun in steps if unrun is not Unrun.SKIPPED or not status.is_final}
+    statuses = {status for status, _ in found}
+    if any(not status.is_final for status in statuses):
+        return FlowStatus.RUNNING
+    if not statuses.isdisjoint({TaskStatus.FAILED, TaskStatus.TIMEOUT}):
+        return FlowStatus.FAILED
+    return FlowStatus.CANCELLED if TaskStatus.CANCELLED in statuses else FlowStatus.COMPLETED
+
+
+def _held_back(spec: StepSpec, ended: Mapping[StepKey, Ended]) -> NotRun | None:
+    """What the edges say, one that is broken before one that is only not needed."""
+    skipped: NotRun | None = None
+    for parent, on in spec.after.items():
+        match ONS[on], _end(ended.get(parent)):
+            case Edge.ALWAYS, _:
+                continue
+            case Edge.SUCCESS, Unrun.BROKEN:
+                return NotRun(Unrun.BROKEN, _why_broken(parent, ended.get(parent)))
+            case Edge.SUCCESS, Unrun.SKIPPED:
+                skipped = skipped or NotRun(Unrun.SKIPPED, ended[parent].reason or f"step {parent} was skipped")
+            case Edge.FAILURE, Unrun.NOT | Unrun.SKIPPED:
+                skipped = skipped or NotRun(Unrun.SKIPPED, f"step {parent} did not fail")
+    return skipped
+
+
+def _end(parent: Ended | None) -> Unrun:
+    """Completed, skipped, or anything else: a parent that is gone did not complete."""
+    if parent is not None and parent.status is TaskStatus.COMPLETED:
+        return Unrun.NOT
+    return Unrun.SKIPPED if parent is not None and parent.unrun is Unrun.SKIPPED else Unrun.BROKEN
+
+
+def _why_broken(key: StepKey, parent: Ended | None) -> str:
+    if parent is None:
+        return f"step {key}, on which it depends, is gone"
+    if parent.unrun is Unrun.BROKEN and parent.reason:
+        return parent.reason
+    return f"depends on step {key}, which ended {parent.status.word}"
+
+
+def _shown(step: Ended) -> dict[str, Any]:
+    results = step.result.get("results") if isinstance(step.result, dict) else None
+    return {"status": step.status.word, "result": step.result, "results": results, "reason": step.reason}
+
+
+def _items(spec: StepSpec, data: Mapping[str, Any], budget: Budget) -> list[Any]:
+    if isinstance(spec.for_each, str):
+        items = _value(spec.for_each, data, budget, "for_each")
+        if not isinstance(items, list):
+            raise _Unfit(f"for_each: {_short(spec.for_each)} gives {_kind(items)}, not a list")
+    else:
+        items = list(spec.for_each or ())
+    if len(items) > spec.max_items:
+        raise _Unfit(f"for_each: {len(items)} items, where at most {spec.max_items} are taken")
+    return items
+
+
+def _value(text: str, data: Mapping[str, Any], budget: Budget, where: str) -> Any:
+    try:
+        return evaluate(parse(text), data, budget)
+    except Unanswerable as exc:
+        raise _Unfit(f"{where}: {_short(text)}: {exc}") from exc
+
+
+def _parameters(template: Any, data: Mapping[str, Any], budget: Budget) -> bytes:
+    filled = _filled(template, data, budget, "parameters")
+    try:
+        body = json.dumps(filled, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (ValueError, RecursionError) as exc:
+        raise _Unfit(f"parameters: cannot be written as JSON: {exc}") from exc
+    if len(body) > limits.PARAMETERS_BYTES:
+        raise _Unfit(f"parameters: {len(body)} bytes; at most {limits.PARAMETERS_BYTES} are taken")
+    return body
+
+
+def _filled(template: Any, data: Mapping[str, Any], budget: Budget, path: str) -> Any:
+    """The template with every reference replaced. It came through the check of depth when it was submitted."""
+    budget.spend(1)
+    if is_reference(template):
+        value = _value(template[REFERENCE], data, budget, path)
+        if value is None:
+            if "default" not in template:
+                raise _Unfit(f"{path}: {_short(template[REFERENCE])} gives nothing")
+            value = template["default"]
+        return value
+    if isinstance(template, dict):
+        return {name: _filled(inner, data, budget, f"{path}.{name}") for name, inner in template.items()}
+    if isinstance(template, list):
+        return [_filled(inner, data, budget, f"{path}[{at}]") for at, inner in enumerate(template)]
+    if isinstance(template, str):
+        budget.weigh(template)
+    return template
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"

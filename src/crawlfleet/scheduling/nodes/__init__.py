@@ -1,0 +1,1 @@
+"""Judging nodes: leases, health, faults, and how many slots a node gets."""

@@ -1,0 +1,80 @@
+"""Regions: free text that people write, resolved to a country and a point on the globe."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from crawlfleet.scheduling.placement import region_table
+
+EARTH_KM = 6371.0
+_KEPT = 10_000
+_ZONES = (re.compile(r"(.*\d)-?[a-z]"), re.compile(r"(.+)-[a-z0-9]"))
+"""A zone is a region and a letter: us-east-1a, europe-west1-b, cn-hangzhou-h."""
+# Of these the first letters are a part of the world in the names of clouds, and a country in none of them.
+_NO_COUNTRY = frozenset({"af", "me", "sa"})
+
+
+class Place(NamedTuple):
+    country: str
+    """ISO code in small letters; empty for what is in no single one."""
+    latitude: float
+    longitude: float
+
+
+def normal(name: str) -> str:
+    """As names are compared: `US East 1` is `us-east-1`."""
+    return re.sub(r"[\s_]+", "-", name.strip().casefold())
+
+
+def distance_km(one: Place, other: Place) -> float:
+    """Along the great circle."""
+    north, other_north = math.radians(one.latitude), math.radians(other.latitude)
+    east = math.radians(other.longitude - one.longitude) / 2
+    a = math.sin((other_north - north) / 2) ** 2 + math.cos(north) * math.cos(other_north) * math.sin(east) ** 2
+    return 2 * EARTH_KM * math.asin(math.sqrt(min(1.0, a)))
+
+
+class Regions:
+    """The usual names, under those that an installation adds or says otherwise."""
+
+    def __init__(self, own: Mapping[str, Place] | None = None) -> None:
+        self._own = {normal(name): place for name, place in (own or {}).items()}
+        self._found: dict[str, Place | None] = {}
+
+    def find(self, name: str) -> Place | None:
+        if name not in self._found:
+            # Tasks may name whatever they like: that must not fill the memory.
+            if len(self._found) >= _KEPT:
+                self._found.clear()
+            self._found[name] = self._resolved(normal(name))
+        return self._found[name]
+
+    def _resolved(self, name: str) -> Place | None:
+        wanted = [name, *(zone[1] for pattern in _ZONES if (zone := pattern.fullmatch(name)))]
+        for text in wanted:
+            if place := self._own.get(text) or _USUAL.get(text):
+                return place
+        country, hyphen, _ = name.partition("-")
+        return _USUAL.get(country) if hyphen and len(country) == 2 and country not in _NO_COUNTRY else None
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    return (entry.split() for line in text.split("\n") for entry in line.split("|") if entry)
+
+
+def _usual() -> dict[str, Place]:
+    found = {name: Place(name, float(north), float(east)) for name, north, east in _rows(region_table.COUNTRIES)}
+    found |= {
+        name: Place(country, float(north), float(east)) for name, country, north, east in _rows(region_table.CITIES)
+    }
+    for name, known_as in _rows(region_table.CLOUDS):
+        found[name] = found[known_as]
+    found |= {name: Place("", float(north), float(east)) for name, north, east in _rows(region_table.CONTINENTS)}
+    return found
+
+
+_USUAL = _usual()
+USUAL_REGIONS = Regions()

@@ -1,0 +1,51 @@
+"""Several agents on one machine share what it has; each keeps its own slots."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from crawlfleet.model.ids import NodeId
+from crawlfleet.scheduling.placement.filters import NodeState
+
+
+def share_machines(states: Sequence[NodeState]) -> None:
+    """Puts nodes of one machine on one account: what one of them reserves, none of the others has left.
+
+    Each of them declares the machine as it sees it, so the machine has the most that any of them says.
+    """
+    machines: dict[str, list[NodeState]] = defaultdict(list)
+    for state in states:
+        if state.node.description.machine:
+            machines[state.node.description.machine].append(state)
+    for nodes in machines.values():
+        if len(nodes) > 1:
+            _share(nodes)
+
+
+def machines_of(states: Iterable[NodeState]) -> dict[NodeId, list[NodeState]]:
+    """Of nodes that share an account: all that do."""
+    machines: dict[str, list[NodeState]] = defaultdict(list)
+    for state in states:
+        if state.is_shared:
+            machines[state.node.description.machine].append(state)
+    return {state.node.id: nodes for nodes in machines.values() for state in nodes}
+
+
+def reserved_together(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    reserved: dict[str, float] = {}
+    for part in parts:
+        for name, amount in part.items():
+            reserved[name] = reserved.get(name, 0.0) + amount
+    return reserved
+
+
+def _share(nodes: list[NodeState]) -> None:
+    declared: dict[str, float] = {}
+    for state in nodes:
+        for name, amount in state.declared.items():
+            declared[name] = max(declared.get(name, 0.0), amount)
+    reserved = reserved_together(state.reserved for state in nodes)
+    for state in nodes:
+        # The very same objects: the placer counts on one of them, and sees it on all.
+        state.declared, state.reserved, state.is_shared = declared, reserved, True

@@ -1,0 +1,70 @@
+"""Which lanes have had no task placed for long: each is told of once, until one of its tasks is placed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import NamedTuple
+
+from crawlfleet.model.project import Project, Use
+from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.scheduling.explain.task import explain_placement
+from crawlfleet.scheduling.placement.lane_order import ReadyLane
+from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.project_quota import Allowance
+
+STUCK_S = 30.0
+LOOKED_AT_ONCE = 10
+"""To say why, each node is looked at: so many lanes at a time, the others at the next look."""
+
+
+class Reason(NamedTuple):
+    """Why nothing of a lane is placed, in the words of `why`."""
+
+    cause: str
+    sentence: str
+
+
+def reason(
+    lane: Lane, project: Project | None, use: Callable[[str], Use], placer: Placer, spent: DayFull | None = None
+) -> Reason | None:
+    """None for a lane that only waits for its turn. `spent` is the daily quota of which its project has none left."""
+    if project is not None and (project.quotas.limits_running or spent is not None):
+        full = Allowance(project, use(lane.project), spent).full(lane.requirement)
+        if full is not None:
+            return Reason("quota", full.sentence)
+    found = explain_placement(lane.requirement, lane.project, placer.states, placer.overcommit)
+    return None if found.able else Reason("no_node", found.sentence)
+
+
+class Stuck:
+    def __init__(self) -> None:
+        self._since: dict[LaneId, float] = {}
+        self._told: set[LaneId] = set()
+
+    def clear(self) -> None:
+        self._since.clear()
+        self._told.clear()
+
+    def served(self, lanes: Iterable[LaneId]) -> None:
+        for lane in lanes:
+            self._since.pop(lane, None)
+            self._told.discard(lane)
+
+    def look(self, waiting: Iterable[ReadyLane], paused: Container[str], at: float) -> list[ReadyLane]:
+        """Those to be explained now. What a person has paused waits for that person."""
+        since, known = self._since, {ready.lane.id: ready for ready in waiting if ready.lane.queue not in paused}
+        self._since = {lane: since.get(lane, at) for lane in known}
+        self._told &= known.keys()
+        late = [lane for lane, began in self._since.items() if at - began >= STUCK_S and lane not in self._told]
+        return [known[lane] for lane in late[:LOOKED_AT_ONCE]]
+
+    def waited_s(self, lane: LaneId, at: float) -> int:
+        return int(at - self._since[lane])
+
+    def tell(self, lane: LaneId) -> None:
+        self._told.add(lane)
+
+    def postpone(self, lane: LaneId, at: float) -> None:
+        """There is nothing to tell: look at the others first."""
+        self._since[lane] = at

@@ -1,0 +1,1 @@
+"""Quotas of projects: limits on what waits and runs, and daily quotas."""

@@ -1,0 +1,114 @@
+"""Daily quotas: how large a slice of its project's day an execution is granted, and what is said when none is left.
+
+What is granted and not given back never passes the quota: whoever grants holds the count of the day while it does.
+Nobody is granted more than a share of what is left, so that no execution sits on the day of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from crawlfleet.model.daily_quota import FIRST, MOST, QUOTAS, Amounts, Day, Holding, Over, Want, day_of, end_of
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.project import OnFull, Project, Quotas
+
+SHARE = 8
+"""Of what is left, one part of so many at most."""
+LEAST = Amounts(1, 64 << 10)
+_NO_LIMIT = 1 << 62
+
+
+class DayFull(NamedTuple):
+    """A daily quota of which nothing is left, or too little."""
+
+    project: str
+    quota: str
+    limit: int
+    used: int
+    left: int
+    renews_at: Instant
+
+    @property
+    def sentence(self) -> str:
+        words = self.quota.replace("_", " ")
+        return f"quota '{words}' of project {self.project}: {self.left:,} of {self.limit:,} left until 00:00 UTC"
+
+    def as_data(self) -> dict[str, Any]:
+        return self._asdict() | {"renews_at": to_text(self.renews_at)}
+
+
+def day_full(project: Project, used: Amounts, day: Day) -> DayFull | None:
+    """The first daily quota that is spent."""
+    return next((full for full in _days(project, used, day) if not full.left), None)
+
+
+def day_short(project: Project, used: Amounts, day: Day) -> DayFull | None:
+    """The first daily quota of which less is left than is worth another try of a task that was parked for it: a try
+    begins from the start, and would use up what others could do with."""
+    shorts = (full for full in _days(project, used, day) if full.left < _worth_a_try(full))
+    return min(shorts, key=lambda full: full.left > 0, default=None)
+
+
+def may_come_back(project: Project, used: Amounts, day: Day) -> int:
+    """How many tasks that were parked for the day are tried again now: as many as what is left of it would do for."""
+    if day_short(project, used, day) is not None:
+        return 0
+    return min((full.left // _worth_a_try(full) for full in _days(project, used, day)), default=_NO_LIMIT)
+
+
+def _days(project: Project, used: Amounts, day: Day) -> Iterator[DayFull]:
+    for quota, amount in zip(QUOTAS, used, strict=True):
+        limit = getattr(project.quotas, quota)
+        if limit is not None:
+            yield DayFull(project.name, quota, limit, amount, max(0, limit - amount), end_of(day))
+
+
+def _worth_a_try(full: DayFull) -> int:
+    return max(1, min(FIRST[QUOTAS.index(full.quota)], full.limit // 4))
+
+
+def granted(asked: Amounts, quotas: Quotas, used: Amounts) -> Amounts:
+    """Of a day of which so much is used or in somebody's hands."""
+    parts = []
+    for quota, want, amount, least, most in zip(QUOTAS, asked, used, LEAST, MOST, strict=True):
+        limit = getattr(quotas, quota)
+        left = _NO_LIMIT if limit is None else max(0, limit - amount)
+        parts.append(min(max(0, want), left, max(least, left // SHARE), most))
+    return Amounts(*parts)
+
+
+def overs(want: Want, got: Amounts, holding: Holding, project: Project, used: Amounts, now: Instant) -> list[Over]:
+    """What to say of each amount that was asked for and of which there is nothing. `used` and `holding` are as they
+    were before."""
+    said = []
+    day = day_of(now)
+    own = holding.today if holding.day == day else Amounts()
+    for quota, asked, given, amount, mine in zip(QUOTAS, want.asked, got, used, own, strict=True):
+        if asked <= 0 or given:
+            continue
+        limit: int = getattr(project.quotas, quota)
+        full = DayFull(project.name, quota, limit, amount, 0, end_of(day))
+        if 0 < limit <= mine:
+            words = quota.replace("_", " ")
+            whole = f"needs more than the whole quota '{words}' of project {project.name}: {limit:,}"
+            said.append(Over(quota, project.name, whole, 0))
+        else:
+            waits = project.on_full is OnFull.WAIT
+            again_ms = full.renews_at - now if waits else 0
+            said.append(Over(quota, project.name, full.sentence, again_ms, is_held=amount > mine))
+    return said
+
+
+def taken(holding: Holding, want: Want, got: Amounts, day: Day) -> Holding:
+    """What the execution holds when it was granted this. Of an older day nothing can come back any more."""
+    today = holding.today if holding.day == day else Amounts()
+    return holding._replace(day=day, number=want.number, today=today.plus(got), total=holding.total.plus(got))
+
+
+def given_back(holding: Holding, used: Amounts) -> Amounts:
+    """Of the day it was granted last, when the execution has ended and says what it used. The oldest is used first."""
+    return Amounts(*(
+        min(today, max(0, total - amount))
+        for today, total, amount in zip(holding.today, holding.total, used, strict=True)
+    ))  # fmt: skip

@@ -1,0 +1,158 @@
+"""Quotas of projects: how many more tasks of a class a project may start, and which quota says no.
+
+Reservations are bucketed to steps that binary fractions hold exactly, so that sums of them are exact and a quota is
+kept to the last quarter of a core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.project import OnFull, Project, Use
+from crawlfleet.model.requirement import Requirement
+from crawlfleet.scheduling.quotas.daily_quota import DayFull
+
+UNLIMITED = 1 << 62
+LIMITED = ("cpu", "memory_mb")
+"""Resources that have quotas."""
+
+
+class QuotaFull(NamedTuple):
+    """Why a project may not start a task now."""
+
+    project: str
+    quota: str
+    limit: float
+    used: float
+    asked: float
+
+    @property
+    def is_hopeless(self) -> bool:
+        """The task asks for more than the whole quota."""
+        return self.asked > self.limit
+
+    @property
+    def sentence(self) -> str:
+        whose = f"quota '{self.quota}' of project {self.project}"
+        if self.is_hopeless and self.quota != "running":
+            return f"asks for {self.asked:g} {self.quota}, more than the whole {whose}: {self.limit:g}"
+        asks = "" if self.quota == "running" else f", and it asks for {self.asked:g}"
+        return f"{whose}: {self.used:g} of {self.limit:g} in use{asks}"
+
+    def as_data(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+class Allowance:
+    """What a project may still start. Counts down as its tasks are placed."""
+
+    __slots__ = ("_limits", "_project", "_spent", "_use")
+
+    def __init__(self, project: Project, use: Use, spent: DayFull | None = None) -> None:
+        """`spent` is the daily quota of which nothing is left: then nothing starts."""
+        self._project = project.name
+        self._spent = spent
+        self._use = Use(use.running, dict(use.reserved))
+        quotas = project.quotas
+        self._limits = [(name, limit) for name in LIMITED if (limit := getattr(quotas, name)) is not None]
+        if quotas.running is not None:
+            self._limits.insert(0, ("running", quotas.running))
+
+    def fit(self, requirement: Requirement) -> int:
+        """How many more tasks of the class."""
+        fit = UNLIMITED if self._spent is None else 0
+        for name, limit in self._limits:
+            asked = _asked(requirement, name)
+            if asked:
+                fit = min(fit, int((limit - self._used(name)) // asked))
+        return max(0, fit)
+
+    def take(self, requirement: Requirement, count: int) -> None:
+        self._use.add(requirement, count)
+
+    def full(self, requirement: Requirement) -> QuotaFull | DayFull | None:
+        """The quota that has no room for one more; the one that never will have goes first."""
+        found = [
+            QuotaFull(self._project, name, limit, self._used(name), asked)
+            for name, limit in self._limits
+            if (asked := _asked(requirement, name)) and self._used(name) + asked > limit
+        ]
+        first = min(found, key=lambda full: not full.is_hopeless) if found else None
+        return first if first is not None and first.is_hopeless else self._spent or first
+
+    @property
+    def is_spent(self) -> bool:
+        """Not even a task that asks for nothing."""
+        if self._spent is not None:
+            return True
+        return bool(self._limits) and self._limits[0][0] == "running" and self._use.running >= self._limits[0][1]
+
+    def _used(self, name: str) -> float:
+        return self._use.running if name == "running" else self._use.reserved.get(name, 0.0)
+
+
+def allowances(
+    projects: Iterable[Project], use: Callable[[str], Use], spent: Mapping[str, DayFull]
+) -> dict[str, Allowance]:
+    """Of those whose quotas limit what runs; `spent` has those of which no day is left."""
+    return {
+        one.name: Allowance(one, use(one.name), spent.get(one.name))
+        for one in projects
+        if one.quotas.limits_running or one.name in spent
+    }
+
+
+class Door:
+    """What decides whether new tasks of a project are taken: the quota on what waits; and where a project would
+    rather refuse than wait, its daily and running quotas too."""
+
+    __slots__ = ("_held", "_project", "_spent", "_waiting")
+
+    def __init__(self, project: Project, waiting: int, held: Use, spent: DayFull | None = None) -> None:
+        """`spent` is the daily quota of which nothing is left."""
+        self._spent = spent if project.on_full is OnFull.REFUSE else None
+        self._project = project
+        self._waiting = waiting
+        self._held = Use(held.running, dict(held.reserved))
+
+    def full(self, asked: Sequence[Requirement]) -> str | None:
+        """Which quota has no room for all of these, said to a person."""
+        name, quotas, count = self._project.name, self._project.quotas, len(asked)
+        if self._spent is not None and count:
+            return self._spent.sentence
+        if quotas.waiting is not None and self._waiting + count > quotas.waiting:
+            return f"quota 'waiting' of project {name}: {self._waiting} of {quotas.waiting} wait, {_more(count)}"
+        if self._project.on_full is not OnFull.REFUSE:
+            return None
+        if quotas.running is not None and self._held.running + self._waiting + count > quotas.running:
+            taken = self._held.running + self._waiting
+            return f"quota 'running' of project {name}: {taken} of {quotas.running} run or wait, {_more(count)}"
+        for resource in LIMITED:
+            limit, used = getattr(quotas, resource), self._held.reserved.get(resource, 0.0)
+            wanted = sum(_asked(requirement, resource) for requirement in asked)
+            if limit is not None and wanted and used + wanted > limit:
+                return f"quota '{resource}' of project {name}: {used:g} of {limit:g} in use, and {wanted:g} asked for"
+        return None
+
+    @property
+    def renews_at(self) -> Instant | None:
+        """Of the daily quota that keeps it shut."""
+        return None if self._spent is None else self._spent.renews_at
+
+    def enter(self, asked: Sequence[Requirement]) -> None:
+        self._waiting += len(asked)
+        for requirement in asked:
+            for resource, amount in requirement.resources:
+                self._held.reserved[resource] = self._held.reserved.get(resource, 0.0) + amount
+
+
+def _more(count: int) -> str:
+    return f"and {count} more would be above it"
+
+
+def _asked(requirement: Requirement, name: str) -> float:
+    if name == "running":
+        return 1
+    return next((amount for resource, amount in requirement.resources if resource == name), 0.0)

@@ -1,0 +1,1 @@
+"""Schedules: cron expressions, and the ticks that are due."""

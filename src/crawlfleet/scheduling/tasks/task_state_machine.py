@@ -1,0 +1,318 @@
+"""The life of a task: what each verb does to it, as pure functions the store applies inside its transaction.
+
+Every function here returns a `Decide`: given the locked row it says the next step, or refuses. Fences come first: who
+speaks for an execution that is not the live one, or for another node's, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import NamedTuple
+
+from crawlfleet.model.event import Kind
+from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text
+from crawlfleet.model.instants import Instant, ms
+from crawlfleet.model.parking import Parking
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
+from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.model.transition import Decide, Step
+from crawlfleet.scheduling.tasks.retry import backoff_ms, next_attempt_at
+
+DEATHS_THAT_POISON = 3
+LOSSES_BEFORE_ALONE = 2
+DEADLINE_GRACE_S = 10.0
+"""The node stops an execution at its timeout; the master only steps in when the node did not."""
+START_GRACE_S = 60.0
+PARKED_MOST = 100
+"""In a round: then what it waits for is not away, it is not to be had, and that is a failure."""
+PARK_SPREAD_MS = (1_000, 60_000)
+
+
+class Start(NamedTuple):
+    node: NodeId
+    execution: ExecutionId
+    started_at: Instant
+
+
+def deadline_at(timeout_s: int, started_at: Instant) -> Instant:
+    return started_at + ms(timeout_s + DEADLINE_GRACE_S)
+
+
+def is_alone(row: LiveTask) -> bool:
+    """Whether its next execution gets a process of its own."""
+    return row.losses >= LOSSES_BEFORE_ALONE or row.deaths > 0
+
+
+def cancel(reason: str) -> Decide:
+    """Final at once while no node has it; asked of the node otherwise."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        if row.status.is_held:
+            return Step(row._replace(recall=Recall.CANCEL), Kind.TASK_RECALLED, reason=reason)
+        return Step(row.unheld(TaskStatus.CANCELLED), Kind.TASK_CANCELLED, reason=reason)
+
+    return decide
+
+
+def recall(why: Recall, reason: str) -> Decide:
+    """Ask the node to stop; a cancel is never weakened into something else."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        if not row.status.is_held:
+            return _not_held(row)
+        if row.recall is not Recall.NONE:
+            return Step(row, Kind.TASK_RECALLED)
+        return Step(row._replace(recall=why), Kind.TASK_RECALLED, reason=reason)
+
+    return decide
+
+
+def move(executions: Mapping[TaskId, ExecutionId], reason: str) -> Decide:
+    """Ask the node to stop these executions, so that their tasks run elsewhere; later ones of the tasks go on."""
+    ask = recall(Recall.MOVE, reason)
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        if row.execution != executions[row.id]:
+            return Refusal(Code.STALE_EXECUTION, "has another execution by now")
+        if row.recall is not Recall.NONE:
+            return Refusal(Code.NOT_READY, "was recalled before")
+        return ask(row, policy)
+
+    return decide
+
+
+def overdue(now: Instant) -> Decide:
+    """Recall what is past its hard deadline, judged again on the locked row."""
+    ask = recall(Recall.DEADLINE, "deadline passed")
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        if row.deadline_at is None or row.deadline_at > now:
+            return Refusal(Code.NOT_READY, "not past its deadline")
+        return ask(row, policy)
+
+    return decide
+
+
+def release(now: Instant) -> Decide:
+    """waiting or retrying -> pending, when its time has come and no parent is open."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        if row.status not in (TaskStatus.WAITING, TaskStatus.RETRYING):
+            return Refusal(Code.NOT_READY, f"is {row.status.word}")
+        if row.waits or (row.due_at is not None and row.due_at > now):
+            return Refusal(Code.NOT_READY, "its time has not come")
+        return Step(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
+
+    return decide
+
+
+def unpark(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    """waiting -> pending before its time: what it was parked for is over already."""
+    if row.status is not TaskStatus.WAITING or row.waits or row.due_at is None:
+        return Refusal(Code.NOT_READY, "is not parked")
+    return Step(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
+
+
+def parent_completed(now: Instant, parents: int) -> Decide:
+    """Some parents of a waiting task completed."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        waiting = row._replace(waits=max(0, row.waits - parents))
+        if waiting.waits == 0 and (waiting.due_at is None or waiting.due_at <= now):
+            return Step(waiting._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
+        return Step(waiting, Kind.TASK_READY)
+
+    return decide
+
+
+def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = None) -> Decide:
+    """A waiting step of a flow ends without having run. It is a dead letter when nobody else is to tell of it."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        kind = Kind.TASK_COMPLETED if status is TaskStatus.COMPLETED else Kind.TASK_FAILED
+        after = row._replace(status=status, waits=0)
+        return Step(after, kind, failure=failure, reason=reason, is_dead_letter=failure is not None)
+
+    return decide
+
+
+def reprioritize(lanes: Mapping[LaneId, LaneId]) -> Decide:
+    """Move to the lane of the new priority, by the lane it stands in."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        if row.lane not in lanes:
+            return Refusal(Code.NOT_READY, "its priority was changed by somebody else meanwhile")
+        return Step(row._replace(lane=lanes[row.lane]), Kind.TASK_REPRIORITIZED)
+
+    return decide
+
+
+def start(starts: Mapping[TaskId, Start]) -> Decide:
+    """assigned -> processing."""
+
+    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+        node, execution, started_at = starts[row.id]
+        if refusal := _fenced(row, node, execution):
+            return refusal
+        if row.status is TaskStatus.PROCESSING:
+            return Step(row, Kind.TASK_STARTED)
+        after = row._replace(
+            status=TaskStatus.PROCESSING,
+            started_at=started_at,
+            deadline_at=deadline_at(row.timeout_s, started_at),
+        )
+        return Step(after, Kind.TASK_STARTED)
+
+    return decide
+
+
+def finish(
+    outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random, parked: Mapping[TaskId, int] | None = None
+) -> Decide:
+    """What the outcomes told by nodes make of their tasks. `parked` has how often each was parked in its round."""
+    before = parked or {}
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        outcome = outcomes[row.id]
+        if refusal := _fenced(row, outcome.node, outcome.execution):
+            return refusal
+        step = _ended(row, policy, outcome, before.get(row.id, 0), now, rng)
+        started_at = row.started_at if row.started_at is not None else outcome.started_at
+        after = step.after._replace(started_at=started_at) if step.after.status.is_final else step.after
+        return step._replace(after=after, started_at=started_at, metrics=outcome.metrics, used=outcome.used)
+
+    return decide
+
+
+def lose(reason: str, now: Instant, rng: Random) -> Decide:
+    """Its node was lost with it: at no cost of a retry, unless it was to end anyway."""
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        if not row.status.is_held:
+            return _not_held(row)
+        return _recalled(row, policy, now, rng) or _again(row, ExecutionStatus.LOST, reason, losses=row.losses + 1)
+
+    return decide
+
+
+def take_back(reason: str, now: Instant, rng: Random) -> Decide:
+    """Its node leaves in good order."""
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        if not row.status.is_held:
+            return _not_held(row)
+        return _recalled(row, policy, now, rng) or _again(row, ExecutionStatus.RETURNED, reason)
+
+    return decide
+
+
+def _fenced(row: LiveTask, node: NodeId, execution: ExecutionId) -> Refusal | None:
+    if row.execution != execution:
+        return Refusal(Code.STALE_EXECUTION, f"{execution_text(execution)} is not the live execution")
+    if row.node != node:
+        return Refusal(Code.WRONG_NODE, "the execution belongs to another node")
+    return None
+
+
+def _not_held(row: LiveTask) -> Refusal:
+    return Refusal(Code.ILLEGAL_TRANSITION, f"is {row.status.word}, on no node")
+
+
+def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, parked: int, now: Instant, rng: Random) -> Step:
+    match outcome.end:
+        case End.COMPLETED:
+            after = row._replace(status=TaskStatus.COMPLETED)
+            return Step(after, Kind.TASK_COMPLETED, ExecutionStatus.COMPLETED, result=outcome.result)
+        case End.FAILED:
+            failure = outcome.failure or Failure(ErrorClass.INTERNAL, "failed without saying why")
+            return _failed(row, policy, failure, ExecutionStatus.FAILED, now, rng)
+        case End.TIMED_OUT:
+            return _timed_out(row, policy, now, rng)
+        case End.STOPPED:
+            # Without a recall the node's own lease guard stopped it, which is nobody's fault.
+            stopped = _recalled(row, policy, now, rng)
+            return stopped or _again(row, ExecutionStatus.LOST, "stopped by the node's lease guard")
+        case End.RETURNED:
+            return _recalled(row, policy, now, rng) or _returned(row, policy, outcome, parked + 1, now, rng)
+        case End.PROCESS_LOST:
+            lost = _recalled(row, policy, now, rng)
+            return lost or _again(row, ExecutionStatus.LOST, "its executor process died", losses=row.losses + 1)
+        case End.DIED_ALONE:
+            return _recalled(row, policy, now, rng) or _died_alone(row, policy, outcome, now, rng)
+
+
+def _recalled(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step | None:
+    """What the recall that was under way makes of a task whose execution is over."""
+    match row.recall:
+        case Recall.NONE:
+            return None
+        case Recall.CANCEL:
+            after = row._replace(status=TaskStatus.CANCELLED)
+            return Step(after, Kind.TASK_CANCELLED, ExecutionStatus.CANCELLED, reason="cancelled while running")
+        case Recall.DEADLINE:
+            return _timed_out(row, policy, now, rng)
+        case Recall.PREEMPT:
+            return _again(row, ExecutionStatus.PREEMPTED, "made room for a task of higher priority")
+        case Recall.MOVE:
+            return _again(row, ExecutionStatus.RETURNED, "moved to another node")
+
+
+def _again(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | None = None) -> Step:
+    after = row.unheld(TaskStatus.PENDING, losses=row.losses if losses is None else losses)
+    return Step(after, Kind.TASK_REASSIGN, ended, reason=reason)
+
+
+def _returned(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, now: Instant, rng: Random) -> Step:
+    park = outcome.park
+    if park is None:
+        return _again(row, ExecutionStatus.RETURNED, "handed back by its node")
+    # What it needs is away for a known time, which is no failure of its own: no retry is spent.
+    message = outcome.failure.message if outcome.failure else "handed back by its node until later"
+    if times > PARKED_MOST:
+        failure = Failure(ErrorClass.BLOCKED, f"parked {PARKED_MOST} times in vain, the last time because {message}")
+        return _failed(row, policy, failure, ExecutionStatus.FAILED, now, rng)
+    until = now + park.span_ms
+    after = row.unheld(TaskStatus.WAITING, due_at=until + rng.randint(0, park_spread_ms(park.span_ms)))
+    parking = Parking(park.cause, park.subject, until, times, message)
+    return Step(after, Kind.TASK_PARKED, ExecutionStatus.PARKED, reason=message, parking=parking)
+
+
+def park_spread_ms(span_ms: int) -> int:
+    """Over how long the tasks come back that waited for the same: longer where they waited longer, and may be more."""
+    return min(max(span_ms // 10, PARK_SPREAD_MS[0]), PARK_SPREAD_MS[1])
+
+
+def _timed_out(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step:
+    failure = Failure(ErrorClass.TIMEOUT, f"ran longer than {row.timeout_s} s")
+    return _failed(row, policy, failure, ExecutionStatus.TIMEOUT, now, rng)
+
+
+def _failed(
+    row: LiveTask, policy: RetryPolicy, failure: Failure, ended: ExecutionStatus, now: Instant, rng: Random
+) -> Step:
+    if row.recall is Recall.CANCEL:
+        after = row._replace(status=TaskStatus.CANCELLED)
+        return Step(after, Kind.TASK_CANCELLED, ended, failure, reason="cancelled while running")
+    due_at = next_attempt_at(policy, failure, row.retries, now, rng)
+    if due_at is not None:
+        after = row.unheld(TaskStatus.RETRYING, retries=row.retries + 1, due_at=due_at)
+        return Step(after, Kind.TASK_RETRYING, ended, failure, reason=failure.message)
+    is_timeout = ended is ExecutionStatus.TIMEOUT
+    status = TaskStatus.TIMEOUT if is_timeout else TaskStatus.FAILED
+    kind = Kind.TASK_TIMEOUT if is_timeout else Kind.TASK_FAILED
+    return Step(row._replace(status=status), kind, ended, failure, reason=failure.message, is_dead_letter=True)
+
+
+def _died_alone(row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, rng: Random) -> Step:
+    failure = outcome.failure or Failure(ErrorClass.CRASH, "its process died")
+    deaths = row.deaths + 1
+    if deaths >= DEATHS_THAT_POISON:
+        after = row._replace(status=TaskStatus.FAILED, deaths=deaths)
+        reason = f"poison: died {deaths} times alone in its process ({failure.message})"
+        return Step(after, Kind.TASK_FAILED, ExecutionStatus.FAILED, failure, reason=reason, is_dead_letter=True)
+    after = row.unheld(TaskStatus.RETRYING, deaths=deaths, due_at=now + backoff_ms(policy, deaths, rng))
+    return Step(after, Kind.TASK_RETRYING, ExecutionStatus.FAILED, failure, reason=failure.message)

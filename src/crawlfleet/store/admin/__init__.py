@@ -1,0 +1,1 @@
+"""Tables of tokens, audit log, configuration, events, evidence and counters; and retention."""

@@ -1,0 +1,88 @@
+"""Run-time configuration of clusters, version by version, and what names the whole installation."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.identity import ClusterConfig
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+
+_COLUMNS = ("cluster", "version", "body", "changed_by", "changed_at")
+NEWEST_CONFIGS = (
+    "SELECT k.cluster, k.version, k.body, k.changed_by, k.changed_at FROM cluster c JOIN cluster_config k "
+    "ON k.cluster = c.name AND k.version = (SELECT MAX(version) FROM cluster_config WHERE cluster = c.name) "
+    "ORDER BY c.name"
+)
+CONFIG_HISTORY = f"SELECT {', '.join(_COLUMNS)} FROM cluster_config WHERE cluster = $1 ORDER BY version DESC LIMIT $2"
+_HAS_CLUSTER = "SELECT name FROM cluster WHERE name = $1"
+_INSTALLATION = "SELECT value FROM installation WHERE key = 'id'"
+_FACT = "SELECT value FROM installation WHERE key = $1"
+
+
+class ConfigTables:
+    _engine: Engine
+
+    async def installation(self) -> str:
+        rows = await self._engine.glance(lambda tx: tx.fetch(_INSTALLATION))
+        return str(rows[0][0]) if rows else await self._engine.write(lock_installation)
+
+    async def fact(self, key: str) -> str | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(_FACT, key))
+        return str(rows[0][0]) if rows else None
+
+    async def keep_fact(self, key: str, value: str) -> str:
+        async def work(tx: Tx) -> str:
+            await tx.insert_new(schema.installation, ("key", "value"), [(key, value)])
+            return str((await tx.fetch(_FACT, key))[0][0])
+
+        return await self._engine.write(work)
+
+    async def config(self, cluster: str) -> ClusterConfig:
+        found = await self.config_history(cluster, 1)
+        return found[0] if found else ClusterConfig(cluster, 0, {})
+
+    async def configs(self) -> list[ClusterConfig]:
+        return [_config(row) for row in await self._engine.glance(lambda tx: tx.fetch(NEWEST_CONFIGS))]
+
+    async def put_config(
+        self, cluster: str, values: Mapping[str, Any], by: str, now: Instant, expected_version: int | None = None
+    ) -> ClusterConfig:
+        async def work(tx: Tx) -> ClusterConfig:
+            await _require(tx, cluster, f"{_HAS_CLUSTER} LOCK_ROWS(cluster)")
+            newest = await tx.fetch(CONFIG_HISTORY, cluster, 1)
+            version: int = newest[0][1] if newest else 0
+            if expected_version is not None and expected_version != version:
+                raise Conflict(f"the configuration of {cluster} is at version {version}, not {expected_version}")
+            row = (cluster, version + 1, row_codec.encode(values), by, now)
+            await tx.insert(schema.cluster_config, _COLUMNS, [row])
+            return _config(row)
+
+        return await self._engine.write(work)
+
+    async def config_history(self, cluster: str, limit: int) -> Sequence[ClusterConfig]:
+        async def work(tx: Tx) -> Sequence[ClusterConfig]:
+            await _require(tx, cluster, _HAS_CLUSTER)
+            return [_config(row) for row in await tx.fetch(CONFIG_HISTORY, cluster, limit)]
+
+        return await self._engine.read(work)
+
+
+async def lock_installation(tx: Tx) -> str:
+    """Make sure of the installation's row and hold it: who must be alone in the whole installation waits here."""
+    await tx.insert_new(schema.installation, ("key", "value"), [("id", secrets.token_hex(16))])
+    return str((await tx.fetch(f"{_INSTALLATION} LOCK_ROWS(installation)"))[0][0])
+
+
+async def _require(tx: Tx, cluster: str, sql: str) -> None:
+    if not await tx.fetch(sql, cluster):
+        raise NotFound(f"no cluster {cluster}")
+
+
+def _config(row: Row) -> ClusterConfig:
+    cluster, version, body, changed_by, changed_at = row
+    return ClusterConfig(cluster, version, row_codec.details(body), changed_by, changed_at)

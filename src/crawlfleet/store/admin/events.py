@@ -1,0 +1,77 @@
+"""Events: from the outbox, numbered after commit, into the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.model.event import Event, EventBatch, expand
+from crawlfleet.model.instants import Instant
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.tasks.transaction_log import write_events
+
+# Numbers come from what is committed, in the order it is read: an outbox id says nothing about commit order.
+# Deleting is what takes a row: whoever comes second, after a write of unknown outcome say, does not get it again.
+TAKE_OUTBOX = (
+    "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT $1) RETURNING id, at, count, body"
+)
+LAST = "SELECT first + count - 1 FROM event_log ORDER BY first DESC LIMIT 1"
+AFTER = "SELECT first, count, at, body FROM event_log WHERE first >= $1 ORDER BY first LIMIT $2"
+ROWS_AT_ONCE = 50
+"""Read before it is known how many events they are: a row may be one, or those of a thousand tasks."""
+MAX_BYTES = 4 << 20
+"""Of events in one answer, as they are stored; the one that passes it is the last."""
+CONTAINS = "SELECT first FROM event_log WHERE first <= $1 ORDER BY first DESC LIMIT 1"
+
+
+class EventTables:
+    _engine: Engine
+
+    async def record(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
+        told = [batch for batch in batches if len(batch)]
+        if told:
+            await self._engine.write(lambda tx: write_events(tx, told, now), term)
+
+    async def relay(self, term: int, limit: int) -> int:
+        async def work(tx: Tx) -> int:
+            rows = await tx.fetch(TAKE_OUTBOX, limit)
+            if not rows:
+                return 0
+            number = await last_number(tx) + 1
+            logged = []
+            for _, at, count, body in sorted(rows):
+                logged.append((number, count, at, body))
+                number += count
+            await tx.insert(schema.event_log, ("first", "count", "at", "body"), logged)
+            return number - 1
+
+        return await self._engine.write(work, term)
+
+    async def events_after(self, number: int, limit: int) -> list[Event]:
+        async def work(tx: Tx) -> list[Event]:
+            rows = await tx.fetch(CONTAINS, number + 1)
+            first = rows[0][0] if rows else number + 1
+            events: list[Event] = []
+            size = 0
+            while len(events) < limit and size < MAX_BYTES:
+                found = await tx.fetch(AFTER, first, ROWS_AT_ONCE)
+                for start, count, at, body in found:
+                    events.extend(
+                        e for e in expand(start, at, row_codec.decode_events(bytes(body))) if e.number > number
+                    )
+                    first, size = start + count, size + len(body)
+                    if len(events) >= limit or size >= MAX_BYTES:
+                        break
+                if len(found) < ROWS_AT_ONCE:
+                    break
+            return events[:limit]
+
+        return await self._engine.read(work)
+
+    async def last_event(self) -> int:
+        return await self._engine.read(last_number)
+
+
+async def last_number(tx: Tx) -> int:
+    rows = await tx.fetch(LAST)
+    return int(rows[0][0]) if rows else 0

@@ -1,0 +1,149 @@
+"""Evidence: one row per node and subject, and how far the event log was folded into them.
+
+The place of the last fold stands in the database and moves in the transaction that changes the rows: whoever folds the
+same events a second time, after a write of unknown outcome say, finds it moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.evidence import EvidenceRow, Record, Subject
+from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import ErrorClass, ExecutionStatus
+from crawlfleet.ports.evidence import EndedRun, EndedRuns, TaskContent
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.admin.events import last_number
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.tasks.lanes import LaneBook
+
+_PLACE = "evidence_after"
+FOLDED_TO = f"SELECT value FROM installation WHERE key = '{_PLACE}'"
+MOVE = f"UPDATE installation SET value = $2 WHERE key = '{_PLACE}' AND value = $1"
+NEXT_EVENTS = "SELECT first, count, at, body FROM event_log WHERE first > $1 ORDER BY first LIMIT $2"
+ERRORS = "SELECT id, error FROM execution WHERE id AMONG($1)"
+CONTENTS = (
+    "SELECT t.id, COALESCE(l.lane, d.lane), t.spec FROM task t LEFT JOIN live l ON l.id = t.id "
+    "LEFT JOIN done d ON d.id = t.id WHERE t.id AMONG($1) AND t.spec IS NOT NULL"
+)
+PARAMETERS = "SELECT id, parameters FROM task WHERE id AMONG($1)"
+_COLUMNS = ("id", "node", "kind", "subject", "address", "ok", "failed", "blocked", "at", "last_blocked_at")
+_LIST = ", ".join(_COLUMNS)
+ROWS_AMONG = f"SELECT {_LIST} FROM evidence WHERE id AMONG($1) ORDER BY id LOCK_ROWS(evidence)"
+ROWS_ABOUT = f"SELECT {_LIST} FROM evidence WHERE subject AMONG($1)"
+OLD_EVIDENCE = (
+    "DELETE FROM evidence WHERE at < $1 AND id IN (SELECT id FROM evidence WHERE at < $1 ORDER BY at LIMIT $2)"
+)
+FAILED_STATUSES = (ExecutionStatus.FAILED, ExecutionStatus.TIMEOUT)
+LAST_RUNS = (
+    "SELECT e.task, e.node, e.status FROM execution e WHERE e.task AMONG($1) "
+    "AND e.id = (SELECT MAX(id) FROM execution x WHERE x.task = e.task)"
+)
+_FAILED_KINDS = frozenset({Kind.TASK_RETRYING, Kind.TASK_FAILED, Kind.TASK_TIMEOUT})
+
+
+class EvidenceTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def want_evidence(self) -> None:
+        async def work(tx: Tx) -> None:
+            await tx.insert_new(schema.installation, ("key", "value"), [(_PLACE, str(await last_number(tx)))])
+
+        if not await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO)):
+            await self._engine.write(work)
+
+    async def ended_runs(self, rows: int) -> EndedRuns | None:
+        place = await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO))
+        if not place:
+            return None
+        after = int(place[0][0])
+        found = await self._engine.read(lambda tx: tx.fetch(NEXT_EVENTS, after, rows))
+        if not found:
+            return EndedRuns(after, after, ())
+        runs = [run for _, _, at, body in found for run in _ended(row_codec.decode_events(bytes(body)), at)]
+        first, count = found[-1][:2]
+        return EndedRuns(after, first + count - 1, await self._with_errors(runs))
+
+    async def _with_errors(self, runs: list[EndedRun]) -> list[EndedRun]:
+        failed = [run.execution for run in runs if run.error is not None]
+        if not failed:
+            return runs
+        rows = await self._engine.read(lambda tx: tx.fetch(ERRORS, failed))
+        errors = {row[0]: ErrorClass(row[1]) for row in rows if row[1] is not None}
+        return [run if run.error is None else run._replace(error=errors.get(run.execution, run.error)) for run in runs]
+
+    async def contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]:
+        async def work(tx: Tx) -> dict[TaskId, TaskContent]:
+            rows = [row for row in await tx.fetch(CONTENTS, list(tasks)) if row[1] is not None]
+            await self._lanes.load(tx, {row[1] for row in rows})
+            return {task: TaskContent(self._lanes[lane].requirement, bytes(spec)) for task, lane, spec in rows}
+
+        return await self._engine.read(work) if tasks else {}
+
+    async def parameters(self, tasks: Sequence[TaskId]) -> dict[TaskId, bytes]:
+        rows = await self._engine.read(lambda tx: tx.fetch(PARAMETERS, list(tasks))) if tasks else []
+        return {task: bytes(parameters) for task, parameters in rows}
+
+    async def fold_evidence(self, found: EndedRuns, news: Sequence[EvidenceRow], term: int) -> list[EvidenceRow] | None:
+        async def work(tx: Tx) -> list[EvidenceRow] | None:
+            if await tx.execute(MOVE, str(found.after), str(found.up_to)) != 1:
+                return None
+            return await _fold(tx, news)
+
+        return await self._engine.write(work, term)
+
+    async def evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]:
+        wanted = set(subjects)
+        keys = sorted({key for _, key in wanted})
+        rows = await self._engine.read(lambda tx: tx.fetch(ROWS_ABOUT, keys)) if keys else []
+        return [row for row in map(_row, rows) if row.subject in wanted]
+
+    async def failed_on(self, tasks: Sequence[TaskId]) -> dict[TaskId, NodeId]:
+        rows = await self._engine.read(lambda tx: tx.fetch(LAST_RUNS, list(tasks))) if tasks else []
+        return {task: node for task, node, status in rows if status in FAILED_STATUSES}
+
+
+async def add_evidence(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
+    """What is known from elsewhere than ended executions, where somebody wants to know."""
+    return await _fold(tx, news) if await tx.fetch(FOLDED_TO) else []
+
+
+async def _fold(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
+    changed: dict[int, EvidenceRow] = {}
+    known = [_row(row) for row in await tx.fetch(ROWS_AMONG, sorted({row.id for row in news}))] if news else []
+    before = {row.id: row for row in known}
+    for row in news:
+        now = changed.get(row.id) or before.get(row.id)
+        changed[row.id] = row if now is None else row._replace(record=now.record.plus(row.record))
+    values = [_values(row) for row in changed.values()]
+    await tx.insert(schema.evidence, _COLUMNS, [row for row in values if row[0] not in before])
+    await tx.update(schema.evidence, _COLUMNS, [row for row in values if row[0] in before])
+    return list(changed.values())
+
+
+def _ended(batches: Sequence[EventBatch], at: Instant) -> list[EndedRun]:
+    """Column by column: of all events these are the only ones looked at one by one."""
+    runs: list[EndedRun] = []
+    for batch in batches:
+        if batch.kind is Kind.TASK_COMPLETED or batch.kind in _FAILED_KINDS:
+            # Until its row is read, a failure is of no class in particular.
+            error = None if batch.kind is Kind.TASK_COMPLETED else ErrorClass.INTERNAL
+            columns = (batch.each["task"], batch.each["execution"], batch.each["node"])
+            runs += [
+                EndedRun(task, execution, node, at, error)
+                for task, execution, node in zip(*columns, strict=True)
+                if node
+            ]
+    return runs
+
+
+def _row(row: Row) -> EvidenceRow:
+    _, node, kind, subject, address, *record = row
+    return EvidenceRow(node, (kind, subject), address, Record._make(record))
+
+
+def _values(row: EvidenceRow) -> Row:
+    return (row.id, row.node, *row.subject, row.address, *row.record)

@@ -1,0 +1,235 @@
+"""Retention: bounded deletes, each in a transaction of its own, and never of what something live needs.
+
+What is looked for is looked for by readers, in windows: rows that stay are passed over with a cursor, and neither
+hold up what stands behind them nor the writer. A member of a flow, of shards, of a crawl or of a closed group goes
+only when its whole group has been finished for as long: steps that come later read what earlier ones left, and what
+was split is put together at the end. The files of a task are removed after its rows, by a list that is written with
+the delete (`chunk_removal`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from crawlfleet.model.evidence import KEEP_MS
+from crawlfleet.model.group import GroupKind
+from crawlfleet.model.ids import EPOCH_MS, GroupId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Pruned
+from crawlfleet.store import row_codec
+from crawlfleet.store.admin.audit import OLD_AUDIT
+from crawlfleet.store.admin.evidence import OLD_EVIDENCE
+from crawlfleet.store.admin.tokens import forget_enrolments
+from crawlfleet.store.composites.groups import forget_old_groups, old_groups
+from crawlfleet.store.composites.products import forget_gone
+from crawlfleet.store.composites.schedules import forget_ended, forget_ticks, has_old_ticks
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.hosts.cookie_jars import OLD_JARS
+from crawlfleet.store.projects.daily_quota import forget_days
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.live_tasks import forget
+from crawlfleet.store.tasks.transaction_log import Journal
+
+MAX_BYTES = 32 << 20
+"""Of parameters and results that one transaction deletes: freeing them costs as much as the rows do."""
+EXECUTIONS_PER_TASK = 10
+"""On average, in one transaction."""
+_TIME_SHIFT = 22
+_CLOCK_MARK = "clock_mark"
+
+# Ids begin with their time, so the key itself finds old tasks.
+OLD_TASKS = "SELECT id, ended_at, group_id FROM done WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3"
+_GROUPS = "SELECT id, kind, is_closed, finished_at FROM task_group WHERE id AMONG($1) ORDER BY id"
+LOOK_AT_GROUPS = _GROUPS
+HOLD_GROUPS = f"{_GROUPS} LOCK_ROWS(task_group)"
+# Locked: a person may retry one of them at this moment.
+HOLD_OLD = (
+    "SELECT d.id, d.status, d.lane, d.group_id, COALESCE(LENGTH(d.result), 0) + LENGTH(t.parameters) "
+    "FROM done d JOIN task t ON t.id = d.id WHERE d.id AMONG($1) AND d.ended_at < $2 ORDER BY d.id LOCK_ROWS(d)"
+)
+WEIGH_EXECUTIONS = (
+    "SELECT task, COUNT(*), SUM(COALESCE(LENGTH(result), 0)) FROM execution WHERE task AMONG($1) GROUP BY task"
+)
+# The log is in order of time: what stands before an old row is old, whatever a clock that had jumped wrote beside it.
+# The newest row stays whatever its age, as the next number is counted from it.
+OLD_EVENTS = (
+    "DELETE FROM event_log WHERE first <= (SELECT MAX(w.first) FROM "
+    "(SELECT first, at FROM event_log ORDER BY first LIMIT $2) AS w WHERE w.at < $1) "
+    "AND first < (SELECT first FROM event_log ORDER BY first DESC LIMIT 1)"
+)
+# So many, and those of the same instant as the last of them: one a node at most.
+OLD_HEARTBEATS = (
+    "DELETE FROM heartbeat WHERE at < $1 AND at <= COALESCE("
+    "(SELECT at FROM heartbeat WHERE at < $1 ORDER BY at LIMIT 1 OFFSET $2 - 1), $1)"
+)
+OLD_KEYS = (
+    "DELETE FROM idempotency WHERE expires_at <= $1 AND key IN "
+    "(SELECT key FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)"
+)
+UNREMOVED = "SELECT task FROM chunk_removal ORDER BY task LIMIT $1"
+CLOCK_MARK = f"SELECT value FROM installation WHERE key = '{_CLOCK_MARK}'"
+MOVE_CLOCK_MARK = f"UPDATE installation SET value = $1 WHERE key = '{_CLOCK_MARK}'"
+
+
+class RetentionTables:
+    _engine: QueryEngine
+    _lanes: LaneBook
+
+    async def prune(
+        self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int,
+        *, keep_audit_ms: int = KEEP_AUDIT_MS, keep_gone_ms: int | None = None, after: PruneCursor | None = None,
+    ) -> Pruned:  # fmt: skip
+        sweep = _Sweep(self._engine, self._lanes, term, now, now - keep_tasks_ms, limit)
+        cursor = after or PruneCursor()
+        tasks, last_task = await sweep.tasks(cursor.task)
+        last_group = await sweep.groups(cursor.group)
+        old_events = now - keep_events_ms
+        await sweep.delete(OLD_EVENTS, old_events)
+        await sweep.delete(OLD_HEARTBEATS, old_events)
+        await sweep.delete(OLD_KEYS, now)
+        await sweep.delete(OLD_AUDIT, now - keep_audit_ms)
+        await sweep.delete(OLD_EVIDENCE, now - KEEP_MS)
+        await sweep.delete(OLD_JARS, now - keep_tasks_ms)
+        await sweep.other_rows(keep_gone_ms)
+        return Pruned(tasks, sweep.rows, PruneCursor(last_task, last_group), sweep.is_more)
+
+    async def unremoved_chunks(self, limit: int) -> list[TaskId]:
+        return [row[0] for row in await self._engine.read(lambda tx: tx.fetch(UNREMOVED, limit))]
+
+    async def chunks_removed(self, term: int, tasks: Sequence[TaskId]) -> None:
+        sql = "DELETE FROM chunk_removal WHERE task AMONG($1)"
+        await self._engine.write(lambda tx: tx.execute(sql, list(tasks)), term)
+
+    async def clock_mark(self) -> Instant | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(CLOCK_MARK))
+        return int(rows[0][0]) if rows else None
+
+    async def set_clock_mark(self, term: int, at: Instant) -> None:
+        async def work(tx: Tx) -> None:
+            if not await tx.execute(MOVE_CLOCK_MARK, str(at)):
+                sql = "INSERT INTO installation (key, value) VALUES ($1, $2)"
+                await tx.execute(sql, _CLOCK_MARK, str(at))
+
+        await self._engine.write(work, term)
+
+    async def database_clock(self) -> Instant | None:
+        return await self._engine.wall_clock()
+
+
+class _Sweep:
+    """One pass over all tables: counts what goes, and notes whether a bound ended one of its steps."""
+
+    def __init__(
+        self, engine: QueryEngine, lanes: LaneBook, term: int, now: Instant, before: Instant, limit: int
+    ) -> None:
+        self._engine = engine
+        self._lanes = lanes
+        self._term = term
+        self._now = now
+        self._before = before
+        self._oldest_id = max(0, before - EPOCH_MS) << _TIME_SHIFT
+        self._limit = limit
+        self.rows = 0
+        self.is_more = False
+
+    async def tasks(self, after: TaskId) -> tuple[list[TaskId], TaskId]:
+        """Those that went, and the last id that was looked at; 0 when there are no further ones."""
+
+        async def find_due(tx: Tx) -> tuple[Sequence[Row], list[Row]]:
+            window = await tx.fetch(OLD_TASKS, after, self._oldest_id, self._limit)
+            due = [row for row in window if row[1] < self._before]
+            return window, await _not_needed(tx, due, self._before, LOOK_AT_GROUPS)
+
+        window, due = await self._engine.read(find_due)
+        last = window[-1][0] if len(window) == self._limit else 0
+        gone: list[TaskId] = []
+        if due:
+            gone, is_cut = await self._engine.write(lambda tx: self._forget(tx, due), self._term)
+            if is_cut:
+                last = gone[-1]
+        self.rows += len(gone)
+        self.is_more |= last != 0
+        return gone, last
+
+    async def _forget(self, tx: Tx, due: Sequence[Row]) -> tuple[list[TaskId], bool]:
+        # Groups before their members, as by everybody: a flow that is resumed at this moment is not due any more.
+        due = await _not_needed(tx, due, self._before, HOLD_GROUPS)
+        held = await tx.fetch(HOLD_OLD, [row[0] for row in due], self._before) if due else []
+        if not held:
+            return [], False
+        rows = await self._bounded(tx, held)
+        tasks = [row[0] for row in rows]
+        await self._lanes.load(tx, {row[2] for row in rows})
+        journal = Journal()
+        for (lane, status), count in Counter((row[2], row[1]) for row in rows).items():
+            journal.moved(self._lanes[lane].project, row_codec.STATUSES[status], None, count)
+        for (group, status), count in Counter((row[3], row[1]) for row in rows if row[3] is not None).items():
+            journal.member_moved(group, row_codec.STATUSES[status], None, count)
+        await forget(tx, tasks)
+        await journal.write(tx, self._now)
+        return tasks, len(rows) < len(held)
+
+    async def _bounded(self, tx: Tx, held: Sequence[Row]) -> list[Row]:
+        """The first of them that are not too much for one transaction; at least one."""
+        weights = {row[0]: row[1:] for row in await tx.fetch(WEIGH_EXECUTIONS, [row[0] for row in held])}
+        taken: list[Row] = []
+        size = executions = 0
+        for row in held:
+            count, weight = weights.get(row[0], (0, 0))
+            size += row[4] + int(weight)
+            executions += count
+            is_too_much = size > MAX_BYTES or executions > EXECUTIONS_PER_TASK * self._limit
+            if taken and is_too_much:
+                break
+            taken.append(row)
+        return taken
+
+    async def groups(self, after: GroupId) -> GroupId:
+        """The last group that was looked at; 0 when there are no further ones."""
+        found, last = await self._engine.read(
+            lambda tx: old_groups(tx, after, self._oldest_id, self._before, self._limit)
+        )
+        if found:
+            gone, is_cut = await self._engine.write(lambda tx: forget_old_groups(tx, found, self._before), self._term)
+            self.rows += gone
+            self.is_more |= is_cut
+        self.is_more |= last != 0
+        return last
+
+    async def other_rows(self, keep_gone_ms: int | None) -> None:
+        term, limit = self._term, self._limit
+        self._note(await self._engine.write(lambda tx: forget_days(tx, self._now, limit), term))
+        self._note(await self._engine.write(lambda tx: forget_enrolments(tx, self._before, limit), term))
+        if await self._engine.read(lambda tx: has_old_ticks(tx, self._before)):
+            self._note(await self._engine.write(lambda tx: forget_ticks(tx, self._before, limit), term))
+        self._note(await self._engine.write(lambda tx: forget_ended(tx, self._before, limit, self._now), term))
+        if keep_gone_ms is not None:
+            gone_before = self._now - keep_gone_ms
+            gone, is_more = await self._engine.write(lambda tx: forget_gone(tx, gone_before, limit), term)
+            self.rows += gone
+            self.is_more |= is_more
+
+    async def delete(self, sql: str, before: Instant) -> None:
+        self._note(await self._engine.write(lambda tx: tx.execute(sql, before, self._limit), self._term))
+
+    def _note(self, gone: int) -> None:
+        self.rows += gone
+        self.is_more |= gone >= self._limit
+
+
+async def _not_needed(tx: Tx, rows: Sequence[Row], before: Instant, sql: str) -> list[Row]:
+    """Those whose group does not need them."""
+    groups = sorted({row[2] for row in rows if row[2] is not None})
+    needed = _needing(await tx.fetch(sql, groups), before) if groups else set()
+    return [row for row in rows if row[2] not in needed]
+
+
+def _needing(groups: Iterable[Row], before: Instant) -> set[GroupId]:
+    """Groups that are one thing and have not been finished for long. Those that anybody may still join are no more
+    than a name for their members, which grow old one by one."""
+    return {
+        group for group, kind, is_closed, finished_at in groups
+        if (kind != GroupKind.GROUP or is_closed) and (finished_at is None or finished_at >= before)
+    }  # fmt: skip

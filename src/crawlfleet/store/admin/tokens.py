@@ -1,0 +1,132 @@
+"""Tokens. Whether one may be used is decided by the statement that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.errors import Conflict, NotFound
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.principal import Role, TokenRecord
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.identity import NewToken, TokenAnswer
+from crawlfleet.store.admin.cluster_config import lock_installation
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+
+_COLUMNS = (
+    "id, role, name, created_at, created_by, expires_at, uses_left, last_used_at, rotated_at, rotated_by, revoked_at"
+)
+_INSERT = (
+    "INSERT INTO token (role, name, secret_hash, created_at, created_by, expires_at, uses_left) "
+    f"VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING {_COLUMNS}"
+)
+TOKEN_BY_SECRET = f"SELECT {_COLUMNS} FROM token WHERE secret_hash = $1"
+_LOCK = f"SELECT {_COLUMNS} FROM token WHERE id = $1 LOCK_ROWS(token)"
+_IN_FORCE = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"
+USABLE_ADMIN = f"SELECT id FROM token WHERE role = $1 AND {_IN_FORCE} LIMIT 1"
+# NULL, any number of uses, stays NULL.
+USE_ENROLMENT = (
+    "UPDATE token SET uses_left = uses_left - 1, last_used_at = $2 WHERE secret_hash = $1 AND role = $3 "
+    f"AND {_IN_FORCE} AND (uses_left IS NULL OR uses_left > 0) RETURNING id"
+)
+ENROLMENT_IN_FORCE = f"SELECT id FROM token WHERE secret_hash = $1 AND role = $3 AND {_IN_FORCE}"
+# A node has its own secret: of an enrol token that is over nothing is needed any more.
+OLD_ENROLMENTS = (
+    "DELETE FROM token WHERE id IN (SELECT id FROM token WHERE role = $1 AND (expires_at < $2 OR revoked_at < $2 "
+    "OR (uses_left = 0 AND last_used_at < $2)) ORDER BY id LIMIT $3)"
+)
+HAS_JOINED = "SELECT 1 FROM node WHERE join_key = $1"
+TOUCH = "UPDATE token SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)"
+
+
+class TokenTables:
+    _engine: QueryEngine
+
+    async def add_token(self, token: NewToken, now: Instant) -> TokenRecord:
+        return await self._engine.write(lambda tx: _add(tx, token, now))
+
+    async def add_token_once(self, token: NewToken, claim: Claim, now: Instant) -> TokenAnswer:
+        async def work(tx: Tx) -> TokenAnswer:
+            if (known := await claimed(tx, claim, now)) is not None:
+                return TokenAnswer((await _locked(tx, int(known))), is_replay=True)
+            record = await _add(tx, token, now)
+            await keep_answer(tx, claim, str(record.id).encode())
+            return TokenAnswer(record)
+
+        return await self._engine.write(work)
+
+    async def add_first_admin(self, token: NewToken, now: Instant) -> TokenRecord | None:
+        async def work(tx: Tx) -> TokenRecord | None:
+            # Two that look at once would both find none: they stand in line at the installation's own row.
+            await lock_installation(tx)
+            if await tx.fetch(USABLE_ADMIN, int(Role.ADMIN), now):
+                return None
+            return await _add(tx, token, now)
+
+        return await self._engine.write(work)
+
+    async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(TOKEN_BY_SECRET, secret_hash))
+        return _record(rows[0]) if rows else None
+
+    async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
+        await self._engine.write(lambda tx: tx.execute(TOUCH, token, now, now - every_ms))
+
+    async def tokens(self) -> list[TokenRecord]:
+        sql = f"SELECT {_COLUMNS} FROM token ORDER BY id DESC"
+        return [_record(row) for row in await self._engine.browse(lambda tx: tx.fetch(sql))]
+
+    async def rotate_token(self, token: int, secret_hash: str, by: str, now: Instant) -> TokenRecord:
+        async def work(tx: Tx) -> TokenRecord:
+            record = await _locked(tx, token)
+            if not record.is_usable(now):
+                raise Conflict(f"token {token} is expired, used up or revoked")
+            sql = (
+                "UPDATE token SET secret_hash = $2, rotated_at = $3, rotated_by = $4, last_used_at = NULL "
+                f"WHERE id = $1 RETURNING {_COLUMNS}"
+            )
+            return _record((await tx.fetch(sql, token, secret_hash, now, by))[0])
+
+        return await self._engine.write(work)
+
+    async def revoke_token(self, token: int, now: Instant) -> TokenRecord:
+        async def work(tx: Tx) -> TokenRecord:
+            await _locked(tx, token)
+            sql = f"UPDATE token SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1 RETURNING {_COLUMNS}"
+            return _record((await tx.fetch(sql, token, now))[0])
+
+        return await self._engine.write(work)
+
+
+async def enrolled(tx: Tx, secret_hash: str, now: Instant, join_key: str) -> bool:
+    """Spend a use of an enrol token; False when there is none. A node that has this `join_key` already spends none: it
+    asks again, as its first answer was lost."""
+    rows: Sequence[Row] = []
+    if not await tx.fetch(HAS_JOINED, join_key):
+        rows = await tx.fetch(USE_ENROLMENT, secret_hash, now, int(Role.ENROL))
+    # Looked at again: the last use may have gone, this very moment, to the same node.
+    if not rows and await tx.fetch(HAS_JOINED, join_key):
+        rows = await tx.fetch(ENROLMENT_IN_FORCE, secret_hash, now, int(Role.ENROL))
+    return bool(rows)
+
+
+async def forget_enrolments(tx: Tx, before: Instant, limit: int) -> int:
+    """Delete enrol tokens that expired, were revoked or used up before then."""
+    return await tx.execute(OLD_ENROLMENTS, int(Role.ENROL), before, limit)
+
+
+async def _add(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:
+    said = (int(token.role), token.name, token.secret_hash, now, token.created_by, token.expires_at, token.uses)
+    return _record((await tx.fetch(_INSERT, *said))[0])
+
+
+async def _locked(tx: Tx, token: int) -> TokenRecord:
+    rows = await tx.fetch(_LOCK, token)
+    if not rows:
+        raise NotFound(f"no token {token}")
+    return _record(rows[0])
+
+
+def _record(row: Row) -> TokenRecord:
+    return TokenRecord(row[0], Role(row[1]), *row[2:])

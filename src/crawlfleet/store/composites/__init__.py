@@ -1,0 +1,1 @@
+"""Tables of groups, flows, schedules, crawls over many nodes, and products."""

@@ -1,0 +1,325 @@
+"""Crawls over many nodes: URLs leased in chunks, reported with a fence, each known once.
+
+Whoever exchanges holds the crawl's row until the commit, so that exchanges of one crawl follow one another, and after
+it the row of its own task: a member that is being lost is lost before its report or after it, never during it. Only
+executions that are not live any more lose their chunks, and those never come to life again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import zstandard
+
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.crawl import FOUND_MAX, CrawlCounts, CrawlLimits, CrawlPart, CrawlState, CrawlUrl, UrlFlag
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import GroupId
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.chunk_store import ChunkKind
+from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
+from crawlfleet.scheduling.crawls.url_batches import (
+    CLOSING,
+    OpenChunk,
+    Outlook,
+    Take,
+    level_of,
+    limit_reached,
+    next_take,
+    outlook,
+    pack,
+)
+from crawlfleet.store import schema
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.tasks.transaction_log import write_events
+
+MARK_MS = 10_000
+"""How far apart the two marks of the rate are."""
+TELL_MS = 5_000
+"""Between two events that tell how far a crawl is."""
+SHED = 20_000
+LOOKED_AT = 50
+"""Chunks that wait, beyond two for each member, which are looked at for a lease: small ones are leased together."""
+_WAITING, _LEASED, _DONE = 0, 1, 2
+_COLUMNS = tuple(column.name for column in schema.crawl.columns)
+_CHUNK_COLUMNS = tuple(column.name for column in schema.crawl_chunk.columns)
+MEMBER_OF = "SELECT group_id FROM live WHERE id = $1 AND execution = $2 AND node = $3"
+HOLD_MEMBER = f"{MEMBER_OF} SHARE_ROWS(live)"
+HOLD_CRAWL = f"SELECT {', '.join(_COLUMNS)} FROM crawl WHERE id = $1 LOCK_ROWS(crawl)"
+CRAWLS = f"SELECT {', '.join(_COLUMNS)} FROM crawl WHERE id AMONG($1)"
+LEASED_URLS = "SELECT crawl, SUM(count) FROM crawl_chunk WHERE crawl AMONG($1) AND state = 1 GROUP BY crawl"
+TAKE_BACK = (
+    "UPDATE crawl_chunk SET state = 0, task = 0, execution = 0 WHERE crawl = $1 AND state = 1 AND NOT EXISTS ("
+    "SELECT 1 FROM live l WHERE l.id = crawl_chunk.task AND l.execution = crawl_chunk.execution)"
+)
+CHUNK = "SELECT state, execution, count FROM crawl_chunk WHERE crawl = $1 AND number = $2"
+END_CHUNK = (
+    "UPDATE crawl_chunk SET state = 2, urls = NULL, first_item = $3, last_item = $4, first_record = $5, "
+    "last_record = $6 WHERE crawl = $1 AND number = $2"
+)
+LEASED = (
+    "SELECT number, depth, count, execution, urls FROM crawl_chunk WHERE crawl = $1 AND state = 1 "
+    "ORDER BY depth, number"
+)
+WAITING = "SELECT number, depth, count FROM crawl_chunk WHERE crawl = $1 AND state = 0 ORDER BY depth, number LIMIT $2"
+URLS = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2) ORDER BY number"
+LEASE = (
+    "UPDATE crawl_chunk SET state = 1, task = $3, execution = $4, count = $5, urls = $6 "
+    "WHERE crawl = $1 AND number = $2"
+)
+JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
+KEEP = (
+    "UPDATE crawl SET chunks = $2, found = $3, pages = $4, failed = $5, skipped = $6, moved = $7, items = $8, "
+    "bytes = $9, started_at = $10, finished_at = $11, stopped_by = $12, older_at = $13, older_pages = $14, "
+    "newer_at = $15, newer_pages = $16, told_at = $17, pages_new = $18, pages_changed = $19, "
+    "pages_unchanged = $20, pages_gone = $21 WHERE id = $1"
+)
+PARTS = (
+    "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
+    "AND state = 2 AND last_item > first_item ORDER BY number LIMIT $3"
+)
+RECORD_PARTS = PARTS.replace("_item", "_record")
+SHED_SOME = (
+    "DELETE FROM crawl_seen WHERE crawl = $1 AND hash IN (SELECT hash FROM crawl_seen WHERE crawl = $1 LIMIT $2)"
+)
+SHED_CHUNKS = (
+    "DELETE FROM crawl_chunk WHERE crawl = $1 AND number IN (SELECT number FROM crawl_chunk WHERE crawl = $1 LIMIT $2)"
+)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[CrawlUrl]).decode
+
+
+class CrawlTables:
+    _engine: QueryEngine
+
+    async def exchange(self, asking: Asking, now: Instant) -> Exchanged:
+        return await self._engine.write(lambda tx: _exchange(tx, asking, now))
+
+    async def crawls(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]:
+        async def work(tx: Tx) -> tuple[Sequence[Row], dict[GroupId, int]]:
+            rows = await tx.fetch(CRAWLS, list(ids))
+            leased = await tx.fetch(LEASED_URLS, [row[0] for row in rows]) if rows else ()
+            return rows, {crawl: int(count) for crawl, count in leased}
+
+        rows, leased = await self._engine.glance(work)
+        return {row[0]: _state(dict(zip(_COLUMNS, row, strict=True)), leased.get(row[0], 0)) for row in rows}
+
+    async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
+        sql = RECORD_PARTS if kind == "warc" else PARTS
+        rows = await self._engine.browse(lambda tx: tx.fetch(sql, crawl, after, limit))
+        return [CrawlPart(*row) for row in rows]
+
+
+async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None:
+    """With its seeds; in the transaction that makes its group."""
+    said: dict[str, Any] = dict.fromkeys(_COLUMNS, 0) | new.limits._asdict()
+    said |= {"id": crawl, "started_at": None, "finished_at": None, "stopped_by": None, "older_at": now, "newer_at": now}
+    work = _Work(tx, said, now)
+    await work.add(new.seeds)
+    await tx.insert(schema.crawl, _COLUMNS, [tuple(work.row[name] for name in _COLUMNS)])
+
+
+async def shed_urls(tx: Tx, groups: Sequence[GroupId], most: int = SHED) -> set[GroupId]:
+    """Forgets URLs that crawls among these groups knew, so many in all; the crawls that know more.
+
+    A large one is not forgotten in one transaction: all others would have to wait for it.
+    """
+    crawls = await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1) ORDER BY id", list(groups)) if groups else ()
+    unfinished = {crawl for (crawl,) in crawls}
+    for (crawl,) in crawls:
+        for sql in (SHED_SOME, SHED_CHUNKS):
+            most -= await tx.execute(sql, crawl, most)
+            if most <= 0:
+                return unfinished
+        unfinished.remove(crawl)
+    return unfinished
+
+
+async def forget_crawls(tx: Tx, ids: Sequence[GroupId]) -> None:
+    known = [row[0] for row in await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(ids))]
+    if known:
+        for sql in ("crawl_seen WHERE crawl", "crawl_chunk WHERE crawl", "crawl WHERE id"):
+            await tx.execute(f"DELETE FROM {sql} AMONG($1)", known)
+
+
+async def _exchange(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
+    member = (asking.task, asking.execution, asking.node)
+    found = await tx.fetch(MEMBER_OF, *member)
+    if not found:
+        return Exchanged(0, "stale")
+    crawl = found[0][0]
+    rows = await tx.fetch(HOLD_CRAWL, crawl) if crawl is not None else ()
+    if not rows:
+        return Exchanged(0, "no_crawl")
+    # Looked at again once the crawl is held: it may have ended while others had their turn.
+    if not await tx.fetch(HOLD_MEMBER, *member):
+        return Exchanged(crawl, "stale")
+    work = _Work(tx, dict(zip(_COLUMNS, rows[0], strict=True)), now)
+    if asking.report is not None and not await work.take(asking.report, asking):
+        return Exchanged(work.id, "stale")
+    work.is_changed |= bool(await tx.execute(TAKE_BACK, work.id))
+    answer = await work.lease(asking)
+    await work.keep()
+    return answer
+
+
+class _Work:
+    """One crawl in one transaction; its row is held, and written back at the end."""
+
+    def __init__(self, tx: Tx, row: dict[str, Any], now: Instant) -> None:
+        self._tx = tx
+        self._now = now
+        self._before = dict(row)
+        self.row = row
+        self.id: GroupId = row["id"]
+        self.limits = CrawlLimits(*(row[name] for name in CrawlLimits._fields))
+        self.is_changed = False
+
+    async def take(self, report: ChunkReport, asking: Asking) -> bool:
+        """False for a chunk that is not its own."""
+        rows = await self._tx.fetch(CHUNK, self.id, report.number)
+        state, execution, count = rows[0] if rows else (_WAITING, 0, 0)
+        if execution != asking.execution or state == _WAITING:
+            return False
+        if state == _DONE:
+            return True  # said before; the answer was lost
+        if report.counts.pages + len(report.again) > count:
+            raise InvalidInput(f"a chunk of {count} URLs", field="report.counts")
+        left = (report.first_item, report.last_item, report.first_record, report.last_record)
+        await self._tx.execute(END_CHUNK, self.id, report.number, *left)
+        for name, n in report.counts._asdict().items():
+            self.row[name] += n
+        await self._add_chunks(report.again)
+        await self.add(report.found)
+        self.is_changed = True
+        return True
+
+    async def add(self, found: Iterable[CrawlUrl]) -> None:
+        """Takes in the URLs that are new."""
+        by_key: dict[bytes, CrawlUrl] = {}
+        for one in found:
+            known = by_key.setdefault(one.key, one)
+            if one.depth < known.depth:
+                by_key[one.key] = one
+        if not by_key or self.row["found"] >= FOUND_MAX:
+            return
+        new = await self._tx.add_seen(self.id, list(by_key))
+        fresh = [one for key, one in by_key.items() if key in new]
+        self.row["found"] += sum(1 for one in fresh if not one.flags & (UrlFlag.SITEMAP | UrlFlag.CLOSING))
+        await self._add_chunks(fresh)
+
+    async def lease(self, asking: Asking) -> Exchanged:
+        rows = await self._tx.fetch(LEASED, self.id)
+        for number, _, _, execution, urls in rows:
+            if execution == asking.execution and number not in asking.held:
+                return Exchanged(self.id, "chunk", number, unpacked(urls), self.is_changed)
+        leased = [OpenChunk(*row[:3]) for row in rows]
+        most = 2 * self.limits.members + LOOKED_AT
+        waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, most)]
+        # With every page visited, no limit kept any of them away.
+        stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
+        if not leased and (stopped_by is not None or not waiting):
+            is_new = self._finish(stopped_by if waiting else None)
+            return Exchanged(self.id, "done", is_news=is_new)
+        take = None
+        if stopped_by is None:
+            take = next_take(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
+        if take is None:
+            is_news = self.is_changed and stopped_by is None and self._outlook(waiting, leased).for_waiting
+            return Exchanged(self.id, "wait", is_news=is_news)
+        first, given, rest = await self._leased(take, asking)
+        depth = waiting[0].depth
+        left = [chunk for chunk in waiting if chunk.number not in take.numbers]
+        left[:0] = [OpenChunk(0, depth, len(rest))] if rest else []
+        # Of a long list only the first were read.
+        seen = self._outlook(left, [*leased, OpenChunk(first, depth, len(given))], is_cut=len(waiting) == most)
+        return Exchanged(self.id, "chunk", first, given, self.is_changed and seen.for_waiting, seen.for_busy)
+
+    def _outlook(self, waiting: Sequence[OpenChunk], leased: Sequence[OpenChunk], *, is_cut: bool = False) -> Outlook:
+        return Outlook(True, True) if is_cut else outlook(self.limits, self.row["pages"], waiting, leased)
+
+    async def _leased(self, take: Take, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
+        """The chunk's number, what it holds, and what is left of the chunks it was made of."""
+        (first, *others), most = take
+        blobs = await self._tx.fetch(URLS, self.id, list(take.numbers))
+        urls = [one for (blob,) in blobs for one in unpacked(blob)]
+        if others:
+            await self._tx.execute(JOINED, self.id, others)
+        given, rest = urls[:most], urls[most:]
+        await self._tx.execute(LEASE, self.id, first, asking.task, asking.execution, len(given), _packed(given))
+        await self._add_chunks(rest)
+        if self.row["started_at"] is None:
+            self.row |= {"started_at": self._now, "older_at": self._now, "newer_at": self._now}
+        # Somebody tries again what was taken for finished.
+        self.row |= {"finished_at": None, "stopped_by": None}
+        return first, given, rest
+
+    async def keep(self) -> None:
+        if self._now - self.row["newer_at"] >= MARK_MS:
+            self.row |= {"older_at": self.row["newer_at"], "older_pages": self.row["newer_pages"]}
+            self.row |= {"newer_at": self._now, "newer_pages": self.row["pages"]}
+        if self._is_due():
+            self.row["told_at"] = self._now
+            await write_events(self._tx, [_progress(_state(self.row, 0), self._now)], self._now)
+        if self.row != self._before:
+            changed = (name for name in _COLUMNS[1:] if name not in CrawlLimits._fields)
+            await self._tx.execute(KEEP, self.id, *(self.row[name] for name in changed))
+
+    def _is_due(self) -> bool:
+        """Whether watchers are told how far it is: now and then while it goes on, and when it is finished."""
+        if self.row["finished_at"] != self._before["finished_at"]:
+            return self.row["finished_at"] is not None
+        is_moving = any(self.row[name] != self._before[name] for name in CrawlCounts._fields)
+        return is_moving and self._now - self.row["told_at"] >= TELL_MS
+
+    async def _add_chunks(self, urls: Sequence[CrawlUrl]) -> None:
+        if not urls:
+            return
+        waiting = len(await self._tx.fetch(WAITING, self.id, 2 * self.limits.members))
+        rows = []
+        for chunk in pack(urls, waiting=waiting, members=self.limits.members):
+            self.row["chunks"] += 1
+            number = self.row["chunks"]
+            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), *(0,) * 6))
+        await self._tx.insert(schema.crawl_chunk, _CHUNK_COLUMNS, rows)
+
+    def _limit(self) -> str | None:
+        started_at = self.row["started_at"]
+        spent_ms = 0 if started_at is None else self._now - started_at
+        return limit_reached(self.limits, self.row["pages"], self.row["bytes"], spent_ms)
+
+    def _finish(self, stopped_by: str | None) -> bool:
+        """Whether that is news."""
+        if self.row["finished_at"] is not None:
+            return False
+        self.row |= {"finished_at": self._now, "stopped_by": stopped_by}
+        return True
+
+
+def _progress(crawl: CrawlState, now: Instant) -> EventBatch:
+    rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.lately_per_s(now) or crawl.rate_per_s(now)
+    left_s = crawl.left_s(now)
+    return EventBatch(Kind.CRAWL_PROGRESS, shared={
+        "group": crawl.id, **crawl.counts._asdict(), "found": crawl.found, "queued": crawl.queued,
+        "rate_per_s": None if rate is None else round(rate, 3), "left_s": None if left_s is None else round(left_s, 3),
+        "is_finished": crawl.finished_at is not None, "stopped_by": crawl.stopped_by,
+    })  # fmt: skip
+
+
+def _packed(urls: Sequence[CrawlUrl]) -> bytes:
+    return zstandard.ZstdCompressor(level=3).compress(_encode(urls))
+
+
+def unpacked(blob: bytes) -> list[CrawlUrl]:
+    return _decode(zstandard.ZstdDecompressor().decompress(bytes(blob)))
+
+
+def _state(row: dict[str, Any], leased: int) -> CrawlState:
+    return CrawlState(
+        row["id"], CrawlLimits(*(row[name] for name in CrawlLimits._fields)),
+        CrawlCounts(*(row[name] for name in CrawlCounts._fields)), row["found"], leased, row["started_at"],
+        row["finished_at"], row["stopped_by"], (row["older_at"], row["older_pages"]), row["chunks"],
+    )  # fmt: skip

@@ -1,0 +1,260 @@
+"""Steps of flows: counted down as their parents end, and decided upon when the last one has.
+
+All of it happens in the transaction in which that parent ends, whichever verb ended it. The decision itself is pure
+(`scheduling.flows.flow_steps`); here its input is read and what it says is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from crawlfleet.errors import InvariantBroken
+from crawlfleet.model import limits
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.execution import Failure
+from crawlfleet.model.flow import Edge, Ended, StepKey, StepSpec, Unrun
+from crawlfleet.model.ids import TaskId, following
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import ErrorClass, TaskStatus
+from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.model.transition import Step
+from crawlfleet.scheduling.flows import flow_steps
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.projects.project_quotas import open_doors
+from crawlfleet.store.tasks.lanes import LaneBook
+
+if TYPE_CHECKING:
+    from crawlfleet.store.tasks.transitions import Transition
+
+SPECS = "SELECT task, key, items, spec FROM flow_step WHERE task AMONG($1)"
+ENDS = (
+    "SELECT d.id, d.status, d.reason, f.unrun, COALESCE(LENGTH(d.result), LENGTH(e.result), 0) FROM done d "
+    "JOIN flow_step f ON f.task = d.id LEFT JOIN execution e ON e.id = d.execution WHERE d.id AMONG($1)"
+)
+RESULTS = (
+    "SELECT d.id, COALESCE(d.result, e.result) FROM done d LEFT JOIN execution e ON e.id = d.execution "
+    "WHERE d.id AMONG($1)"
+)
+COPIED = "SELECT project, workflow, name, spec FROM task WHERE id = $1"
+EDGE_COLUMNS = ("parent", "child", "kind")
+STEP_COLUMNS = ("task", "group_id", "key", "item", "items", "unrun", "spec")
+_NO_POLICY = RetryPolicy()
+
+
+class _Known(NamedTuple):
+    """What the store has of a step beside its live row."""
+
+    key: str
+    items: int | None
+    spec: StepSpec
+
+
+class _End(NamedTuple):
+    status: TaskStatus
+    reason: str | None
+    unrun: Unrun
+    size: int
+
+
+class StepRelease:
+    def __init__(self, transition: Transition, tx: Tx, lanes: LaneBook, now: Instant) -> None:
+        self._transition = transition
+        self._tx = tx
+        self._lanes = lanes
+        self._now = now
+        self._ended: dict[TaskId, TaskStatus] = {}
+        self._parameters: list[Row] = []
+        self._unrun: list[Row] = []
+        self._results: list[Row] = []
+
+    async def parents_ended(self, parents: Mapping[TaskId, int]) -> dict[TaskId, TaskStatus]:
+        """So many parents of each step have ended; the steps that ended with that."""
+        ready = []
+        for step in await self._lock(parents):
+            left = max(0, step.waits - parents[step.id])
+            if left:
+                self._transition.take(step, Step(step._replace(waits=left), Kind.TASK_READY))
+            else:
+                ready.append(step)
+        return await self._decide(ready)
+
+    async def look_at(self, steps: Iterable[TaskId]) -> dict[TaskId, TaskStatus]:
+        """Steps that wait for nobody."""
+        return await self._decide(await self._lock(steps))
+
+    async def _lock(self, steps: Iterable[TaskId]) -> list[LiveTask]:
+        return [step for step in await self._transition.locked(steps) if step.status is TaskStatus.WAITING]
+
+    async def _decide(self, ready: Sequence[LiveTask]) -> dict[TaskId, TaskStatus]:
+        if not ready:
+            return {}
+        known = {
+            row[0]: _Known(row[1], row[2], row_codec.step_spec(row[3]))
+            for row in await self._tx.fetch(SPECS, [step.id for step in ready])
+        }
+        ends = await self._ends(known.values())
+        results = await self._results_seen(known.values(), ends)
+        for step in ready:
+            await self._follow(step, known[step.id], await self._decision(known[step.id], ends, results))
+        await self._write()
+        return self._ended
+
+    async def _ends(self, known: Iterable[_Known]) -> dict[TaskId, _End]:
+        wanted = {task for one in known for task in _looked_at(one)}
+        rows = await self._tx.fetch(ENDS, sorted(wanted)) if wanted else ()
+        return {row[0]: _End(row_codec.STATUSES[row[1]], row[2], Unrun(row[3]), row[4]) for row in rows}
+
+    async def _results_seen(self, known: Iterable[_Known], ends: Mapping[TaskId, _End]) -> dict[TaskId, bytes]:
+        """Only of steps that look at results at all, and not at more than they may."""
+        seen = (_seen(one, ends) for one in known if one.items is None and one.spec.looks)
+        wanted = {task for tasks in seen if _size(tasks, ends) <= flow_steps.SEEN_BYTES for task in tasks.values()}
+        return await self._fetched(wanted) if wanted else {}
+
+    async def _decision(
+        self, known: _Known, ends: Mapping[TaskId, _End], results: Mapping[TaskId, bytes]
+    ) -> flow_steps.Decision:
+        if known.items is not None:
+            return await self._gathered(known, ends)
+        seen = _seen(known, ends)
+        if known.spec.looks and (size := _size(seen, ends)) > flow_steps.SEEN_BYTES:
+            return flow_steps.Fail(
+                f"the results it looks at have {size} bytes; at most {flow_steps.SEEN_BYTES} are read"
+            )
+        ended = {}
+        for key, task in seen.items():
+            end = ends[task]
+            try:
+                result = row_codec.decode(results[task]) if known.spec.looks and task in results else None
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
+                return flow_steps.Fail(f"the result of step {key} cannot be read: {exc}")
+            ended[key] = Ended(end.status, result, end.reason, end.unrun)
+        return flow_steps.decide(known.key, known.spec, ended)
+
+    async def _gathered(self, known: _Known, ends: Mapping[TaskId, _End]) -> flow_steps.Gathered:
+        items = [(task, ends.get(task)) for task in _looked_at(known)]
+        completed = [(task, end) for task, end in items if end is not None and end.status is TaskStatus.COMPLETED]
+        fitting = flow_steps.fitting([end.size for _, end in completed])
+        results = await self._fetched(task for task, _ in completed[:fitting])
+        cut = sum(end.size > 0 for _, end in completed[fitting:])
+        reasons = {
+            at: end.reason
+            for at, (_, end) in enumerate(items)
+            if end is not None and end.reason and end.status is not TaskStatus.COMPLETED
+        }
+        return flow_steps.gathered(
+            [(None if end is None else end.status, results.get(task)) for task, end in items], cut,
+            allow_failures=known.spec.allow_failures, reasons=reasons,
+        )  # fmt: skip
+
+    async def _fetched(self, tasks: Iterable[TaskId]) -> dict[TaskId, bytes]:
+        rows = await self._tx.fetch(RESULTS, sorted(tasks))
+        return {row[0]: bytes(row[1]) for row in rows if row[1] is not None}
+
+    async def _follow(self, step: LiveTask, known: _Known, decision: flow_steps.Decision) -> None:
+        match decision:
+            case flow_steps.Run(parameters):
+                if parameters is not None:
+                    self._parameters.append((step.id, parameters))
+                self._take(step, task_state_machine.parent_completed(self._now, step.waits)(step, _NO_POLICY))
+            case flow_steps.FanOut(parameters):
+                full = await self._turned_away(step, len(parameters))
+                if full is None:
+                    await self._fan_out(step, known, parameters)
+                else:
+                    await self._follow(step, known, flow_steps.Fail(f"{len(parameters)} items have no room: {full}"))
+            case flow_steps.NotRun(unrun, reason):
+                self._unrun.append((step.id, int(unrun)))
+                self._take(step, task_state_machine.cancel(reason)(step, _NO_POLICY))
+            case flow_steps.Fail(reason):
+                failure = Failure(ErrorClass.INPUT, reason[: limits.MESSAGE_CHARS], is_permanent=True)
+                self._take(step, task_state_machine.end_unrun(TaskStatus.FAILED, reason, failure)(step, _NO_POLICY))
+            case flow_steps.Gathered(is_completed, result, reason):
+                self._results.append((step.id, result))
+                status = TaskStatus.COMPLETED if is_completed else TaskStatus.FAILED
+                self._take(step, task_state_machine.end_unrun(status, reason)(step, _NO_POLICY))
+
+    def _take(self, step: LiveTask, taken: object) -> None:
+        if not isinstance(taken, Step):
+            raise InvariantBroken(f"a waiting step was refused what was decided: {taken}")
+        if self._transition.take(step, taken, is_unrun=True) and taken.after.status.is_final:
+            self._ended[step.id] = taken.after.status
+
+    async def _turned_away(self, step: LiveTask, count: int) -> str | None:
+        """The quota of its project that has no room for its items; if there is none, they count from then on.
+
+        Here the lock on a project comes after those on tasks: where that meets somebody who takes them the other way
+        round, one of the two is run again.
+        """
+        lane, doors = self._lanes[step.lane], self._transition.doors
+        if lane.project not in doors:
+            opened = await open_doors(self._tx, self._lanes, [lane.project], self._now)
+            doors[lane.project] = opened.get(lane.project)
+        door, asked = doors[lane.project], [lane.requirement] * count
+        full = door.full(asked) if door is not None else None
+        if door is not None and full is None:
+            door.enter(asked)
+        return full
+
+    async def _fan_out(self, step: LiveTask, known: _Known, parameters: Sequence[bytes]) -> None:
+        """Its items, as tasks like itself, and the step waits for them."""
+        tx, now, count = self._tx, self._now, len(parameters)
+        ((project, workflow, name, spec),) = await tx.fetch(COPIED, step.id)
+        items = following(known.spec.first_item, count)
+        columns = ("id", "project", "workflow", "name", "created_at", "parameters", "spec", "group_id")
+        rows = [
+            (task, project, workflow, f"{name}[{index}]"[-limits.NAME_CHARS :], now, body, spec, step.group)
+            for index, (task, body) in enumerate(zip(items, parameters, strict=True))
+        ]
+        await tx.insert(schema.task, columns, rows)
+        await tx.insert(
+            schema.flow_step, STEP_COLUMNS,
+            [(task, step.group, known.key, index, None, 0, None) for index, task in enumerate(items)],
+        )  # fmt: skip
+        await tx.insert(
+            schema.dependency, ("parent", "child", "kind"), [(one, step.id, int(Edge.ITEM)) for one in items]
+        )
+        await tx.execute("UPDATE flow_step SET items = $2 WHERE task = $1", step.id, count)
+        await self._begin(step, items)
+        self._take(step, Step(step._replace(waits=count, due_at=None), Kind.TASK_READY))
+
+    async def _begin(self, step: LiveTask, items: Sequence[TaskId]) -> None:
+        transition = self._transition
+        transition.journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": list(items)}))
+        if step.group is not None:
+            transition.journal.member_moved(step.group, None, TaskStatus.PENDING, len(items))
+        if step.due_at is None or step.due_at <= self._now:
+            await self._tx.add_pending([(task, step.lane, step.timeout_s, step.group) for task in items])
+            transition.journal.moved(self._lanes[step.lane].project, None, TaskStatus.PENDING, len(items))
+            transition.applied.ready.setdefault(step.lane, []).extend(items)
+        else:
+            rows = [tuple(step._replace(id=task, waits=0, round=1, retries=0)) for task in items]
+            await self._tx.insert(schema.live, row_codec.LIVE_COLUMNS, [row_codec.plain(row) for row in rows])
+            transition.journal.moved(self._lanes[step.lane].project, None, TaskStatus.WAITING, len(items))
+
+    async def _write(self) -> None:
+        if self._parameters:
+            await self._tx.update(schema.task, ("id", "parameters"), self._parameters)
+        if self._unrun:
+            await self._tx.update(schema.flow_step, ("task", "unrun"), self._unrun)
+        if self._results:
+            await self._transition.flush()
+            await self._tx.update(schema.done, ("id", "result"), self._results)
+
+
+def _looked_at(known: _Known) -> Iterable[TaskId]:
+    if known.items is not None:
+        return following(known.spec.first_item, known.items)
+    return known.spec.sees.values()
+
+
+def _seen(known: _Known, ends: Mapping[TaskId, _End]) -> dict[StepKey, TaskId]:
+    return {key: task for key, task in known.spec.sees.items() if task in ends}
+
+
+def _size(seen: Mapping[StepKey, TaskId], ends: Mapping[TaskId, _End]) -> int:
+    return sum(ends[task].size for task in seen.values())

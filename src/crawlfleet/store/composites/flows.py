@@ -1,0 +1,246 @@
+"""Flows: added as one, taken up again, looked at. What becomes of their steps is in `flow_release`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.flow import ONS, Edge, PlaceInFlow, StepKey, StepSpec, Unrun
+from crawlfleet.model.group import GroupKind
+from crawlfleet.model.ids import GroupId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import FinalTask
+from crawlfleet.model.transition import Step as MoveOn
+from crawlfleet.ports.flow_store import AddedFlow, NewFlow, StepRecord, StepTally
+from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.task_store import Applied
+from crawlfleet.scheduling.flows.flow_steps import StepState, to_resume
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.composites.flow_release import EDGE_COLUMNS, STEP_COLUMNS, StepRelease
+from crawlfleet.store.composites.group_membership import LOCK_GROUPS, Joining
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.projects.project_quotas import open_doors, over_limit
+from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.live_tasks import LOCK_FINAL, next_round
+from crawlfleet.store.tasks.task_insert import TASK_COLUMNS
+from crawlfleet.store.tasks.transitions import Transition
+
+_STATUS = "COALESCE(l.status, d.status)"
+_BOTH = "LEFT JOIN live l ON l.id = f.task LEFT JOIN done d ON d.id = f.task"
+STEPS = (
+    f"SELECT f.key, f.task, n.task_type, {_STATUS}, COALESCE(l.round, d.round), COALESCE(l.waits, 0), d.reason, "
+    "f.unrun, f.spec, t.created_at, COALESCE(l.started_at, d.started_at), d.ended_at, f.items "
+    f"FROM flow_step f JOIN task t ON t.id = f.task {_BOTH} JOIN lane n ON n.id = COALESCE(l.lane, d.lane) "
+    "WHERE f.group_id = $1 AND f.item IS NULL ORDER BY f.task"
+)
+ITEMS = (
+    f"SELECT f.key, {_STATUS}, COUNT(*) FROM flow_step f {_BOTH} "
+    f"WHERE f.group_id = $1 AND f.item IS NOT NULL GROUP BY f.key, {_STATUS}"
+)
+TALLIES = (
+    f"SELECT f.group_id, {_STATUS}, f.unrun, COUNT(*) FROM flow_step f {_BOTH} "
+    f"WHERE f.group_id AMONG($1) AND f.item IS NULL GROUP BY f.group_id, {_STATUS}, f.unrun"
+)
+BAD_ITEMS = (
+    "SELECT f.task, f.key FROM flow_step f JOIN done d ON d.id = f.task "
+    f"WHERE f.group_id = $1 AND f.item IS NOT NULL AND d.status <> {int(TaskStatus.COMPLETED)} ORDER BY f.task"
+)
+LIVE_ITEMS = (
+    "SELECT f.task, f.key FROM flow_step f JOIN live l ON l.id = f.task "
+    "WHERE f.group_id = $1 AND f.item IS NOT NULL ORDER BY f.task"
+)
+LOCK_MEMBERS = (
+    "SELECT l.id FROM flow_step f JOIN live l ON l.id = f.task WHERE f.group_id = $1 ORDER BY l.id LOCK_ROWS(l)"
+)
+PLACE = "SELECT group_id, key, item, items, unrun FROM flow_step WHERE task = $1"
+WAITS_FOR = (
+    "SELECT f.key, p.kind, l.status FROM dependency p JOIN flow_step f ON f.task = p.parent "
+    f"LEFT JOIN live l ON l.id = p.parent WHERE p.child = $1 AND p.kind <> {int(Edge.ITEM)} ORDER BY f.task"
+)
+UNRUN_RESULT = "SELECT result FROM done WHERE id = $1 AND session IS NULL"
+_WAITING = int(TaskStatus.WAITING)
+
+
+class _Step(NamedTuple):
+    task: TaskId
+    status: TaskStatus
+    items: int | None
+    spec: StepSpec
+    unrun: Unrun
+
+
+class FlowTables:
+    _engine: QueryEngine
+    _lanes: LaneBook
+
+    async def add_flow(self, flow: NewFlow, claim: Claim | None, now: Instant) -> AddedFlow:
+        async def work(tx: Tx) -> AddedFlow:
+            if claim is not None and (kept := await claimed(tx, claim, now)) is not None:
+                return AddedFlow(int(kept), Applied(), is_replay=True)
+            transition = Transition(tx, self._lanes, now)
+            await _add(tx, self._lanes, transition, flow)
+            release = StepRelease(transition, tx, self._lanes, now)
+            roots = [step.task.id for step in flow.steps if not step.spec.after]
+            await transition.release_children(await release.look_at(roots))
+            if claim is not None:
+                await keep_answer(tx, claim, str(flow.id).encode())
+            return AddedFlow(flow.id, await transition.write())
+
+        return await self._engine.write(work)
+
+    async def resume_flow(self, flow: GroupId, now: Instant) -> Applied:
+        return await self._engine.write(lambda tx: _Resuming(tx, self._lanes, flow, now).resume())
+
+    async def flow_steps(self, flow: GroupId) -> list[StepRecord]:
+        async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
+            return await tx.fetch(STEPS, flow), await tx.fetch(ITEMS, flow)
+
+        steps, items = await self._engine.browse(work)
+        counts: dict[StepKey, dict[TaskStatus, int]] = defaultdict(dict)
+        for key, status, count in items:
+            counts[key][row_codec.STATUSES[status]] = count
+        return [
+            StepRecord(*(
+                *row[:3], row_codec.STATUSES[row[3]], *row[4:7], Unrun(row[7]), row_codec.step_spec(row[8]), *row[9:12],
+                None if row[12] is None else counts[row[0]],
+            ))
+            for row in steps
+        ]  # fmt: skip
+
+    async def flow_tallies(self, flows: Sequence[GroupId]) -> dict[GroupId, list[StepTally]]:
+        rows = await self._engine.browse(lambda tx: tx.fetch(TALLIES, list(flows)))
+        tallies: dict[GroupId, list[StepTally]] = {flow: [] for flow in flows}
+        for flow, status, unrun, count in rows:
+            tallies[flow].append(StepTally(row_codec.STATUSES[status], Unrun(unrun), count))
+        return tallies
+
+    async def place_in_flow(self, task: TaskId) -> PlaceInFlow | None:
+        async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
+            found = await tx.fetch(PLACE, task)
+            return found, await tx.fetch(WAITS_FOR, task) if found else ()
+
+        found, parents = await self._engine.glance(work)
+        if not found:
+            return None
+        flow, key, item, items, unrun = found[0]
+        waits_for = [
+            (key, Edge(kind), None if status is None else row_codec.STATUSES[status]) for key, kind, status in parents
+        ]
+        return PlaceInFlow(flow, key, item, items, Unrun(unrun), waits_for)
+
+    async def unrun_result(self, task: TaskId) -> bytes | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(UNRUN_RESULT, task))
+        return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
+
+
+async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
+    """The rows of a flow, every step waiting. Raises OverLimit."""
+    await lanes.load(tx, {step.task.lane for step in flow.steps})
+    for door in (await open_doors(tx, lanes, flow.limited, flow.created_at)).values():
+        if full := door.full([lanes[step.task.lane].requirement for step in flow.steps]):
+            raise over_limit(full, door.renews_at, flow.created_at)
+    joining = Joining(tx)
+    # Closed: whoever is in it is in its graph.
+    joining.create(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
+    await joining.write((), transition.journal, flow.created_at)
+    transition.journal.member_moved(flow.id, None, TaskStatus.WAITING, len(flow.steps))
+    await tx.insert(
+        schema.task, TASK_COLUMNS, [(*step.task[: len(TASK_COLUMNS) - 1], step.task.group) for step in flow.steps]
+    )
+    await tx.insert(schema.live, row_codec.LIVE_COLUMNS, [
+        (
+            step.task.id, _WAITING, step.task.lane, 1, 0, 0, 0, len(step.spec.after), step.task.due_at,
+            step.task.timeout_s, 0, 0, 0, 0, None, None, None, flow.id,
+        )
+        for step in flow.steps
+    ])  # fmt: skip
+    await tx.insert(schema.flow_step, STEP_COLUMNS, [
+        (step.task.id, flow.id, step.key, None, None, 0, row_codec.encode(step.spec)) for step in flow.steps
+    ])  # fmt: skip
+    if edges := [edge for step in flow.steps for edge in _edges(step.task.id, step.spec)]:
+        await tx.insert(schema.dependency, EDGE_COLUMNS, edges)
+    for step in flow.steps:
+        transition.journal.moved(lanes[step.task.lane].project, None, TaskStatus.WAITING)
+    transition.journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [step.task.id for step in flow.steps]}))
+
+
+def _edges(task: TaskId, spec: StepSpec, among: set[StepKey] | None = None) -> list[Row]:
+    parents = ((key, on) for key, on in spec.after.items() if among is None or key in among)
+    return [(spec.sees[key], task, int(ONS[on])) for key, on in parents]
+
+
+class _Resuming:
+    """One transaction: which steps run again, in what state they begin, and what can be decided at once."""
+
+    def __init__(self, tx: Tx, lanes: LaneBook, flow: GroupId, now: Instant) -> None:
+        self._tx = tx
+        self._lanes = lanes
+        self._flow = flow
+        self._now = now
+        self._transition = Transition(tx, lanes, now)
+
+    async def resume(self) -> Applied:
+        tx = self._tx
+        # One at a time; and what still runs stands still, so that none of it ends between being looked at and
+        # having somebody wait for it.
+        await tx.fetch(LOCK_GROUPS, [self._flow])
+        await tx.fetch(LOCK_MEMBERS, self._flow)
+        steps = {row[0]: _Step(row[1], row_codec.STATUSES[row[3]], row[12], row_codec.step_spec(row[8]), Unrun(row[7]))
+                 for row in await tx.fetch(STEPS, self._flow)}  # fmt: skip
+        again = to_resume({
+            key: StepState(tuple(step.spec.after), step.status, step.unrun) for key, step in steps.items()
+        })  # fmt: skip
+        items: dict[StepKey, list[TaskId]] = defaultdict(list)
+        for task, key in await tx.fetch(BAD_ITEMS, self._flow):
+            if key in steps and (key in again or not steps[key].status.is_final):
+                items[key].append(task)
+        awaited = {key: list(tasks) for key, tasks in items.items()}
+        for task, key in await tx.fetch(LIVE_ITEMS, self._flow):
+            # Of a step that ended while they ran: it begins to wait for them again.
+            if key in again:
+                awaited.setdefault(key, []).append(task)
+        edges = {step.task: _waits_again(step, awaited.get(key, ()), again, steps) for key, step in steps.items()}
+        await self._open({steps[key].task: len(edges[steps[key].task]) for key in again}, items)
+        await self._wait_longer({
+            step.task: len(edges[step.task])
+            for key, step in steps.items()
+            if key not in again and not step.status.is_final
+        })  # fmt: skip
+        if rows := [row for key, step in steps.items() for row in edges[step.task]]:
+            # Those to parents that still run are there already if it was a person who cancelled the step.
+            await tx.insert_new(schema.dependency, EDGE_COLUMNS, rows)
+        release = StepRelease(self._transition, tx, self._lanes, self._now)
+        ready = [steps[key].task for key in again if not edges[steps[key].task]]
+        await self._transition.release_children(await release.look_at(ready))
+        return await self._transition.write()
+
+    async def _open(self, waits: Mapping[TaskId, int], items: Mapping[StepKey, list[TaskId]]) -> None:
+        wanted = [*waits, *(task for listed in items.values() for task in listed)]
+        if not wanted:
+            return
+        finals = [FinalTask._make(row) for row in await self._tx.fetch(LOCK_FINAL, sorted(wanted))]
+        await next_round(self._tx, self._lanes, finals, waits, self._transition.applied, self._transition.journal)
+        await self._tx.execute("UPDATE flow_step SET unrun = 0 WHERE task AMONG($1)", list(waits))
+
+    async def _wait_longer(self, more: Mapping[TaskId, int]) -> None:
+        for step in await self._transition.locked(task for task, count in more.items() if count):
+            after = step._replace(waits=step.waits + more[step.id])
+            self._transition.take(step, MoveOn(after, Kind.TASK_READY))
+
+
+def _waits_again(
+    step: _Step, items: Sequence[TaskId], again: set[StepKey], steps: Mapping[StepKey, _Step]
+) -> list[Row]:
+    """Edges to what it waits for: its own items, or parents, that run again or, when it is opened, still run."""
+    if step.items is not None:
+        return [(task, step.task, int(Edge.ITEM)) for task in items]
+    if step.status is TaskStatus.WAITING:
+        return _edges(step.task, step.spec, again)
+    running = {key for key in step.spec.after if key in steps and not steps[key].status.is_final}
+    return _edges(step.task, step.spec, again | running) if step.status.is_final else []

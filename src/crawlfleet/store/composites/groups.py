@@ -1,0 +1,242 @@
+"""Groups: their rows, their counters by deltas, and their members in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import select
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.group import Group, GroupCounts, GroupKind, is_finished
+from crawlfleet.model.ids import GroupId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.group_store import Member, MemberFailure
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.composites.crawls import forget_crawls, shed_urls
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.schema import task_group
+from crawlfleet.store.tasks.transaction_log import OPEN, write_events
+
+_COLUMNS = "id, project, name, kind, created_at, is_closed, finished_at, finishes, spec"
+GROUPS_AMONG = f"SELECT {_COLUMNS} FROM task_group WHERE id AMONG($1)"
+GROUP_TOTALS = (
+    "SELECT group_id, status, SUM(n) FROM ("
+    "SELECT group_id, status, n FROM group_counter WHERE group_id AMONG($1) UNION ALL "
+    "SELECT group_id, status, n FROM group_delta WHERE group_id AMONG($1)) AS c GROUP BY group_id, status"
+)
+COUNT_MEMBERS = (
+    "SELECT COALESCE(d.status, 0), COUNT(*) FROM task t LEFT JOIN done d ON d.id = t.id WHERE t.group_id = $1 "
+    "GROUP BY COALESCE(d.status, 0)"
+)
+# A window of the index first, so that no page looks at more members than it was asked for.
+_WINDOW = "(SELECT id FROM task WHERE group_id = $1 AND id > $2 ORDER BY id LIMIT $3)"
+_MEMBERS = (
+    "SELECT w.id, COALESCE(l.status, d.status), CASE WHEN d.session IS NULL THEN NULL ELSE d.execution END, {result}, "
+    f"d.metrics, d.reason FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id LEFT JOIN done d ON d.id = w.id "
+    "ORDER BY w.id"
+)
+MEMBERS = _MEMBERS.format(result="d.result")
+MEMBERS_WITHOUT_RESULTS = _MEMBERS.format(result="NULL")
+WALK_MEMBERS = f"SELECT w.id, l.id FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id ORDER BY w.id"
+# `status <> 10` is said for the sake of the index that has no others.
+ENDED_MEMBERS = (
+    "SELECT id FROM done WHERE group_id = $1 AND status = $2 AND status <> 10 AND id > $3 ORDER BY id LIMIT $4"
+)
+MEMBER_FAILURES = (
+    "SELECT d.id, d.status, COALESCE(e.message, d.reason) FROM done d LEFT JOIN dead_letter e ON e.task = d.id "
+    "WHERE d.group_id = $1 AND d.status = $2 AND d.status <> 10 ORDER BY d.id LIMIT $3"
+)
+DELTAS = "SELECT id, group_id FROM group_delta ORDER BY id LIMIT 10000"
+TAKE_DELTAS = "DELETE FROM group_delta WHERE id AMONG($1) RETURNING group_id, status, n"
+LOCK_SETTLED = "SELECT id, is_closed, finished_at FROM task_group WHERE id AMONG($1) ORDER BY id LOCK_ROWS(task_group)"
+FOLDED = "SELECT group_id, status, n FROM group_counter WHERE group_id AMONG($1)"
+FORGET_FOLDED = "DELETE FROM group_counter WHERE group_id AMONG($1)"
+FINISH = "UPDATE task_group SET finished_at = $2, finishes = finishes + 1 WHERE id AMONG($1)"
+CLOSE = "UPDATE task_group SET is_closed = 1 WHERE id = $1"
+HAS_MEMBERS = "SELECT id FROM task WHERE group_id = $1 LIMIT 1"
+# The last of their members went with retention, or none ever joined. A window first, as above.
+OLD_GROUPS = (
+    "SELECT w.id, CASE WHEN w.created_at < $3 AND COALESCE(w.finished_at, 0) < $3 "
+    "AND NOT EXISTS (SELECT 1 FROM task t WHERE t.group_id = w.id) THEN 1 ELSE 0 END "
+    "FROM (SELECT id, created_at, finished_at FROM task_group WHERE id > $1 AND id < $2 ORDER BY id LIMIT $4) AS w "
+    "ORDER BY w.id"
+)
+HOLD_OLD_GROUPS = (
+    "SELECT id FROM task_group WHERE id AMONG($1) AND created_at < $2 AND COALESCE(finished_at, 0) < $2 "
+    "ORDER BY id LOCK_ROWS(task_group)"
+)
+STILL_JOINED = "SELECT DISTINCT group_id FROM task WHERE group_id AMONG($1)"
+_DELTA_COLUMNS = ("group_id", "status", "n")
+
+
+class GroupTables:
+    _engine: QueryEngine
+
+    async def groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]:
+        rows = await self._engine.glance(lambda tx: tx.fetch(GROUPS_AMONG, list(ids)))
+        return {row[0]: _group(row) for row in rows}
+
+    async def list_groups(
+        self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
+    ) -> list[Group]:
+        query = select(*(task_group.c[name] for name in _COLUMNS.split(", ")))
+        if before is not None:
+            query = query.where(task_group.c.id < before)
+        if project is not None:
+            query = query.where(task_group.c.project == project)
+        if kind is not None:
+            query = query.where(task_group.c.kind == int(kind))
+        return [_group(row) for row in await self._engine.query(query.order_by(task_group.c.id.desc()).limit(limit))]
+
+    async def group_counts(self, ids: Sequence[GroupId]) -> dict[GroupId, GroupCounts]:
+        return await self._engine.glance(lambda tx: _counts(tx, ids))
+
+    async def count_members(self, group: GroupId) -> GroupCounts:
+        rows = await self._engine.browse(lambda tx: tx.fetch(COUNT_MEMBERS, group))
+        return _as_counts(dict(rows))
+
+    async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
+        sql = MEMBERS if with_results else MEMBERS_WITHOUT_RESULTS
+        rows = await self._engine.browse(lambda tx: tx.fetch(sql, group, after, limit))
+        return [_member(row) for row in rows]
+
+    async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:
+        rows = await self._engine.read(lambda tx: tx.fetch(WALK_MEMBERS, group, after, limit))
+        return [(task, live is not None) for task, live in rows]
+
+    async def ended_members(
+        self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId, limit: int
+    ) -> list[TaskId]:
+        async def work(tx: Tx) -> list[TaskId]:
+            return [
+                row[0] for status in statuses
+                for row in await tx.fetch(ENDED_MEMBERS, group, int(status), after, limit)
+            ]  # fmt: skip
+
+        return sorted(await self._engine.read(work))[:limit]
+
+    async def member_failures(self, group: GroupId, limit: int) -> list[MemberFailure]:
+        async def work(tx: Tx) -> list[Row]:
+            return [
+                row for status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+                for row in await tx.fetch(MEMBER_FAILURES, group, int(status), limit)
+            ]  # fmt: skip
+
+        rows = sorted(await self._engine.glance(work))[:limit]
+        return [MemberFailure(task, row_codec.STATUSES[status], message) for task, status, message in rows]
+
+    async def close_group(self, group: GroupId) -> bool:
+        async def work(tx: Tx) -> bool:
+            is_known = bool(await tx.execute(CLOSE, group))
+            if is_known:
+                # Nothing moved, but the leader shall look: one that is empty is finished by this.
+                await tx.insert(schema.group_delta, _DELTA_COLUMNS, [(group, OPEN, 0)])
+            return is_known
+
+        return await self._engine.write(work)
+
+    async def remove_group(self, group: GroupId) -> bool:
+        async def work(tx: Tx) -> bool:
+            await tx.fetch(LOCK_SETTLED, [group])
+            if await tx.fetch(HAS_MEMBERS, group) or await shed_urls(tx, [group]):
+                return False
+            await forget_groups(tx, [group])
+            return True
+
+        return await self._engine.write(work)
+
+    async def settle_groups(self, term: int, now: Instant) -> int:
+        return await self._engine.write(lambda tx: _settle(tx, now), term)
+
+
+async def _settle(tx: Tx, now: Instant) -> int:
+    deltas = await tx.fetch(DELTAS)
+    if not deltas:
+        return 0
+    touched = sorted({group for _, group in deltas})
+    # Groups are held before their deltas, as by everybody: see store.joining.
+    groups = await tx.fetch(LOCK_SETTLED, touched)
+    taken = await tx.fetch(TAKE_DELTAS, [number for number, _ in deltas])
+    sums: Counter[tuple[GroupId, int]] = Counter()
+    for group, status, n in [*await tx.fetch(FOLDED, touched), *taken]:
+        sums[group, status] += n
+    await tx.execute(FORGET_FOLDED, touched)
+    known = {row[0] for row in groups}
+    rows = [(group, status, n) for (group, status), n in sums.items() if n and group in known]
+    await tx.insert(schema.group_counter, _DELTA_COLUMNS, rows)
+    await _finish(tx, groups, now)
+    return len(taken)
+
+
+async def _finish(tx: Tx, groups: Sequence[Row], now: Instant) -> None:
+    """What was counted since, too: a group is finished by all that is known of it, not by what was folded."""
+    unfinished = {group: bool(is_closed) for group, is_closed, finished_at in groups if finished_at is None}
+    counts = await _counts(tx, list(unfinished))
+    finished = [group for group, is_closed in unfinished.items() if is_finished(counts[group], is_closed)]
+    if finished:
+        await tx.execute(FINISH, finished, now)
+        each = {
+            "group": finished, "total": [counts[group].total for group in finished],
+            **{name: [getattr(counts[group], name) for group in finished] for name in GroupCounts._fields[1:]},
+        }  # fmt: skip
+        await write_events(tx, [EventBatch(Kind.GROUP_FINISHED, each)], now)
+
+
+async def forget_groups(tx: Tx, groups: Sequence[GroupId]) -> None:
+    """Delete every trace of groups without members; their rows are held."""
+    ids = list(groups)
+    await tx.execute("DELETE FROM group_delta WHERE group_id AMONG($1)", ids)
+    await tx.execute(FORGET_FOLDED, ids)
+    await forget_crawls(tx, ids)
+    await tx.execute("DELETE FROM task_group WHERE id AMONG($1)", ids)
+
+
+async def old_groups(
+    tx: Tx, after: GroupId, oldest: GroupId, before: Instant, limit: int
+) -> tuple[list[GroupId], GroupId]:
+    """Those that are due among the next ones, and the last that was looked at; 0 when there are no further ones."""
+    window = await tx.fetch(OLD_GROUPS, after, oldest, before, limit)
+    return [row[0] for row in window if row[1]], window[-1][0] if len(window) == limit else 0
+
+
+async def forget_old_groups(tx: Tx, due: Sequence[GroupId], before: Instant) -> tuple[int, bool]:
+    """How many went, and whether some are left because their crawls are large."""
+    found = [row[0] for row in await tx.fetch(HOLD_OLD_GROUPS, list(due), before)]
+    if not found:
+        return 0, False
+    # Somebody may have joined between the look and the lock.
+    joined = {row[0] for row in await tx.fetch(STILL_JOINED, found)}
+    left = await shed_urls(tx, [group for group in found if group not in joined])
+    gone = [group for group in found if group not in joined and group not in left]
+    await forget_groups(tx, gone)
+    return len(gone), bool(left)
+
+
+async def _counts(tx: Tx, ids: Iterable[GroupId]) -> dict[GroupId, GroupCounts]:
+    by_status: dict[GroupId, dict[int, int]] = {group: {} for group in ids}
+    if by_status:
+        for group, status, n in await tx.fetch(GROUP_TOTALS, list(by_status)):
+            by_status[group][status] = int(n)
+    return {group: _as_counts(found) for group, found in by_status.items()}
+
+
+def _as_counts(by_status: dict[int, int]) -> GroupCounts:
+    ends = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
+    return GroupCounts(by_status.get(OPEN, 0), *(by_status.get(int(status), 0) for status in ends))
+
+
+def _group(row: Row) -> Group:
+    number, project, name, kind, created_at, is_closed, finished_at, finishes, spec = row
+    return Group(
+        number, project, name, GroupKind(kind), created_at, bool(is_closed), finished_at, finishes,
+        None if spec is None else bytes(spec),
+    )  # fmt: skip
+
+
+def _member(row: Row) -> Member:
+    task, status, execution, result, metrics, reason = row
+    kept = [None if said is None else bytes(said) for said in (result, metrics)]
+    return Member(task, row_codec.STATUSES[status], execution, kept[0], kept[1], reason)

@@ -1,0 +1,219 @@
+"""Firing: ticks, the tasks they make, and how far their schedules are, in one transaction.
+
+A tick counts once: its schedule is locked and still the one the plan was made of, and its row has its nominal instant
+for a key. What was planned on an older record is left for the next pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import TaskId, schedule_text, task_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.schedule import Overlap, Schedule, TickStatus
+from crawlfleet.ports.schedule_store import Fired, Firing, HandRun, RunAnswer
+from crawlfleet.ports.task_store import Accepted, Applied, Submission
+from crawlfleet.scheduling.schedules.ticks import Turn, turn
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.composites.schedules import locked
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.projects.project_quotas import over_limit
+from crawlfleet.store.projects.projects import hold
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.task_insert import add_tasks, kept_answer
+from crawlfleet.store.tasks.transaction_log import write_events
+from crawlfleet.store.tasks.transitions import Transition
+
+LOCK_REVISIONS = "SELECT id, revision FROM schedule WHERE id AMONG($1) ORDER BY id LOCK_ROWS(schedule)"
+KNOWN_TICKS = "SELECT schedule, at FROM tick WHERE schedule AMONG($1) AND at AMONG($2)"
+STILL_LIVE = "SELECT id FROM live WHERE id AMONG($1)"
+NEWEST_TICK = "SELECT MAX(at) FROM tick WHERE schedule = $1"
+SET_RECENT = "UPDATE schedule SET recent = $2, revision = revision + 1 WHERE id = $1"
+TICK_COLUMNS = ("schedule", "at", "status", "task", "made_at", "reason")
+STATE_COLUMNS = (
+    "id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision",
+)  # fmt: skip
+RECENT_MOST = 100
+"""Remembered of tasks that overlap: more than one goes on only where that was allowed, or forced."""
+MISSED = "nobody was there to fire it in time"
+_CANCELLED = "cancelled for the next run of its schedule"
+
+
+class FireTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def fire(self, firings: Sequence[Firing], term: int, now: Instant) -> Fired:
+        return await self._engine.write(lambda tx: _Firing(tx, self._lanes, now).fire(firings), term)
+
+    async def run_schedule(self, run: HandRun, now: Instant) -> RunAnswer:
+        return await self._engine.write(lambda tx: _run(tx, self._lanes, run, now))
+
+
+class _Firing:
+    def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
+        self._tx = tx
+        self._lanes = lanes
+        self._now = now
+        self._answer = Fired()
+        self._limited: set[str] = set()
+        self._ticks: list[Row] = []
+        self._states: list[Row] = []
+        self._fired: list[Row] = []
+        self._skipped: list[Row] = []
+        self._missed: list[Row] = []
+
+    async def fire(self, firings: Sequence[Firing]) -> Fired:
+        wanted = {firing.schedule.id: firing for firing in firings}
+        found = await self._tx.fetch(LOCK_REVISIONS, sorted(wanted))
+        current = [wanted[id_] for id_, revision in found if wanted[id_].schedule.revision == revision]
+        self._answer.stale = len(wanted) - len(current)
+        if not current:
+            return self._answer
+        self._limited = {project for one in current for project in one.limited}
+        await hold(self._tx, self._limited)
+        going_on = await _going_on(self._tx, [task for one in current for task in one.schedule.recent])
+        turns = await self._turns(current, going_on)
+        overtaken = {task for one, turn_ in turns if turn_.is_cancelling for task in one.schedule.recent}
+        self._answer.cancelled = await _cancel(self._tx, self._lanes, sorted(overtaken & going_on), self._now)
+        made = await self._add(turns)
+        for firing, turn_ in turns:
+            self._settle(firing, turn_, going_on, made)
+        await self._write()
+        return self._answer
+
+    async def _turns(self, firings: Sequence[Firing], going_on: set[TaskId]) -> list[tuple[Firing, Turn]]:
+        ids = [firing.schedule.id for firing in firings]
+        instants = sorted({at for firing in firings for at in firing.tasks})
+        known = {tuple(row) for row in await self._tx.fetch(KNOWN_TICKS, ids, instants)} if instants else set()
+        turns = []
+        for firing in firings:
+            schedule = firing.schedule
+            due = [at for at in sorted(firing.tasks) if (schedule.id, at) not in known]
+            is_busy = not going_on.isdisjoint(schedule.recent)
+            turns.append((firing, turn(schedule.overlap, due, is_busy=is_busy)))
+        return turns
+
+    async def _add(self, turns: Sequence[tuple[Firing, Turn]]) -> dict[tuple[int, Instant], Accepted | Refusal]:
+        keys = [(firing.schedule.id, at) for firing, turn_ in turns for at in turn_.fired]
+        items = [firing.tasks[at] for firing, turn_ in turns for at in turn_.fired]
+        if not items:
+            return {}
+        # Each for itself where there are quotas: as many as there is room for.
+        parts = [[item] for item in items] if self._limited else [items]
+        submissions = [Submission(part, limited=self._limited) for part in parts]
+        added = await add_tasks(self._tx, self._lanes, submissions, self._now)
+        self._answer.ready = {lane: list(tasks) for lane, tasks in added.ready.items()}
+        return dict(zip(keys, (item for answer in added.answers for item in answer.items), strict=True))
+
+    def _settle(
+        self, firing: Firing, turn_: Turn, going_on: set[TaskId], made: dict[tuple[int, Instant], Accepted | Refusal]
+    ) -> None:
+        schedule, plan = firing.schedule, firing.plan
+        new: list[TaskId] = []
+        error = schedule.last_error
+        for at in turn_.fired:
+            match made[schedule.id, at]:
+                case Accepted(id=task):
+                    new.append(task)
+                    error = None
+                    self._ticks.append((schedule.id, at, int(TickStatus.FIRED), task, self._now, None))
+                    self._fired.append((schedule.id, at, task))
+                case Refusal() as refusal:
+                    error = _said(refusal)
+                    self._leave_out(schedule, at, TickStatus.REFUSED, error)
+        for at, reason in turn_.skipped:
+            self._leave_out(schedule, at, TickStatus.SKIPPED, reason)
+        if plan.missed is not None:
+            self._missed.append((schedule.id, *plan.missed))
+        kept = _still_of_interest([*schedule.recent, *new], going_on.union(new))
+        held_for = kept[-1] if turn_.held is not None and kept else None
+        self._states.append((
+            schedule.id, plan.fired_until, plan.next_at, plan.due_at, turn_.held, held_for, row_codec.encode(kept), error,
+            schedule.revision + 1,
+        ))  # fmt: skip
+
+    def _leave_out(self, schedule: Schedule, at: Instant, status: TickStatus, reason: str) -> None:
+        self._ticks.append((schedule.id, at, int(status), None, self._now, reason))
+        self._skipped.append((schedule.id, at, reason))
+
+    async def _write(self) -> None:
+        tx = self._tx
+        if self._ticks:
+            await tx.insert(schema.tick, TICK_COLUMNS, self._ticks)
+        await tx.update(schema.schedule, STATE_COLUMNS, self._states)
+        batches = [
+            EventBatch(kind, dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)), shared)
+            for kind, names, rows, shared in (
+                (Kind.SCHEDULE_FIRED, ("schedule", "run_at", "task"), self._fired, {}),
+                (Kind.SCHEDULE_SKIPPED, ("schedule", "run_at", "reason"), self._skipped, {}),
+                (Kind.SCHEDULE_SKIPPED, ("schedule", "since", "run_at"), self._missed, {"reason": MISSED}),
+            )
+            if rows
+        ]
+        if batches:
+            await write_events(tx, batches, self._now)
+        self._answer.fired, self._answer.skipped = len(self._fired), len(self._skipped) + len(self._missed)
+
+
+async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer:
+    schedule = await locked(tx, run.schedule)
+    if run.claim is not None and (known := await kept_answer(tx, run.claim, 1, now)) is not None:
+        return RunAnswer(known.items[0], is_replay=known.is_replay)
+    await hold(tx, run.limited)
+    going_on = await _going_on(tx, schedule.recent)
+    if going_on and not run.is_forced and schedule.overlap in (Overlap.SKIP, Overlap.QUEUE):
+        return RunAnswer(_busy(schedule, max(going_on)))
+    cancelled = Applied()
+    if not run.is_forced and schedule.overlap is Overlap.CANCEL_PREVIOUS:
+        cancelled = await _cancel(tx, lanes, sorted(going_on), now)
+    added = await add_tasks(tx, lanes, [Submission([run.task], claim=run.claim, limited=run.limited)], now)
+    if (full := added.answers[0].over_quota) is not None:
+        # Nothing is to remain of it, not even what was cancelled for it.
+        raise over_limit(full, added.answers[0].renews_at, now)
+    (item,) = added.answers[0].items
+    if isinstance(item, Accepted) and not added.answers[0].is_replay:
+        at = await _instant_by_hand(tx, schedule, now)
+        row = (schedule.id, at, int(TickStatus.BY_HAND), item.id, now, None)
+        await tx.insert(schema.tick, TICK_COLUMNS, [row])
+        kept = _still_of_interest([*schedule.recent, item.id], {*going_on, item.id})
+        await tx.execute(SET_RECENT, schedule.id, row_codec.encode(kept))
+        shared = {"schedule": schedule.id, "task": item.id, "is_by_hand": True}
+        await write_events(tx, [EventBatch(Kind.SCHEDULE_FIRED, shared=shared)], now)
+    return RunAnswer(item, added.answers[0].is_replay, added.ready, cancelled)
+
+
+async def _instant_by_hand(tx: Tx, schedule: Schedule, now: Instant) -> Instant:
+    """After all others, and never a whole second: it must not stand where a tick will."""
+    newest = (await tx.fetch(NEWEST_TICK, schedule.id))[0][0]
+    at = now if newest is None else max(now, newest + 1)
+    return at if at % 1000 else at + 1
+
+
+async def _going_on(tx: Tx, tasks: Sequence[TaskId]) -> set[TaskId]:
+    return {row[0] for row in await tx.fetch(STILL_LIVE, list(tasks))} if tasks else set()
+
+
+async def _cancel(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    if not tasks:
+        return Applied()
+    transition = Transition(tx, lanes, now)
+    await transition.change(tasks, task_state_machine.cancel(_CANCELLED))
+    return await transition.write()
+
+
+def _still_of_interest(recent: Sequence[TaskId], going_on: set[TaskId]) -> list[TaskId]:
+    """Those that go on; and the last one, which a person may open again."""
+    return [task for task in recent if task in going_on or task == recent[-1]][-RECENT_MOST:]
+
+
+def _busy(schedule: Schedule, task: TaskId) -> Refusal:
+    detail = f"{task_text(task)} of {schedule_text(schedule.id)} has not ended; with force=true it is run all the same"
+    return Refusal(Code.NOT_READY, detail)
+
+
+def _said(refusal: Refusal) -> str:
+    return f"task.{refusal.field}: {refusal.detail}" if refusal.field else refusal.detail

@@ -1,0 +1,183 @@
+"""Schedules: kept, changed, looked at, forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import select
+
+from crawlfleet.errors import NotFound, OverLimit
+from crawlfleet.model import limits
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import ScheduleId, schedule_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, Tick, TickStatus, Timing
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.record_page import RecordPage
+from crawlfleet.ports.schedule_store import ScheduleAnswer, ScheduleFilter
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.transaction_log import write_events
+
+COLUMNS = (
+    "id", "name", "project", "task_type", "task", "at", "every_s", "cron", "time_zone", "starts_at", "ends_at",
+    "jitter_s", "anchor_at", "catch_up", "overlap", "is_paused", "created_at", "created_by", "changed_at",
+    "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision",
+)  # fmt: skip
+_TOLD = frozenset(COLUMNS) - {"anchor_at", "changed_at", "fired_until", "next_at", "due_at", "recent", "revision"}
+_LIST = ", ".join(COLUMNS)
+SCHEDULE = f"SELECT {_LIST} FROM schedule WHERE id = $1"
+LOCK_SCHEDULE = f"{SCHEDULE} LOCK_ROWS(schedule)"
+COUNT_SCHEDULES = "SELECT COUNT(*) FROM schedule"
+DUE_SCHEDULES = f"SELECT {_LIST} FROM schedule WHERE due_at <= $1 ORDER BY due_at LIMIT $2"
+RELEASED_SCHEDULES = (
+    f"SELECT {_LIST} FROM schedule WHERE held_at IS NOT NULL AND is_paused = 0 AND (held_for IS NULL "
+    "OR NOT EXISTS (SELECT 1 FROM live WHERE live.id = schedule.held_for)) ORDER BY id LIMIT $1"
+)
+NEXT_DUE = "SELECT MIN(due_at) FROM schedule WHERE due_at IS NOT NULL"
+TICKS = "SELECT schedule, at, status, task, made_at, reason FROM tick WHERE schedule = $1 ORDER BY at DESC LIMIT $2"
+# How far a schedule is never goes back, so that a tick does not need its row for ever to be fired once only.
+# The last one of a schedule stays: it is how people see that the schedule works.
+OLD_TICKS = (
+    "SELECT schedule, at FROM tick t WHERE made_at < $1 AND ("
+    "EXISTS (SELECT 1 FROM tick n WHERE n.schedule = t.schedule AND n.at > t.at) "
+    "OR NOT EXISTS (SELECT 1 FROM schedule s WHERE s.id = t.schedule)) ORDER BY made_at LIMIT $2"
+)
+FORGET_TICKS = f"DELETE FROM tick WHERE (schedule, at) IN ({OLD_TICKS})"
+ENDED_SCHEDULES = (
+    "DELETE FROM schedule WHERE id IN (SELECT id FROM schedule WHERE next_at IS NULL AND held_at IS NULL "
+    "AND is_paused = 0 AND fired_until < $1 AND changed_at < $1 ORDER BY fired_until LIMIT $2) "
+    "AND next_at IS NULL AND held_at IS NULL AND is_paused = 0 AND fired_until < $1 AND changed_at < $1 RETURNING id"
+)
+_DELETE = "DELETE FROM schedule WHERE id = $1"
+
+
+class ScheduleTables:
+    _engine: QueryEngine
+
+    async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
+        async def work(tx: Tx) -> ScheduleAnswer:
+            if claim is not None and (known := await claimed(tx, claim, now)) is not None:
+                return ScheduleAnswer(await locked(tx, int(known)), is_replay=True)
+            schedule = make()
+            if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
+                raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
+            await tx.insert(schema.schedule, COLUMNS, [row_of(schedule)])
+            if claim is not None:
+                await keep_answer(tx, claim, str(schedule.id).encode())
+            await _tell(tx, Kind.SCHEDULE_CREATED, schedule.id, now, task_type=schedule.task_type)
+            return ScheduleAnswer(schedule)
+
+        return await self._engine.write(work)
+
+    async def change_schedule(
+        self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant
+    ) -> Schedule:
+        async def work(tx: Tx) -> Schedule:
+            have = await locked(tx, schedule)
+            want = change(have)
+            if want == have:
+                return have
+            want = replace(want, revision=have.revision + 1)
+            old, new = row_of(have), row_of(want)
+            await tx.update(schema.schedule, COLUMNS, [new])
+            fields = [name for name, before, after in zip(COLUMNS, old, new, strict=True) if before != after]
+            said = [name for name in fields if name in _TOLD]
+            await _tell(tx, Kind.SCHEDULE_CHANGED, schedule, now, fields=said, is_paused=want.is_paused)
+            return want
+
+        return await self._engine.write(work)
+
+    async def remove_schedule(self, schedule: ScheduleId, now: Instant) -> None:
+        async def work(tx: Tx) -> None:
+            await locked(tx, schedule)
+            await tx.execute(_DELETE, schedule)
+            await _tell(tx, Kind.SCHEDULE_REMOVED, schedule, now)
+
+        await self._engine.write(work)
+
+    async def schedule(self, schedule: ScheduleId) -> Schedule | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(SCHEDULE, schedule))
+        return record_of(rows[0]) if rows else None
+
+    async def list_schedules(
+        self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None
+    ) -> RecordPage[Schedule]:
+        table = schema.schedule.c
+        query = select(*(table[name] for name in COLUMNS))
+        if where.project is not None:
+            query = query.where(table.project == where.project)
+        if where.task_type is not None:
+            query = query.where(table.task_type == where.task_type)
+        if where.is_paused is not None:
+            query = query.where(table.is_paused == int(where.is_paused))
+        if before is not None:
+            query = query.where(table.id < before)
+        page = await self._engine.page(query.order_by(table.id.desc()).limit(limit + 1), limit)
+        return RecordPage(map(record_of, page.rows), has_more=page.has_more)
+
+    async def ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
+        rows = await self._engine.glance(lambda tx: tx.fetch(TICKS, schedule, limit))
+        return [Tick(row[0], row[1], TickStatus(row[2]), *row[3:]) for row in rows]
+
+    async def due_schedules(self, now: Instant, limit: int) -> list[Schedule]:
+        async def work(tx: Tx) -> Sequence[Row]:
+            due = list(await tx.fetch(DUE_SCHEDULES, now, limit))
+            released = await tx.fetch(RELEASED_SCHEDULES, limit - len(due)) if len(due) < limit else []
+            return list({row[0]: row for row in [*due, *released]}.values())
+
+        # Templates may be large, and many are read at once.
+        return [record_of(row) for row in await self._engine.read(work)]
+
+    async def next_due(self) -> Instant | None:
+        found: Instant | None = (await self._engine.glance(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
+        return found
+
+
+async def locked(tx: Tx, schedule: ScheduleId) -> Schedule:
+    rows = await tx.fetch(LOCK_SCHEDULE, schedule)
+    if not rows:
+        raise NotFound(f"no schedule {schedule_text(schedule)}")
+    return record_of(rows[0])
+
+
+async def has_old_ticks(tx: Tx, before: Instant) -> bool:
+    return bool(await tx.fetch(OLD_TICKS, before, 1))
+
+
+async def forget_ticks(tx: Tx, before: Instant, limit: int) -> int:
+    return await tx.execute(FORGET_TICKS, before, limit)
+
+
+async def forget_ended(tx: Tx, before: Instant, limit: int, now: Instant) -> int:
+    """Schedules that have had no tick left for as long."""
+    ended = [row[0] for row in await tx.fetch(ENDED_SCHEDULES, before, limit)]
+    if ended:
+        shared = {"reason": "it had no run left"}
+        await write_events(tx, [EventBatch(Kind.SCHEDULE_REMOVED, {"schedule": ended}, shared)], now)
+    return len(ended)
+
+
+async def _tell(tx: Tx, kind: Kind, schedule: ScheduleId, now: Instant, **more: Any) -> None:
+    await write_events(tx, [EventBatch(kind, shared={"schedule": schedule, **more})], now)
+
+
+def row_of(schedule: Schedule) -> Row:
+    timing = schedule.timing
+    return (
+        schedule.id, schedule.name, schedule.project, schedule.task_type, schedule.task, timing.at, timing.every_s,
+        timing.cron, timing.time_zone, timing.starts_at, timing.ends_at, timing.jitter_s, schedule.anchor_at,
+        int(schedule.catch_up), int(schedule.overlap), int(schedule.is_paused), schedule.created_at,
+        schedule.created_by, schedule.changed_at, schedule.fired_until, schedule.next_at, schedule.due_at,
+        schedule.held_at, schedule.held_for, row_codec.encode(schedule.recent), schedule.last_error, schedule.revision,
+    )  # fmt: skip
+
+
+def record_of(row: Row) -> Schedule:
+    policies = (CatchUp(row[13]), Overlap(row[14]), bool(row[15]))
+    recent = tuple(row_codec.decode(row[24]))
+    return Schedule(*(*row[:4], bytes(row[4]), Timing(*row[5:12]), row[12], *policies, *row[16:24], recent, *row[25:]))

@@ -1,0 +1,1 @@
+"""The database engines: the transaction protocol, SQLite, PostgreSQL, and migrations."""

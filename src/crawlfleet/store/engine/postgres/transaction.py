@@ -1,0 +1,209 @@
+"""A PostgreSQL transaction: batches travel as arrays, or by COPY.
+
+What is only inserted waits for the next statement: the last one of nearly every transaction, which notes what it did,
+takes it all along on one way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
+
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.sqlalchemy_query import row_bytes
+from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
+
+if TYPE_CHECKING:
+    import asyncpg
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+
+_AMONG = re.compile(r"AMONG\(\$(\d+)\)")
+_LOCKS = (
+    (re.compile(r"LOCK_ROWS\((\w+)\)"), r"FOR UPDATE OF \1"),
+    (re.compile(r"SHARE_ROWS\((\w+)\)"), r"FOR SHARE OF \1"),
+    (re.compile(r"SHARE_KEYS\((\w+)\)"), r"FOR KEY SHARE OF \1"),
+)
+_DIALECT = postgresql_dialect()  # type: ignore[no-untyped-call]
+_COPY_FROM = 200
+"""Rows from which COPY's extra round trips pay."""
+_FIRST_ROWS, _MOST_ROWS, _ROWS_BYTES = 10, 500, 1 << 20
+_ARGUMENT = re.compile(r"\$(\d+)")
+
+# `status < 1` is `status = 0`, said so that the index of pending tasks is no way to answer it: after a quiet time the
+# planner takes that index for nearly empty, and would rather read all of it than look up each task. `= ANY` says again
+# what the join says: whatever the planner believes of the table, and joins by, it looks up these and no others.
+ASSIGN = (
+    "UPDATE live SET status = 2, node = a.node, session = a.session, execution = a.execution, assigned_at = $6, "
+    "deadline_at = $7 + timeout_s * 1000::bigint "
+    "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
+    "AS a(id, lane, execution, node, session) "
+    "WHERE live.id = a.id AND live.id = ANY($1) AND live.status < 1 AND live.lane = a.lane RETURNING live.id"
+)
+COMPLETE = (
+    "WITH said AS (SELECT * FROM unnest("
+    "$1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[]) "
+    "AS s(id, execution, node, told_at, result, metrics)), "
+    "taken AS (DELETE FROM live l USING said s "
+    "WHERE l.id = s.id AND l.id = ANY($1) AND l.execution = s.execution AND l.node = s.node "
+    "RETURNING l.*, s.told_at, s.result, s.metrics), "
+    f"ended AS (INSERT INTO done ({', '.join(row_codec.DONE_COLUMNS)}, session, result, metrics) "
+    "SELECT id, 10, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
+    "COALESCE(started_at, told_at), $7::bigint, NULL, group_id, session, result, metrics FROM taken) "
+    "SELECT id, execution, node, lane, status, group_id FROM taken"
+)
+_PENDING = (
+    f"INSERT INTO live ({', '.join(row_codec.LIVE_COLUMNS)}) "
+    "SELECT a.id, 0, a.lane, 1, 0, 0, 0, 0, NULL, a.timeout_s, 0, 0, 0, 0, NULL, NULL, NULL, {group} "
+    "FROM unnest({sent})"
+)
+ADD_PENDING = _PENDING.format(group="NULL", sent="$1::bigint[], $2::bigint[], $3::int[]) AS a(id, lane, timeout_s")
+ADD_PENDING_MEMBERS = _PENDING.format(
+    group="a.group_id", sent="$1::bigint[], $2::bigint[], $3::int[], $4::bigint[]) AS a(id, lane, timeout_s, group_id"
+)
+SEE = "INSERT INTO crawl_seen (crawl, hash) SELECT $1, unnest($2::bytea[]) ON CONFLICT DO NOTHING RETURNING hash"
+NOTE = (
+    "WITH moved AS (INSERT INTO counter_delta (project, status, n) "
+    "SELECT * FROM unnest($1::text[], $2::smallint[], $3::bigint[])) "
+    "INSERT INTO outbox (at, count, body) VALUES ($4, $5, $6)"
+)
+
+
+@lru_cache(maxsize=1024)
+def render(sql: str) -> str:
+    """The statement in PostgreSQL's words."""
+    for pattern, words in _LOCKS:
+        sql = pattern.sub(words, sql)
+    return _AMONG.sub(r"= ANY($\1)", sql)
+
+
+@lru_cache(maxsize=256)
+def insert_sql(table: str, columns: tuple[str, ...], *, is_new: bool = False) -> str:
+    conflict = " ON CONFLICT DO NOTHING" if is_new else ""
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {_unnest(table, columns)}{conflict}"
+
+
+@lru_cache(maxsize=256)
+def update_sql(table: str, columns: tuple[str, ...]) -> str:
+    key, *others = columns
+    settings = ", ".join(f"{name} = u.{name}" for name in others)
+    return (
+        f"UPDATE {table} SET {settings} FROM {_unnest(table, columns)} "
+        f"WHERE {table}.{key} = u.{key} AND {table}.{key} = ANY($1)"
+    )
+
+
+def _unnest(table: str, columns: Sequence[str]) -> str:
+    kinds = schema.metadata.tables[table].c
+    arrays = ", ".join(f"${n}::{kinds[name].type.compile(_DIALECT)}[]" for n, name in enumerate(columns, 1))
+    return f"unnest({arrays}) AS u({', '.join(columns)})"
+
+
+class PostgresTx:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._held: list[tuple[str, list[Any]]] = []
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
+        await self.flush()
+        return [tuple(record) for record in await self._connection.fetch(render(sql), *args)]
+
+    async def rows(self, sql: str, args: Sequence[Any]) -> AsyncGenerator[Row]:
+        """A few at a time, and fewer of those that are large: what is not asked for is not sent."""
+        async with self._connection.transaction(readonly=True):
+            cursor = await self._connection.cursor(sql, *args)
+            count = _FIRST_ROWS
+            while records := await cursor.fetch(count):
+                size = 0
+                for record in records:
+                    row = tuple(record)
+                    size += row_bytes(row)
+                    yield row
+                if len(records) < count:
+                    return
+                count = max(1, min(_MOST_ROWS, _ROWS_BYTES * len(records) // max(1, size)))
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        await self.flush()
+        tag = await self._connection.execute(render(sql), *args)
+        return int(tag.rpartition(" ")[2])
+
+    async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        if len(rows) < _COPY_FROM:
+            self._held.append((insert_sql(table.name, tuple(columns)), _columns(rows)))
+        else:
+            await self._connection.copy_records_to_table(table.name, records=rows, columns=list(columns))
+
+    async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if rows:
+            await self.flush()
+            await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_columns(rows))
+
+    async def add_pending(self, rows: Sequence[Row]) -> None:
+        columns = _columns(rows)
+        is_grouped = any(columns[3])
+        # Most tasks are in no group: a column that nobody fills is not sent.
+        self._held.append((ADD_PENDING_MEMBERS, columns) if is_grouped else (ADD_PENDING, columns[:3]))
+
+    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if rows:
+            await self.flush()
+            await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
+
+    async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
+        await self.flush()
+        return {record[0] for record in await self._connection.fetch(SEE, crawl, list(hashes))}
+
+    # These lock many live rows each. They do so in order of id, as all others do: two that meet on the same tasks in
+    # another order would wait for each other until the server noticed, a whole second later.
+
+    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        await self.flush()
+        records = await self._connection.fetch(ASSIGN, *_columns(sorted(rows)), now, now + START_GRACE_MS)
+        return [record[0] for record in records]
+
+    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        await self.flush()
+        columns = _columns(sorted(rows, key=lambda row: row[0]))
+        return [tuple(record) for record in await self._connection.fetch(COMPLETE, *columns, now)]
+
+    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+        moved = _columns(deltas) if deltas else [[], [], []]
+        await self._send([(NOTE, [*moved, *outbox])])
+
+    async def flush(self) -> None:
+        """Send what still waits."""
+        if self._held:
+            await self._send([])
+
+    async def _send(self, last: list[tuple[str, list[Any]]]) -> None:
+        *others, (sql, args) = self._held + last
+        self._held = []
+        arguments: list[Any] = []
+        parts = []
+        for number, (insert, own) in enumerate(others):
+            parts.append(f"held{number} AS ({_shifted(insert, len(arguments))})")
+            arguments += own
+        text = _shifted(sql, len(arguments))
+        if parts:
+            joined = ", ".join(parts)
+            text = f"WITH {joined}, {text[5:]}" if text.startswith("WITH ") else f"WITH {joined} {text}"
+        await self._connection.execute(text, *arguments, *args)
+
+
+@lru_cache(maxsize=256)
+def _shifted(sql: str, by: int) -> str:
+    """With the arguments counted from another number."""
+    return _ARGUMENT.sub(lambda found: f"${int(found.group(1)) + by}", sql) if by else sql
+
+
+def _columns(rows: Sequence[Row]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,84 @@
+"""Reads for people: queries written with SQLAlchemy Core, run by our own drivers.
+
+What people look at runs apart from what the leader and the nodes wait for, on connections of its own, and it has a
+deadline: whatever is looked for, and by however many at once, placement and leases go on. A page is bounded in bytes
+as well as in rows, so that its size does not depend on what tasks were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Select
+from sqlalchemy.engine import Dialect
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from crawlfleet.model.instants import Instant
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+
+T = TypeVar("T")
+Sift = Callable[[Row], Row | None]
+"""Makes what is kept of a row; None for a row that is passed over."""
+
+BROWSE_S = 10.0
+"""The deadline of a read for people, its wait for a connection included."""
+BROWSERS = 2
+"""Reads for people that one master makes at once; more of them wait."""
+PAGE_BYTES = 4 << 20
+_ROW_BYTES = 64
+
+
+class RowPage:
+    """Rows that fit a page: filled one by one, until one does not."""
+
+    def __init__(self, limit: int, max_bytes: int = PAGE_BYTES, sift: Sift | None = None) -> None:
+        self.rows: list[Row] = []
+        self.has_more = False
+        self._limit = limit
+        self._left = max_bytes
+        self._sift = sift
+
+    def add(self, row: Row) -> bool:
+        """Whether the next one may fit. The first row always does."""
+        kept = row if self._sift is None else self._sift(row)
+        if kept is None:
+            return True
+        self._left -= row_bytes(kept)
+        if self.rows and (len(self.rows) == self._limit or self._left < 0):
+            self.has_more = True
+            return False
+        self.rows.append(kept)
+        return True
+
+
+class QueryEngine(Engine, Protocol):
+    async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """A read for people. Raises ReadTooLong at its deadline."""
+        ...
+
+    async def query(self, query: Select[Any]) -> Sequence[Row]:
+        """All rows of a read for people."""
+        ...
+
+    async def page(
+        self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
+    ) -> RowPage:
+        """The first rows of a read for people, as many as fit; no more than one of them is held beside these."""
+        ...
+
+    async def wall_clock(self) -> Instant | None:
+        """The clock of the database's machine; None where that is always this one."""
+        ...
+
+
+def row_bytes(row: Row) -> int:
+    return _ROW_BYTES + sum(len(value) for value in row if isinstance(value, bytes | str | memoryview))
+
+
+def compiled(query: Select[Any], dialect: Dialect) -> tuple[str, list[Any]]:
+    """The text in the dialect's words and its arguments in order."""
+    statement = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    assert isinstance(statement, SQLCompiler)
+    values = statement.params
+    return str(statement), [values[name] for name in statement.positiontup or ()]

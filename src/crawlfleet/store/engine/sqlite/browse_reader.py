@@ -1,0 +1,103 @@
+"""Threads that read for people, each with a connection of its own and a deadline for each read.
+
+The database asks every few thousand steps whether to go on: a read whose time is over, or whose caller has gone, ends
+there. What waits for a thread for too long is not begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+from crawlfleet.errors import ReadTooLong
+from crawlfleet.store.engine.sqlalchemy_query import BROWSE_S, BROWSERS
+from crawlfleet.store.engine.transaction import Tx
+
+T = TypeVar("T")
+Work = Callable[[Tx], Awaitable[Any]]
+ReadOnce = Callable[[sqlite3.Connection, Work], Any]
+
+_STEPS = 5_000
+"""Of the database's machine, between two looks at the clock: far less than a millisecond."""
+
+
+class _Job(NamedTuple):
+    work: Work
+    deadline: float
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self.deadline or self.future.cancelled()
+
+
+class Browser:
+    def __init__(
+        self, connect: Callable[[], sqlite3.Connection], read_once: ReadOnce, *, deadline_s: float = BROWSE_S
+    ) -> None:
+        self._connect = connect
+        self._read_once = read_once
+        self._deadline_s = deadline_s
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"sqlite-browser-{number}", daemon=True)
+            for number in range(BROWSERS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(work, time.monotonic() + self._deadline_s, loop, future))
+        return await future
+
+    async def close(self) -> None:
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    def _run(self) -> None:
+        connection = self._connect()
+        try:
+            while (job := self._jobs.get()) is not None:
+                self._answer(job, self._outcome(connection, job))
+        finally:
+            connection.close()
+
+    def _outcome(self, connection: sqlite3.Connection, job: _Job) -> Any:
+        if job.is_over():
+            return ReadTooLong()
+        connection.set_progress_handler(lambda: int(job.is_over()), _STEPS)
+        try:
+            return self._read_once(connection, job.work)
+        except Exception as exc:
+            return ReadTooLong() if _is_interrupted(exc) else exc
+        finally:
+            connection.set_progress_handler(None, 0)
+
+    def _answer(self, job: _Job, outcome: Any) -> None:
+        try:
+            job.loop.call_soon_threadsafe(_settle, job.future, outcome)
+        except RuntimeError:
+            pass  # the loop of the caller closed meanwhile
+
+
+def _is_interrupted(exc: BaseException) -> bool:
+    cause = exc if isinstance(exc, sqlite3.Error) else exc.__cause__
+    return getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+
+
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    if future.cancelled():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -1,0 +1,315 @@
+"""One writer thread owns the only connection that writes; a reader thread has its own, and the loop one for glances.
+What people read has threads apart (see `browser.py`): the loops of the leader never wait for it.
+
+Group commit: while one commit is on its way to disk, what arrives is gathered and goes into the next one together,
+each piece in a savepoint of its own, so that one that fails takes nobody with it. An idle writer commits at once.
+
+`InlineEngine` does the same on the caller's loop, with no thread, for the simulation: a seed replays exactly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+from sqlalchemy import Select
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
+
+from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotLeader, StoreUnavailable
+from crawlfleet.model.instants import Instant
+from crawlfleet.store.engine.sqlalchemy_query import BROWSE_S, PAGE_BYTES, RowPage, Sift, compiled
+from crawlfleet.store.engine.sqlite.browse_reader import Browser
+from crawlfleet.store.engine.sqlite.transaction import SqliteTx
+from crawlfleet.store.engine.transaction import LEADER_CHECK, Row, Tx
+
+T = TypeVar("T")
+Work = Callable[[Tx], Awaitable[Any]]
+
+_GROUP_MOST = 256
+_BROWSER_CACHE_KIB = 16_384
+_DIALECT = sqlite_dialect()
+
+
+class _Job(NamedTuple):
+    work: Work
+    term: int | None
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+class SqliteEngine:
+    def __init__(self, path: Path, *, synchronous: str = "FULL", browse_s: float = BROWSE_S) -> None:
+        self._path = path
+        self._writer = connect(path, synchronous=synchronous)
+        self._reader = connect(path, synchronous=synchronous)
+        self._glancer = connect(path, synchronous=synchronous)
+        self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._is_closed = False
+        self._browser = Browser(
+            lambda: connect(path, synchronous=synchronous, cache_kib=_BROWSER_CACHE_KIB), read_once, deadline_s=browse_s
+        )
+        self._threads = [
+            threading.Thread(target=self._write_loop, name="sqlite-writer", daemon=True),
+            threading.Thread(target=self._read_loop, name="sqlite-reader", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        return cast("T", await self._hand(self._writes, work, term))
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return cast("T", await self._hand(self._reads, work, None))
+
+    async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        with _translated:
+            return drive(work(SqliteTx(self._glancer)))
+
+    async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        return await self._browser.read(work)
+
+    async def query(self, query: Select[Any]) -> Sequence[Row]:
+        sql, args = compiled(query, _DIALECT)
+        return await self.browse(lambda tx: tx.fetch(sql, *args))
+
+    async def page(
+        self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
+    ) -> RowPage:
+        return await self.browse(lambda tx: _fill(tx, query, RowPage(limit, max_bytes, sift)))
+
+    async def wall_clock(self) -> Instant | None:
+        return None
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._writes.put(None)
+        self._reads.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+        await self._browser.close()
+        self._glancer.close()
+        self._reader.close()
+        self._writer.close()
+
+    async def _hand(self, jobs: queue.SimpleQueue[_Job | None], work: Work, term: int | None) -> Any:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        jobs.put(_Job(work, term, loop, future))
+        # A caller that gives up must not look as if nothing happened: the job still runs to its end.
+        return await asyncio.shield(future)
+
+    def _write_loop(self) -> None:
+        while (first := self._writes.get()) is not None:
+            jobs, is_last = _gathered(first, self._writes)
+            _deliver(jobs, commit_group(self._writer, [(job.work, job.term) for job in jobs]))
+            if is_last:
+                return
+
+    def _read_loop(self) -> None:
+        while (job := self._reads.get()) is not None:
+            _deliver([job], [_outcome(lambda job=job: read_once(self._reader, job.work))])  # type: ignore[misc]
+
+
+class InlineEngine:
+    """The same statements on the caller's own loop."""
+
+    def __init__(self, path: Path, *, synchronous: str = "OFF") -> None:
+        self._connection = connect(path, synchronous=synchronous)
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        (outcome,) = commit_group(self._connection, [(work, term)])
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome  # type: ignore[no-any-return]
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        # Nobody writes meanwhile: there is but one connection, and this never waits.
+        with _translated:
+            return drive(work(SqliteTx(self._connection)))
+
+    glance = read
+
+    browse = read
+
+    async def query(self, query: Select[Any]) -> Sequence[Row]:
+        sql, args = compiled(query, _DIALECT)
+        return await self.browse(lambda tx: tx.fetch(sql, *args))
+
+    async def page(
+        self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
+    ) -> RowPage:
+        return await self.browse(lambda tx: _fill(tx, query, RowPage(limit, max_bytes, sift)))
+
+    async def wall_clock(self) -> Instant | None:
+        return None
+
+    async def close(self) -> None:
+        self._connection.close()
+
+
+async def _fill(tx: Tx, query: Select[Any], page: RowPage) -> RowPage:
+    assert isinstance(tx, SqliteTx)
+    sql, args = compiled(query, _DIALECT)
+    with contextlib.closing(tx.rows(sql, args)) as rows:
+        for row in rows:
+            if not page.add(row):
+                break
+    return page
+
+
+def connect(path: Path, *, synchronous: str, cache_kib: int = 65_536) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+    for pragma in (
+        "journal_mode = WAL", f"synchronous = {synchronous}", "busy_timeout = 5000", f"cache_size = -{cache_kib}",
+        "temp_store = MEMORY", "wal_autocheckpoint = 4000", "journal_size_limit = 67108864",
+    ):  # fmt: skip
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def drive(coroutine: Awaitable[T]) -> T:
+    """Run a coroutine that never waits."""
+    stepped: Coroutine[Any, Any, T] = coroutine  # type: ignore[assignment]
+    try:
+        stepped.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    stepped.close()
+    raise InvariantBroken("a SQLite transaction awaited something outside it")
+
+
+def read_once(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
+    with _translated:
+        connection.execute("BEGIN")
+        try:
+            return drive(work(SqliteTx(connection)))
+        finally:
+            connection.execute("ROLLBACK")
+
+
+def commit_group(connection: sqlite3.Connection, works: Sequence[tuple[Work, int | None]]) -> list[Any]:
+    """Run all in one transaction; for each its value or its exception. Nothing is answered before the commit."""
+    try:
+        with _translated:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                outcomes = [_run(connection, work, term, is_alone=len(works) == 1) for work, term in works]
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+    except Exception as exc:
+        return [exc] * len(works)
+    return outcomes
+
+
+def _run(connection: sqlite3.Connection, work: Work, term: int | None, *, is_alone: bool) -> Any:
+    tx = SqliteTx(connection)
+    if is_alone:
+        return drive(_under(tx, work, term))
+    connection.execute("SAVEPOINT piece")
+    try:
+        outcome = drive(_under(tx, work, term))
+    except Exception as exc:
+        # A full disk may already have undone everything: then the whole group failed, and says so.
+        if not connection.in_transaction:
+            raise
+        connection.execute("ROLLBACK TO piece")
+        outcome = _as_ours(exc)
+    connection.execute("RELEASE piece")
+    return outcome
+
+
+async def _under(tx: Tx, work: Work, term: int | None) -> Any:
+    if term is not None and not await tx.fetch(LEADER_CHECK, term):
+        raise NotLeader(term)
+    return await work(tx)
+
+
+def _gathered(first: _Job, jobs: queue.SimpleQueue[_Job | None]) -> tuple[list[_Job], bool]:
+    group = [first]
+    while len(group) < _GROUP_MOST:
+        try:
+            job = jobs.get_nowait()
+        except queue.Empty:
+            break
+        if job is None:
+            return group, True
+        group.append(job)
+    return group, False
+
+
+def _outcome(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as exc:
+        return exc
+
+
+def _deliver(jobs: Sequence[_Job], outcomes: Sequence[Any]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        by_loop.setdefault(job.loop, []).append((job.future, outcome))
+    for loop, pairs in by_loop.items():
+        # A loop that closed meanwhile has nobody left to tell.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_settle, pairs)
+
+
+def _settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in pairs:
+        if future.cancelled():
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+class _Translating:
+    """Stands around every statement: a context made of a generator would cost as much as what is in it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, exc: BaseException | None, _trace: object) -> None:
+        if isinstance(exc, sqlite3.Error):
+            raise _as_ours(exc) from exc
+
+
+_translated = _Translating()
+
+
+def _as_ours(exc: Exception) -> Exception:
+    if isinstance(exc, CrawlfleetError):
+        return exc
+    if isinstance(exc, sqlite3.OperationalError):
+        translated: Exception = _unavailable(exc)
+    elif isinstance(exc, sqlite3.Error):
+        translated = InvariantBroken(f"SQLite: {exc}")
+    else:
+        return exc
+    translated.__cause__ = exc
+    return translated
+
+
+def _unavailable(exc: sqlite3.OperationalError) -> StoreUnavailable:
+    if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"SQLite: {exc}", told="the disk of the store is full")
+    return StoreUnavailable(f"SQLite: {exc}")

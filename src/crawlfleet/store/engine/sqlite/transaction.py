@@ -1,0 +1,152 @@
+"""A SQLite transaction. Its coroutines never suspend: see `engine.drive`."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Generator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+from sqlalchemy import Table
+
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
+
+_AMONG = re.compile(r"AMONG\(\$(\d+)\)")
+_LOCK = re.compile(r" (?:LOCK_ROWS|SHARE_ROWS|SHARE_KEYS)\(\w+\)")
+_ARGUMENT = re.compile(r"\$(\d+)")
+
+ASSIGN = (
+    "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, "
+    "deadline_at = ? + timeout_s * 1000 WHERE id = ? AND status = 0 AND lane = ?"
+)
+ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
+# What the database can copy or repeat by itself it does: a value bound from Python costs more than a row moved there.
+ADD_PENDING = (
+    f"INSERT INTO live ({', '.join(row_codec.LIVE_COLUMNS)}) "
+    "SELECT value, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL, ?4 FROM json_each(?1)"
+)
+HELD = "SELECT id, execution, node, lane, status, group_id FROM live WHERE id IN (SELECT value FROM json_each(?))"
+KEEP_FINAL = (
+    f"INSERT INTO done ({', '.join(row_codec.DONE_COLUMNS)}, session, result, metrics) "
+    "SELECT l.id, 10, l.lane, l.round, l.retries, l.losses, l.deaths, l.timeout_s, l.node, l.execution, l.assigned_at, "
+    "COALESCE(l.started_at, {told}), ?2, NULL, l.group_id, l.session, {result}, {metrics} "
+    "FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
+)
+DELETE = "DELETE FROM live WHERE id IN (SELECT value FROM json_each(?))"
+SEE = "INSERT OR IGNORE INTO crawl_seen (crawl, hash) VALUES (?, ?)"
+MOVED = "INSERT INTO counter_delta (project, status, n) VALUES (?, ?, ?)"
+TOLD = "INSERT INTO outbox (at, count, body) VALUES (?, ?, ?)"
+
+_to_json = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=1024)
+def render(sql: str) -> str:
+    """The statement in SQLite's words."""
+    sql = _LOCK.sub("", sql)
+    sql = _AMONG.sub(r"IN (SELECT value FROM json_each(?\1))", sql)
+    return _ARGUMENT.sub(r"?\1", sql)
+
+
+@lru_cache(maxsize=256)
+def insert_sql(table: str, columns: tuple[str, ...], *, is_new: bool = False) -> str:
+    verb = "INSERT OR IGNORE" if is_new else "INSERT"
+    return f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+@lru_cache(maxsize=256)
+def update_sql(table: str, columns: tuple[str, ...]) -> str:
+    key, *others = columns
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?{n}' for n, name in enumerate(others, 2))} WHERE {key} = ?1"
+
+
+class SqliteTx:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
+        return self._connection.execute(render(sql), [_bound(arg) for arg in args]).fetchall()
+
+    def rows(self, sql: str, args: Sequence[Any]) -> Generator[Row]:
+        """One by one: what is not asked for is not read."""
+        cursor = self._connection.execute(sql, args)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        return self._connection.execute(render(sql), [_bound(arg) for arg in args]).rowcount
+
+    async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._connection.executemany(insert_sql(table.name, tuple(columns)), rows)
+
+    async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._connection.executemany(insert_sql(table.name, tuple(columns), is_new=True), rows)
+
+    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._connection.executemany(update_sql(table.name, tuple(columns)), rows)
+
+    async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
+        run = self._connection.execute
+        return {key for key in hashes if run(SEE, (crawl, key)).rowcount}
+
+    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        changed = self._connection.executemany(
+            ASSIGN,
+            [(node, session, run, now, now + START_GRACE_MS, task, lane) for task, lane, run, node, session in rows],
+        ).rowcount
+        tasks = [row[0] for row in rows]
+        if changed == len(rows):
+            return tasks
+        # Some were not pending any more: the fence each moved row now carries tells which moved.
+        found = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
+        return [task for task, _, run, _, _ in rows if found.get(task) == run]
+
+    async def add_pending(self, rows: Sequence[Row]) -> None:
+        alike: dict[Row, list[int]] = {}
+        for like, same in groupby(rows, key=itemgetter(1, 2, 3)):
+            alike.setdefault(like, []).extend(map(itemgetter(0), same))
+        for like, tasks in alike.items():
+            self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), *like])
+
+    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        run, fence = self._connection.execute, itemgetter(0, 1, 2)
+        wanted = set(map(fence, rows))
+        held = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
+        ours = set(map(fence, held))
+        if ours != wanted:
+            # Some are not held just so any more: the others go on without them.
+            held = [row for row in held if row[:3] in wanted]
+            rows = [row for row in rows if row[:3] in ours]
+        if held:
+            self._keep_finals(rows, now)
+            run(DELETE, [_to_json([row[0] for row in held]).decode()])
+        return held
+
+    def _keep_finals(self, rows: Sequence[Row], now: int) -> None:
+        """Each value read out of the JSON costs as much as a row: only columns that anybody filled are sent."""
+        tasks, _, _, told, results, metrics = zip(*rows, strict=True)
+        sent: list[Sequence[Any]] = [tasks]
+        words = {"told": "NULL", "result": "NULL", "metrics": "NULL"}
+        for name, column in (("told", told), ("result", results), ("metrics", metrics)):
+            if any(value is not None for value in column):
+                read = f"json_extract(said.value, '$[{len(sent)}]')"
+                words[name] = read if name == "told" else f"CAST({read} AS BLOB)"
+                sent.append(column if name == "told" else [value and value.decode() for value in column])
+        said = _to_json(list(zip(*sent, strict=True))).decode()
+        self._connection.execute(KEEP_FINAL.format(**words), [said, now])
+
+    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+        if deltas:
+            self._connection.executemany(MOVED, deltas)
+        self._connection.execute(TOLD, outbox)
+
+
+def _bound(arg: Any) -> Any:
+    return _to_json(arg).decode() if isinstance(arg, list) else arg

@@ -1,0 +1,85 @@
+"""What the aggregates need of a database: a transaction that works on batches.
+
+The aggregates are written once, as coroutines over `Tx`. On PostgreSQL they await the server; on SQLite nothing ever
+suspends, and the writer thread drives the same coroutine straight through (see `sqlite/engine.py`).
+
+Statements use a few words that each dialect writes its own way:
+    AMONG($n)           the value is in the list passed as argument n
+    LOCK_ROWS(t)        nobody else may change the rows of t that were read (SQLite: the transaction owns the file)
+    SHARE_ROWS(t)       nobody may change them, others may share them
+    SHARE_KEYS(t)       nobody may delete them or change their keys
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Table
+
+from crawlfleet.model.instants import ms
+from crawlfleet.scheduling.tasks import task_state_machine
+
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+
+class Tx(Protocol):
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Row]: ...
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        """How many rows were touched."""
+        ...
+
+    async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None: ...
+
+    async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Insert what is not there yet, by primary key."""
+        ...
+
+    async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Set `columns[1:]` of the rows whose key `columns[0]` is the first value of each row."""
+        ...
+
+    async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
+        """Of these hashes, each given once, those that the crawl had not seen; now it has."""
+        ...
+
+    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+        """Hot. (task, lane, execution, node, session): pending -> assigned; the tasks that moved."""
+        ...
+
+    async def add_pending(self, rows: Sequence[Row]) -> None:
+        """Hot. (task, lane, timeout_s, group): new live rows that wait for nothing."""
+        ...
+
+    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        """Hot. (task, execution, node, started_at, result, metrics): live -> done for rows held just so, with their
+        execution kept; (task, execution, node, lane, status before, group) of those that moved."""
+        ...
+
+    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+        """Hot. (project, status, n) of each counter that moved, and the outbox row (at, count, body)."""
+        ...
+
+
+class Engine(Protocol):
+    async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        """One transaction, committed to disk before this returns; of the given term, or NotLeader is raised."""
+        ...
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """Reads; each statement sees one snapshot."""
+        ...
+
+    async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """A read of few rows by key; on SQLite on the loop itself, as the way to a thread and back takes longer."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+START_GRACE_MS = ms(task_state_machine.START_GRACE_S + task_state_machine.DEADLINE_GRACE_S)
+"""Until an execution has started, its hard deadline allows for the way to its node."""
+
+LEADER_CHECK = "SELECT term FROM leader WHERE term = $1 AND holder <> '' SHARE_KEYS(leader)"

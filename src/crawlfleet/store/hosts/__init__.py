@@ -1,0 +1,1 @@
+"""Tables of target hosts: budgets and grants, statistics, cookie jars."""

@@ -1,0 +1,1 @@
+"""Tables of nodes: registration, sessions, slots, health, task types, leadership."""

@@ -1,0 +1,76 @@
+"""The health of nodes: judgements of the leader, and samples of what nodes measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.status import Health
+from crawlfleet.ports.node_store import HealthChange, HeartbeatSample
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.tasks.transaction_log import write_events
+
+HEALTHS = "SELECT id, health FROM node WHERE id AMONG($1) ORDER BY id LOCK_ROWS(node)"
+CLEAR = "UPDATE node SET health = $2, health_details = $3, health_at = $4 WHERE id = $1"
+HISTORY = "SELECT at, measurement FROM heartbeat WHERE node = $1 AND at >= $2 AND at < $3 ORDER BY at DESC LIMIT $4"
+
+
+class NodeHealthTables:
+    _engine: Engine
+
+    async def set_health(self, changes: Sequence[HealthChange], term: int, now: Instant) -> None:
+        async def work(tx: Tx) -> None:
+            known = await tx.fetch(HEALTHS, sorted(change.node for change in changes))
+            have = {node: Health(health) for node, health in known}
+            changed = [change for change in changes if have.get(change.node) is change.had]
+            details = [(change.node, row_codec.encode(change.details)) for change in changed]
+            await tx.update(schema.node, ("id", "health_details"), details)
+            news = [change for change in changed if change.health is not change.had]
+            await tx.update(
+                schema.node, ("id", "health", "health_at"), [(one.node, int(one.health), now) for one in news]
+            )
+            batches = [_changed(one) for one in news]
+            batches += [unavailable(one.node, one.health.word) for one in news if one.health is Health.UNHEALTHY]
+            if batches:
+                await write_events(tx, batches, now)
+
+        if changes:
+            await self._engine.write(work, term)
+
+    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
+        rows = [(node, now, body) for node, body in samples]
+        columns = ("node", "at", "measurement")
+        await self._engine.write(lambda tx: tx.insert_new(schema.heartbeat, columns, rows), term)
+
+    async def heartbeat_history(
+        self, node: NodeId, since: Instant, until: Instant, limit: int
+    ) -> list[HeartbeatSample]:
+        rows = await self._engine.read(lambda tx: tx.fetch(HISTORY, node, since, until, limit))
+        return [
+            HeartbeatSample(at, measured) for at, body in reversed(rows)
+            if (measured := row_codec.measurement(bytes(body))) is not None
+        ]  # fmt: skip
+
+
+async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Health.UNKNOWN) -> list[EventBatch]:
+    """The judgement of a node is unknown again, if it is worse than `above`; what is to be told of it."""
+    rows = await tx.fetch(HEALTHS, [node])
+    if not rows or rows[0][1] <= above:
+        return []
+    await tx.execute(CLEAR, node, int(Health.UNKNOWN), row_codec.encode({}), now)
+    return [_changed(HealthChange(node, Health(rows[0][1]), Health.UNKNOWN, {}))]
+
+
+def unavailable(node: NodeId, reason: str) -> EventBatch:
+    """Nothing more is placed on the node."""
+    return EventBatch(Kind.NODE_UNAVAILABLE, shared={"node": node, "reason": reason})
+
+
+def _changed(change: HealthChange) -> EventBatch:
+    shared = {
+        "node": change.node, "old": change.had.word, "new": change.health.word, "details": change.details,
+    }  # fmt: skip
+    return EventBatch(Kind.NODE_HEALTH_CHANGED, shared=shared)

@@ -1,0 +1,106 @@
+"""A node joins, or joins again: one row by its join key, one by its handle."""
+
+from __future__ import annotations
+
+from crawlfleet.errors import Conflict, NotAllowed, NotFound
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import NodeId, node_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
+from crawlfleet.ports.node_store import NewNode
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.admin.cluster_config import lock_installation
+from crawlfleet.store.admin.tokens import enrolled
+from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.transaction_log import write_events
+
+_NODE_COLUMNS = (
+    "id", "join_key", "device_id", "secret_hash", "description", "status", "health", "health_details", "health_at",
+    "slots_wanted", "drain_by", "created_at", "removed_at",
+)  # fmt: skip
+_LEASE_COLUMNS = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "measurement")
+# Whose answer is not kept: the node is found by its join key, and gets a secret that reaches it this time.
+_REGISTERED = b"registered"
+JOINED = "SELECT id FROM node WHERE join_key = $1"
+NODE_BY_DEVICE = "SELECT id FROM node WHERE device_id = $1"
+JOIN_KEY = "SELECT join_key FROM node WHERE id = $1 AND removed_at IS NULL"
+LOCK_LEASE = "SELECT session, is_open, renewals FROM lease WHERE node = $1 LOCK_ROWS(lease)"
+LOCK_NODES = "SELECT id, status, removed_at FROM node WHERE id AMONG($1) ORDER BY id LOCK_ROWS(node)"
+
+
+async def registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
+    if node.claim is not None and await claimed(tx, node.claim, now) is None:
+        await keep_answer(tx, node.claim, _REGISTERED)
+    if node.enrolment is not None and not await enrolled(tx, node.enrolment, now, node.join_key):
+        raise NotAllowed("this token is not valid")
+    return await _registered(tx, node, now)
+
+
+async def _registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
+    said = node.description
+    await _make_room(tx, said, now)
+    body = row_codec.encode(said)
+    row = (
+        node.id, node.join_key, said.device_id, node.secret_hash, body, int(NodeStatus.PENDING), int(Health.UNKNOWN),
+        b"{}", None, None, None, now, None,
+    )  # fmt: skip
+    await tx.insert_new(schema.node, _NODE_COLUMNS, [row])
+    rows = await tx.fetch(JOINED, node.join_key)
+    if not rows:
+        if said.device_id is not None and await tx.fetch(NODE_BY_DEVICE, said.device_id):
+            raise Conflict(f"device_id {said.device_id} is another node's")
+        # Whoever stood in the way was removed at this very moment.
+        return await _registered(tx, node, now)
+    if rows[0][0] != node.id:
+        return await _registered_again(tx, rows[0][0], node, now)
+    await tx.insert(schema.lease, _LEASE_COLUMNS, [(node.id, 0, 0, 0, 0, said.lease_ms, None, None)])
+    shared = {"node": node.id, "name": said.name, "cluster": said.cluster}
+    await write_events(tx, [EventBatch(Kind.NODE_REGISTERED, shared=shared)], now)
+    return node.id
+
+
+async def _registered_again(tx: Tx, known: NodeId, node: NewNode, now: Instant) -> NodeId:
+    """The first answer was lost on its way: the same node, with a secret that reaches it this time."""
+    await _lock(tx, known)
+    if not await tx.fetch(JOINED, node.join_key):
+        # Removed at this very moment: its key is free again.
+        return await _registered(tx, node, now)
+    await _describe(tx, known, node.description)
+    await tx.update(schema.node, ("id", "secret_hash"), [(known, node.secret_hash)])
+    return known
+
+
+async def announced(tx: Tx, node: NodeId, said: NodeDescription, now: Instant, join_key: str | None) -> None:
+    await _make_room(tx, said, now)
+    await _lock(tx, node)
+    rows = await tx.fetch(JOIN_KEY, node)
+    if not rows:
+        raise NotFound(f"no node {node_text(node)}")
+    if join_key not in (None, rows[0][0]):
+        raise NotAllowed("a node registers only itself, and this join_key is not its own")
+    await _describe(tx, node, said)
+
+
+async def _make_room(tx: Tx, said: NodeDescription, now: Instant) -> None:
+    columns = ("name", "status", "description", "project", "changed_at", "created_at")
+    await tx.insert_new(schema.cluster, columns, [(said.cluster, int(ClusterStatus.ACTIVE), "", None, now, now)])
+    if said.device_id is not None:
+        # Two that ask for one handle at once stand in line here, so that the second is told whose it is.
+        await lock_installation(tx)
+
+
+async def _lock(tx: Tx, node: NodeId) -> None:
+    await tx.fetch(LOCK_LEASE, node)
+    await tx.fetch(LOCK_NODES, [node])
+
+
+async def _describe(tx: Tx, known: NodeId, said: NodeDescription) -> None:
+    if said.device_id is not None:
+        holder = await tx.fetch(NODE_BY_DEVICE, said.device_id)
+        if holder and holder[0][0] != known:
+            raise Conflict(f"device_id {said.device_id} is another node's")
+    columns = ("id", "device_id", "description")
+    await tx.update(schema.node, columns, [(known, said.device_id, row_codec.encode(said))])
+    await tx.execute("UPDATE lease SET lease_ms = $2 WHERE node = $1 AND is_open = 0", known, said.lease_ms)

@@ -1,0 +1,291 @@
+"""Nodes, their sessions and leases.
+
+A lease belongs to a session. Its row carries a counter that every sync raises; whoever wants to end a session for
+silence says which count they saw, and the row decides. A session that ended never opens again.
+
+Whoever needs both locks the lease before the node, so that nobody waits for another crosswise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from crawlfleet.errors import NotFound
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import NodeId, node_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.node import Cluster, Node, NodeDescription
+from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
+from crawlfleet.model.task import LiveTask
+from crawlfleet.model.transition import Decide
+from crawlfleet.ports.node_store import LeaseRow, NewNode, PlacementView, Renewal, Renewed
+from crawlfleet.ports.task_store import Applied
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.nodes.node_health import clear_health, unavailable
+from crawlfleet.store.nodes.node_registration import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, announced, registered
+from crawlfleet.store.projects.project_quotas import described
+from crawlfleet.store.projects.projects import PROJECTS
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.live_tasks import HELD_BY
+from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
+from crawlfleet.store.tasks.transaction_log import write_events
+from crawlfleet.store.tasks.transitions import Transition
+
+_SELECT_NODE = (
+    "SELECT n.id, n.description, n.status, n.health, n.health_details, n.health_at, l.session, l.is_open, l.renewals, "
+    "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at, n.slots_measured, "
+    "n.follows_load, l.granted, l.departing "
+    "FROM node n JOIN lease l ON l.node = n.id"
+)
+_SELECT_CLUSTER = "SELECT name, status, description, project, created_at, changed_at FROM cluster"
+LOCK_LEASES = (
+    "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at, "
+    "n.slots_measured, n.follows_load, l.granted, l.departing "
+    "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
+)
+NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
+_HELD = int(NodeStatus.MAINTENANCE)
+_WAKING = (NodeStatus.PENDING, NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE)
+
+
+class NodeTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def register(self, node: NewNode, now: Instant) -> NodeId:
+        return await self._engine.write(lambda tx: registered(tx, node, now))
+
+    async def announce(self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
+        await self._engine.write(lambda tx: announced(tx, node, description, now, join_key))
+
+    async def secret_hash(self, node: NodeId) -> str | None:
+        sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"
+        rows = await self._engine.glance(lambda tx: tx.fetch(sql, node))
+        return rows[0][0] if rows else None
+
+    async def node_by_secret(self, secret_hash: str) -> NodeId | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
+        return rows[0][0] if rows else None
+
+    async def node_by_device(self, device_id: str) -> NodeId | None:
+        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
+        return rows[0][0] if rows else None
+
+    async def open_session(
+        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
+        *, after: int | None = None, is_departing: bool = False,
+    ) -> tuple[int, Applied | None]:  # fmt: skip
+        async def work(tx: Tx) -> tuple[int, Applied | None]:
+            lease = await tx.fetch(LOCK_LEASE, node)
+            description = await _described(tx, node)
+            session: int = lease[0][0]
+            if after is not None and session != after:
+                return session, None
+            transition = Transition(tx, self._lanes, now)
+            await transition.change_held(node, decide)
+            said = description | {"slots": slots, "task_types": list(task_types)}
+            await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode(said))])
+            # Only here does a lease change its length: the node counts on the one it was told at its last opening.
+            columns = (
+                "node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "hosts", "granted",
+                "departing",
+            )  # fmt: skip
+            departing = session + 1 if is_departing else 0
+            row = (node, session + 1, 1, 0, 0, description["lease_ms"], now, None, None, departing)
+            await tx.update(schema.lease, columns, [row])
+            for batch in await clear_health(tx, node, now, above=Health.HEALTHY):
+                transition.journal.tell(batch)
+            return session + 1, await transition.write()
+
+        return await self._engine.write(work)
+
+    async def renew(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+        async def work(tx: Tx) -> list[Renewed]:
+            return await _renew(tx, renewals, now)
+
+        return await self._engine.write(work) if renewals else []
+
+    async def end_session(
+        self, node: NodeId, session: int, status: NodeStatus, decide: Decide, now: Instant,
+        *, renewals: int | None = None, term: int | None = None,
+    ) -> Applied | None:  # fmt: skip
+        async def work(tx: Tx) -> Applied | None:
+            rows = await tx.fetch(LOCK_LEASE, node)
+            if not rows or rows[0][:2] != (session, 1) or (renewals is not None and rows[0][2] != renewals):
+                return None
+            transition = Transition(tx, self._lanes, now)
+            await transition.change_held(node, decide)
+            await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
+            # A node held by a person stays held, through restarts and lost leases, until a person lets it go.
+            sql = f"UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL AND status <> {_HELD}"
+            await tx.execute(sql, node, int(status))
+            kind = Kind.NODE_TIMEOUT if status is NodeStatus.UNRESPONSIVE else Kind.NODE_OFFLINE
+            tasks = list(transition.applied.after)
+            transition.journal.tell(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
+            for batch in (*await clear_health(tx, node, now), unavailable(node, status.word)):
+                transition.journal.tell(batch)
+            return await transition.write()
+
+        return await self._engine.write(work, term)
+
+    async def leases(self) -> list[LeaseRow]:
+        sql = "SELECT node, session, renewals, lease_ms FROM lease WHERE is_open = 1"
+        return [LeaseRow(*row) for row in await self._engine.read(lambda tx: tx.fetch(sql))]
+
+    async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
+        async def work(tx: Tx) -> bool:
+            lease = await tx.fetch(LOCK_LEASE, node)
+            rows = await tx.fetch(LOCK_NODES, [node])
+            if not rows or rows[0][2] is not None:
+                return False
+            news = [] if is_held else await clear_health(tx, node, now)
+            if is_held:
+                status, kind = NodeStatus.MAINTENANCE, Kind.NODE_DRAINING
+                if rows[0][1] == NodeStatus.ONLINE:
+                    news.append(unavailable(node, status.word))
+            elif rows[0][1] != NodeStatus.MAINTENANCE:
+                if news:
+                    await write_events(tx, news, now)
+                return True
+            elif lease[0][1]:
+                status, kind = NodeStatus.ONLINE, Kind.NODE_ONLINE
+            else:
+                status, kind = NodeStatus.OFFLINE, Kind.NODE_OFFLINE
+            sql = "UPDATE node SET status = $2, drain_by = $3 WHERE id = $1"
+            await tx.execute(sql, node, int(status), drain_by if is_held else None)
+            await write_events(tx, [EventBatch(kind, shared={"node": node, "drain_by": drain_by}), *news], now)
+            return True
+
+        return await self._engine.write(work)
+
+    async def unregister(self, node: NodeId, now: Instant) -> None:
+        async def work(tx: Tx) -> None:
+            await _described(tx, node)
+            # Its keys are free for a new node that says them again.
+            sql = (
+                "UPDATE node SET status = $2, removed_at = $3, secret_hash = NULL, device_id = NULL, "
+                "join_key = 'removed ' || id WHERE id = $1"
+            )
+            await tx.execute(sql, node, int(NodeStatus.OFFLINE), now)
+            removed = EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node})
+            await write_events(tx, [removed, unavailable(node, "removed")], now)
+
+        await self._engine.write(work)
+
+    async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
+        if ids is None:
+            rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
+        else:
+            rows = await self._engine.glance(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
+        return [_node(row) for row in rows]
+
+    async def placement_view(self) -> PlacementView:
+        async def work(tx: Tx) -> PlacementView:
+            nodes = [_node(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
+            clusters = [_cluster(row) for row in await tx.fetch(_SELECT_CLUSTER)]
+            queues = [queue_of(row) for row in await tx.fetch(QUEUES)]
+            projects = [described(row) for row in await tx.fetch(PROJECTS)]
+            heads = {row[0]: row[1] for row in await tx.fetch(READY_LANE_HEADS)}
+            lifo = [queue.name for queue in queues if queue.is_lifo]
+            ends = {row[0]: row[1] for row in await tx.fetch(READY_LANE_ENDS, lifo) if row[1]} if lifo else {}
+            return PlacementView(nodes, clusters, queues, projects, heads, ends)
+
+        return await self._engine.read(work)
+
+    async def clusters(self) -> list[Cluster]:
+        return [_cluster(row) for row in await self._engine.read(lambda tx: tx.fetch(_SELECT_CLUSTER))]
+
+    async def put_cluster(self, cluster: Cluster, now: Instant) -> None:
+        async def work(tx: Tx) -> None:
+            columns = ("name", "status", "description", "project", "changed_at")
+            row = (cluster.name, int(cluster.status), cluster.description, cluster.project, now)
+            known = await tx.fetch(f"{_SELECT_CLUSTER} WHERE name = $1", cluster.name)
+            await tx.insert_new(schema.cluster, (*columns, "created_at"), [(*row, now)])
+            await tx.update(schema.cluster, columns, [row])
+            if not known or _cluster(known[0]) != cluster:
+                shared = {"cluster": cluster.name, "status": cluster.status.word, "project": cluster.project}
+                await write_events(tx, [EventBatch(Kind.CLUSTER_CHANGED, shared=shared)], now)
+
+        await self._engine.write(work)
+
+
+async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+    found = {row[0]: row for row in await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))}
+    if waking := sorted(node for node, row in found.items() if row[5] in _WAKING):
+        # About to be brought online: read again under a lock, as a person may be holding or removing it right now.
+        for node, status, removed_at in await tx.fetch(LOCK_NODES, waking):
+            found[node] = (*found[node][:5], status, *found[node][6:8], removed_at, *found[node][9:])
+    renewed: dict[NodeId, Row] = {}
+    online: dict[NodeId, Row] = {}
+    departed: list[NodeId] = []
+    answers = []
+    for renewal in renewals:
+        row = found.get(renewal.node)
+        if row is None:
+            answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
+            continue
+        (
+            node, session, is_open, number, count, status, slots, drain_by, removed_at, measured, follows, granted,
+            departing,
+        ) = row  # fmt: skip
+        is_ours = bool(is_open) and session == renewal.session and removed_at is None
+        is_newest = is_ours and renewal.number > number
+        came_online = is_newest and status in _WAKING
+        began_departing = is_newest and renewal.is_departing and departing != session
+        if is_newest:
+            departing = session if renewal.is_departing else departing
+            renewed[node] = (node, count + 1, renewal.number, now, renewal.measurement, renewal.hosts, departing)
+            status = NodeStatus.ONLINE if came_online else status
+            if came_online:
+                online[node] = (node, int(status))
+            if began_departing:
+                departed.append(node)
+            found[node] = (node, session, is_open, renewal.number, count + 1, status, *row[6:-1], departing)
+        answers.append(Renewed(
+            node, is_ours, is_newest, NodeStatus(status), slots, drain_by, removed_at is not None, came_online,
+            slots_measured=measured, follows_load=bool(follows), granted=granted or 0, began_departing=began_departing,
+        ))  # fmt: skip
+    if renewed:
+        columns = ("node", "renewals", "number", "renewed_at", "measurement", "hosts", "departing")
+        await tx.update(schema.lease, columns, list(renewed.values()))
+    if online:
+        await tx.update(schema.node, ("id", "status"), list(online.values()))
+        await write_events(tx, [EventBatch(Kind.NODE_ONLINE, {"node": list(online)})], now)
+    if departed:
+        await write_events(tx, [EventBatch(Kind.NODE_DRAINING, {"node": departed}, {"drain_by": None})], now)
+    held: dict[NodeId, list[LiveTask]] = {node: [] for node in renewed}
+    if renewed:
+        for row in await tx.fetch(HELD_BY, list(renewed)):
+            task = row_codec.live_task(row)
+            held[task.node].append(task)
+    return [answer._replace(held=held[answer.node]) if answer.is_newest else answer for answer in answers]
+
+
+async def _described(tx: Tx, node: NodeId) -> dict[str, Any]:
+    sql = "SELECT description FROM node WHERE id = $1 AND removed_at IS NULL LOCK_ROWS(node)"
+    rows = await tx.fetch(sql, node)
+    if not rows:
+        raise NotFound(f"no node {node_text(node)}")
+    return dict(row_codec.decode(rows[0][0]))
+
+
+def _cluster(row: Row) -> Cluster:
+    name, status, description, project, created_at, changed_at = row
+    return Cluster(name, ClusterStatus(status), description, project, created_at or None, changed_at or None)
+
+
+def _node(row: Row) -> Node:
+    # Shown, not stored: with the session ends what it said of itself, and what a person decided stays as it was.
+    is_departing = bool(row[7]) and row[18] == row[6]
+    status = NodeStatus(row[2])
+    if is_departing and status is NodeStatus.ONLINE:
+        status = NodeStatus.MAINTENANCE
+    return Node(
+        id=row[0], description=row_codec.description(row[1]), status=status, health=Health(row[3]),
+        health_details=row_codec.details(row[4]), health_at=row[5], session=row[6], is_session_open=bool(row[7]),
+        renewals=row[8], renewed_at=row[9], measurement=row_codec.measurement(row[10]), slots_wanted=row[11],
+        drain_by=row[12], created_at=row[13], removed_at=row[14], slots_measured=row[15], follows_load=bool(row[16]),
+        granted=row[17] or 0, is_departing=is_departing,
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Task types: one row each, whose version rises when its schema changes, and which only its owner changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from crawlfleet.model.ids import NodeId
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.identity import MASTERS, NO_OWNER, OWNER_AWAY_MS, TypeIgnored, TypeRecord, schema_revision
+from crawlfleet.store import row_codec
+from crawlfleet.store import schema as tables
+from crawlfleet.store.engine.transaction import Engine, Tx
+
+# In one order, so that the same schema is the same bytes whatever sends it.
+_encode = msgspec.json.Encoder(order="sorted").encode
+_COLUMNS = ("name", "version", "body", "changed_at", "owner", "revision")
+_HAS_OWNER = "EXISTS (SELECT 1 FROM node n WHERE n.id = task_type.owner AND n.removed_at IS NULL)"
+_OWNER_IS_THERE = (
+    "EXISTS (SELECT 1 FROM node n LEFT JOIN lease l ON l.node = n.id WHERE n.id = task_type.owner "
+    "AND n.removed_at IS NULL AND (l.is_open = 1 OR n.created_at > $6 OR l.renewed_at > $6))"
+)
+CHANGE_TYPE = (
+    "UPDATE task_type SET version = version + 1, body = $2, changed_at = $3, owner = $4, revision = $5 "
+    f"WHERE name = $1 AND body <> $2 AND owner <> {MASTERS} AND "
+    f"((revision <= $5 AND (owner = $4 OR NOT {_HAS_OWNER})) OR (revision < $5 AND NOT {_OWNER_IS_THERE}))"
+)
+ADOPT_TYPE = (
+    f"UPDATE task_type SET owner = $3 WHERE name = $1 AND body = $2 AND owner <> {MASTERS} AND NOT {_HAS_OWNER}"
+)
+CHANGE_BUILT_IN = (
+    "UPDATE task_type SET version = version + 1, body = $2, changed_at = $3 "
+    f"WHERE name = $1 AND body <> $2 AND (owner <> {MASTERS} OR revision <= $4)"
+)
+CLAIM_BUILT_IN = (
+    f"UPDATE task_type SET owner = {MASTERS}, revision = $3 "
+    f"WHERE name = $1 AND body = $2 AND (owner <> {MASTERS} OR revision < $3)"
+)
+FIND_TYPES = "SELECT name, body, owner FROM task_type WHERE name AMONG($1)"
+
+
+class TypeTables:
+    _engine: Engine
+
+    async def put_built_in_types(self, schemas: Mapping[str, Mapping[str, Any]], release: int, now: Instant) -> None:
+        rows = [(name, 1, body, now, MASTERS, release) for name, body in _encoded(schemas)]
+
+        async def work(tx: Tx) -> None:
+            await tx.insert_new(tables.task_type, _COLUMNS, rows)
+            for name, _, body, *_ in rows:
+                await tx.execute(CHANGE_BUILT_IN, name, body, now, release)
+                await tx.execute(CLAIM_BUILT_IN, name, body, release)
+
+        if rows:
+            await self._engine.write(work)
+
+    async def put_task_types(
+        self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId, now: Instant
+    ) -> dict[str, TypeIgnored]:
+        bodies = dict(_encoded(schemas))
+        revisions = {name: schema_revision(schema) for name, schema in schemas.items()}
+
+        async def work(tx: Tx) -> dict[str, TypeIgnored]:
+            rows = [(name, 1, body, now, node, revisions[name]) for name, body in bodies.items()]
+            await tx.insert_new(tables.task_type, _COLUMNS, rows)
+            for name, body in bodies.items():
+                await tx.execute(CHANGE_TYPE, name, body, now, node, revisions[name], now - OWNER_AWAY_MS)
+                await tx.execute(ADOPT_TYPE, name, body, node)
+            kept = await tx.fetch(FIND_TYPES, list(bodies))
+            return {name: _reason(owner, node) for name, body, owner in kept if bytes(body) != bodies[name]}
+
+        return await self._engine.write(work) if bodies else {}
+
+    async def put_type_names(self, names: Sequence[str], now: Instant) -> None:
+        rows = [(name, 1, _encode({"type": "object"}), now, NO_OWNER, 0) for name in sorted(names)]
+        if rows:
+            await self._engine.write(lambda tx: tx.insert_new(tables.task_type, _COLUMNS, rows))
+
+    async def task_types(self) -> list[TypeRecord]:
+        sql = "SELECT name, version, body, changed_at, owner, revision FROM task_type"
+        rows = await self._engine.read(lambda tx: tx.fetch(sql))
+        return sorted(
+            TypeRecord(name, version, row_codec.details(body), at, owner, revision)
+            for name, version, body, at, owner, revision in rows
+        )
+
+
+def _encoded(schemas: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+    """By name: those who put the same ones at the same moment lock them in the same order."""
+    return [(name, _encode(schema)) for name, schema in sorted(schemas.items())]
+
+
+def _reason(owner: int, node: NodeId) -> TypeIgnored:
+    if owner == MASTERS:
+        return TypeIgnored.BUILT_IN
+    return TypeIgnored.OLDER if owner == node else TypeIgnored.OTHER_NODE

@@ -1,0 +1,1 @@
+"""Tables of projects, their quotas, and what of a day is granted."""

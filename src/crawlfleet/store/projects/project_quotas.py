@@ -1,0 +1,81 @@
+"""What the rows of projects say, what their tasks use, and the doors that quotas are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from crawlfleet.errors import OverLimit
+from crawlfleet.model.daily_quota import day_of
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.project import OnFull, Project, Quotas, Use
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_full
+from crawlfleet.scheduling.quotas.project_quota import Door
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.projects.daily_quota import uses_of
+from crawlfleet.store.tasks.lanes import LaneBook
+
+READ = ("name", "weight", "on_full", "quotas", "version", "fence", "changed_at")
+SELECT = f"SELECT {', '.join(READ)} FROM project"
+LOCK_PROJECTS = f"{SELECT} WHERE name AMONG($1) ORDER BY name LOCK_ROWS(project)"
+_WAITING = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.RETRYING)
+_WAITING_LIST = ", ".join(str(int(status)) for status in _WAITING)
+_COUNTERS = "(SELECT project, status, n FROM counter UNION ALL SELECT project, status, n FROM counter_delta) AS c"
+WAITING = f"SELECT project, SUM(n) FROM {_COUNTERS} WHERE status IN ({_WAITING_LIST}) GROUP BY project"
+WAITING_AMONG = (
+    f"SELECT project, SUM(n) FROM {_COUNTERS} WHERE project AMONG($1) AND status IN ({_WAITING_LIST}) GROUP BY project"
+)
+HELD_LANES = "SELECT lane, COUNT(*) FROM live WHERE node <> 0 GROUP BY lane"
+HELD_LANES_AMONG = (
+    "SELECT l.lane, COUNT(*) FROM live l JOIN lane n ON n.id = l.lane WHERE l.node <> 0 AND n.project AMONG($1) "
+    "GROUP BY l.lane"
+)
+
+
+async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Instant) -> dict[str, Door]:
+    """The doors of projects with quotas, as they are until this transaction ends."""
+    described_ones = [described(row) for row in await tx.fetch(LOCK_PROJECTS, sorted(names))] if names else []
+    limited = [project for project in described_ones if project.limits_submits]
+    if not limited:
+        return {}
+    waiting = await waiting_by_project(tx, [project.name for project in limited])
+    strict = [project for project in limited if project.on_full is OnFull.REFUSE]
+    held = await held_by_project(tx, lanes, [project.name for project in strict]) if strict else {}
+    spent = await _spent(tx, strict, now)
+    return {
+        project.name: Door(
+            project, waiting.get(project.name, 0), held.get(project.name, Use()), spent.get(project.name)
+        )
+        for project in limited
+    }
+
+
+def over_limit(full: str, renews_at: Instant | None, now: Instant) -> OverLimit:
+    """For a project that is shut, with the time to come again."""
+    return OverLimit(full) if renews_at is None else OverLimit(full, retry_after_s=(renews_at - now) / 1000)
+
+
+async def _spent(tx: Tx, projects: Sequence[Project], now: Instant) -> dict[str, DayFull]:
+    daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
+    used = await uses_of(tx, [project.name for project in daily], day) if daily else {}
+    return {project.name: full for project in daily if (full := day_full(project, used[project.name], day))}
+
+
+async def waiting_by_project(tx: Tx, names: Sequence[str] | None = None) -> dict[str, int]:
+    rows = await (tx.fetch(WAITING) if names is None else tx.fetch(WAITING_AMONG, list(names)))
+    return {project: int(n) for project, n in rows}
+
+
+async def held_by_project(tx: Tx, lanes: LaneBook, names: Sequence[str] | None = None) -> dict[str, Use]:
+    rows = await (tx.fetch(HELD_LANES) if names is None else tx.fetch(HELD_LANES_AMONG, list(names)))
+    await lanes.load(tx, (row[0] for row in rows))
+    uses: dict[str, Use] = {}
+    for lane, count in rows:
+        uses.setdefault(lanes[lane].project, Use()).add(lanes[lane].requirement, int(count))
+    return uses
+
+
+def described(row: Row) -> Project:
+    name, weight, on_full, quotas, version, fence, changed_at = row
+    return Project(name, weight, Quotas(**row_codec.decode(quotas)), OnFull(on_full), version, fence, changed_at)

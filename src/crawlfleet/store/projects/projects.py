@@ -1,0 +1,135 @@
+"""Projects: rows of those that somebody described, and what all of them use.
+
+A lock on the row orders whoever has to be sure of a quota: submits that count what waits, assignments by hand, and
+batches of the leader, which share it. Whoever needs more locks takes this one first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+
+from crawlfleet.errors import Conflict
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.project import Project, Use
+from crawlfleet.model.refusal import Refusal
+from crawlfleet.model.task import LiveTask
+from crawlfleet.ports.project_store import ProjectUse
+from crawlfleet.ports.task_store import Applied, Assignment
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.projects.project_quotas import (
+    LOCK_PROJECTS,
+    READ,
+    SELECT,
+    described,
+    held_by_project,
+    waiting_by_project,
+)
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.task_assign import assign
+from crawlfleet.store.tasks.transaction_log import write_events
+from crawlfleet.store.tasks.transitions import LIVE_LIST
+
+_COLUMNS = (*READ, "is_metered")
+PROJECTS = f"{SELECT} ORDER BY name"
+PROJECT = f"{SELECT} WHERE name = $1"
+PROJECTS_AMONG = f"{SELECT} WHERE name AMONG($1) ORDER BY name"
+SHARE_PROJECTS = f"{PROJECTS_AMONG} SHARE_ROWS(project)"
+PROJECT_FENCES = "SELECT name, fence FROM project WHERE name AMONG($1) ORDER BY name SHARE_ROWS(project)"
+HELD_IN = f"SELECT {LIVE_LIST} FROM live l JOIN lane n ON n.id = l.lane WHERE l.node <> 0 AND n.project AMONG($1)"
+
+
+class ProjectTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def projects(self) -> list[Project]:
+        return [described(row) for row in await self._engine.glance(lambda tx: tx.fetch(PROJECTS))]
+
+    async def project(self, name: str) -> Project:
+        rows = await self._engine.glance(lambda tx: tx.fetch(PROJECT, name))
+        return described(rows[0]) if rows else Project(name)
+
+    async def change_project(
+        self, name: str, change: Callable[[Project], Project], fence: int, now: Instant,
+        expected_version: int | None = None,
+    ) -> Project:  # fmt: skip
+        async def work(tx: Tx) -> Project:
+            await tx.insert_new(schema.project, _COLUMNS, [_row(replace(Project(name), changed_at=now))])
+            (row,) = await tx.fetch(LOCK_PROJECTS, [name])
+            have = described(row)
+            if expected_version is not None and expected_version != have.version:
+                raise Conflict(f"project {name} is at version {have.version}, not {expected_version}")
+            want = replace(change(have), name=name, version=have.version + 1, fence=fence, changed_at=now)
+            await tx.update(schema.project, _COLUMNS, [_row(want)])
+            await write_events(tx, [_changed(want)], now)
+            return want
+
+        return await self._engine.write(work)
+
+    async def drop_project(self, name: str, now: Instant) -> bool:
+        async def work(tx: Tx) -> bool:
+            if not await tx.execute("DELETE FROM project WHERE name = $1", name):
+                return False
+            await write_events(tx, [_changed(Project(name))], now)
+            return True
+
+        return await self._engine.write(work)
+
+    async def project_uses(self, names: Sequence[str] | None = None) -> dict[str, ProjectUse]:
+        async def work(tx: Tx) -> dict[str, ProjectUse]:
+            waiting = await waiting_by_project(tx, names)
+            held = await held_by_project(tx, self._lanes, names)
+            wanted = names if names is not None else sorted({*(name for name, n in waiting.items() if n > 0), *held})
+            return {name: ProjectUse(waiting.get(name, 0), held.get(name, Use())) for name in wanted}
+
+        return await self._engine.read(work)
+
+    async def held_in(self, projects: Sequence[str]) -> list[LiveTask]:
+        rows = await self._engine.read(lambda tx: tx.fetch(HELD_IN, list(projects)))
+        return [row_codec.live_task(row) for row in rows]
+
+    async def assign_by_hand(
+        self, item: Assignment, project: str, refuses: Callable[[Project, Use], Refusal | None], now: Instant
+    ) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            rows = await tx.fetch(LOCK_PROJECTS, [project])
+            if rows:
+                held = await held_by_project(tx, self._lanes, [project])
+                if refusal := refuses(described(rows[0]), held.get(project, Use())):
+                    return Applied(refused={item.task: refusal})
+                # Ids never repeat: this one was never anybody's fence.
+                await tx.execute("UPDATE project SET fence = $2 WHERE name = $1", project, item.execution)
+            return await assign(tx, self._lanes, [item], now)
+
+        return await self._engine.write(work)
+
+
+async def behind_fences(tx: Tx, fences: Mapping[str, int]) -> set[str]:
+    """Of the leader's projects those that have changed since it looked; the others stay as they are until the end."""
+    known = {row[0]: row[1] for row in await tx.fetch(PROJECT_FENCES, sorted(fences))}
+    return {project for project, fence in fences.items() if known.get(project, 0) != fence}
+
+
+async def hold(tx: Tx, names: Collection[str]) -> None:
+    """For whoever changes other tasks before it adds some."""
+    if names:
+        await tx.fetch(LOCK_PROJECTS, sorted(names))
+
+
+def _row(project: Project) -> Row:
+    quotas = {name: limit for name, limit in asdict(project.quotas).items() if limit is not None}
+    return (
+        project.name, project.weight, int(project.on_full), row_codec.encode(quotas), project.version, project.fence,
+        project.changed_at, int(project.quotas.limits_days),
+    )  # fmt: skip
+
+
+def _changed(project: Project) -> EventBatch:
+    shared = {
+        "project": project.name, "version": project.version, "weight": project.weight,
+        "on_full": project.on_full.word, "quotas": asdict(project.quotas),
+    }  # fmt: skip
+    return EventBatch(Kind.PROJECT_CHANGED, shared=shared)

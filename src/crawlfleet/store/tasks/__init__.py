@@ -1,0 +1,1 @@
+"""Tables of tasks: insert, assign, transitions, lanes, parked tasks, and queries."""

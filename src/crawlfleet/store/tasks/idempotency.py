@@ -1,0 +1,35 @@
+"""Idempotency keys of single things: the first answer under a key is kept, and given again for the same body."""
+
+from __future__ import annotations
+
+from crawlfleet.model.instants import Instant
+from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
+from crawlfleet.store import schema
+from crawlfleet.store.engine.transaction import Tx
+
+KNOWN_KEYS = "SELECT key, body_hash, answer FROM idempotency WHERE key AMONG($1)"
+EXPIRED_KEYS = "DELETE FROM idempotency WHERE key AMONG($1) AND expires_at <= $2"
+
+
+async def claimed(tx: Tx, claim: Claim, now: Instant) -> bytes | None:
+    """The answer kept under the key; None for whoever is first, who has to keep one in the same transaction.
+
+    Others with the same key wait for that. Raises IdempotencyMismatch when the body was another one.
+    """
+    key = name_of(claim)
+    await tx.execute(EXPIRED_KEYS, [key], now)
+    columns = ("key", "body_hash", "answer", "expires_at")
+    await tx.insert_new(schema.idempotency, columns, [(key, claim.body_hash, None, claim.expires_at)])
+    ((_, body_hash, answer),) = await tx.fetch(KNOWN_KEYS, [key])
+    if bytes(body_hash) != claim.body_hash:
+        raise IdempotencyMismatch
+    return None if answer is None else bytes(answer)
+
+
+async def keep_answer(tx: Tx, claim: Claim, answer: bytes) -> None:
+    await tx.update(schema.idempotency, ("key", "answer"), [(name_of(claim), answer)])
+
+
+def name_of(claim: Claim) -> str:
+    # With its length, so that no scope and key can be taken for another pair.
+    return f"{len(claim.scope)}:{claim.scope}:{claim.key}"

@@ -1,0 +1,239 @@
+"""Live tasks: the verbs of the hot path, and the reads that deliver work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.execution import Outcome
+from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import FinalTask, LiveTask
+from crawlfleet.model.transition import Decide
+from crawlfleet.ports.task_store import Applied, Assignment, Delivery
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.composites.group_membership import open_again
+from crawlfleet.store.composites.products import Seen, put_products
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.projects.daily_quota import settle
+from crawlfleet.store.projects.projects import behind_fences
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.task_assign import assign
+from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.transitions import LIVE_LIST, UNKNOWN_TASK, Transition
+
+LIVE_AMONG = f"SELECT {LIVE_LIST} FROM live l WHERE l.id AMONG($1)"
+HELD_BY = f"SELECT {LIVE_LIST} FROM live l WHERE l.node AMONG($1) AND l.node <> 0"
+DELIVERIES = (
+    "SELECT t.id, n.task_type, t.parameters, p.is_metered FROM task t JOIN live l ON l.id = t.id "
+    "JOIN lane n ON n.id = l.lane LEFT JOIN project p ON p.name = t.project WHERE t.id AMONG($1)"
+)
+LOCK_FINAL = f"SELECT {', '.join(row_codec.DONE_COLUMNS)} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
+DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
+# What completed it is history now.
+KEEP_EXECUTIONS = (
+    f"INSERT INTO execution ({', '.join(row_codec.EXECUTION_COLUMNS)}) {row_codec.kept_in_done('id AMONG($1)')}"
+)
+DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
+IN_FLOWS = "SELECT task FROM flow_step WHERE task AMONG($1)"
+_PART_OF_FLOW = Refusal(Code.PART_OF_FLOW, "is part of a flow: resume the flow, and it runs again in its place")
+_TOLD = itemgetter(*map(Outcome._fields.index, ("task", "execution", "node", "started_at", "result", "metrics")))
+_PRODUCTS = itemgetter(Outcome._fields.index("products"))
+_ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
+_WAITING = TaskStatus.WAITING
+
+
+class TaskTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def change(self, tasks: Sequence[TaskId], decide: Decide, now: Instant, term: int | None = None) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            transition = Transition(tx, self._lanes, now)
+            await transition.change(tasks, decide)
+            return await transition.write()
+
+        return await self._engine.write(work, term) if tasks else Applied()
+
+    async def assign(
+        self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
+    ) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await assign(tx, self._lanes, batch, now, await behind_fences(tx, fences) if fences else ())
+
+        return await self._engine.write(work, term) if batch else Applied()
+
+    async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await _complete(tx, self._lanes, outcomes, now)
+
+        return await self._engine.write(work) if outcomes else Applied()
+
+    async def reopen(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await _reopen(tx, self._lanes, tasks, now)
+
+        return await self._engine.write(work) if tasks else Applied()
+
+    async def drop(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+        async def work(tx: Tx) -> Applied:
+            return await _drop(tx, self._lanes, tasks, now)
+
+        return await self._engine.write(work) if tasks else Applied()
+
+    async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]:
+        rows = await self._engine.glance(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
+        return {row[0]: row_codec.live_task(row) for row in rows}
+
+    async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
+        held: dict[NodeId, list[LiveTask]] = {node: [] for node in nodes}
+        for row in await self._engine.glance(lambda tx: tx.fetch(HELD_BY, list(nodes))):
+            task = row_codec.live_task(row)
+            held[task.node].append(task)
+        return held
+
+    async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
+        rows = await self._engine.glance(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
+        return {row[0]: Delivery(row[0], row[1], bytes(row[2]), bool(row[3])) for row in rows}
+
+
+async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+    rows: list[Row] = list(map(_TOLD, outcomes))
+    if len(set(map(itemgetter(1), rows))) != len(rows):
+        rows = list({row[:3]: row for row in reversed(rows)}.values())
+    moved = await tx.complete(rows, now)
+    transition = Transition(tx, lanes, now)
+    applied, journal = transition.applied, transition.journal
+    if moved:
+        tasks, executions, nodes, in_lanes, had, groups = zip(*moved, strict=True)
+        await lanes.load(tx, set(in_lanes))
+        for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
+            journal.moved(lanes[lane].project, row_codec.STATUSES[have], _COMPLETED, count)
+        if any(groups):
+            for group, count in Counter(group for group in groups if group is not None).items():
+                journal.member_moved(group, _ASSIGNED, _COMPLETED, count)
+        each = {"task": tasks, "execution": executions, "node": nodes}
+        journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
+        applied.after = dict.fromkeys(tasks, _COMPLETED)
+        applied.freed = list(zip(nodes, executions, strict=True))
+        if used := {outcome.execution: outcome.used for outcome in outcomes if outcome.used is not None}:
+            await settle(tx, {execution: used[execution] for execution in executions if execution in used})
+        if any(map(_PRODUCTS, outcomes)):
+            projects = {run: lanes[lane].project for run, lane in zip(executions, in_lanes, strict=True)}
+            await put_products(tx, _seen(outcomes, projects), now)
+        await transition.release_children(applied.after)
+    if len(moved) != len(outcomes):
+        await _explain_stale(tx, outcomes, {row[0] for row in moved}, applied)
+    return await transition.write()
+
+
+def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[Seen]:
+    """What outcomes that were taken have seen."""
+    return [
+        Seen(projects[outcome.execution], outcome.execution, product)
+        for outcome in outcomes
+        if outcome.execution in projects
+        for product in outcome.products
+    ]
+
+
+async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId], applied: Applied) -> None:
+    missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in taken}
+    held = {row[0]: row_codec.live_task(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
+    final = {row[0] for row in await tx.fetch("SELECT id FROM done WHERE id AMONG($1)", list(missing))}
+    for task, outcome in missing.items():
+        if task in held and held[task].execution == outcome.execution and held[task].node != outcome.node:
+            applied.refused[task] = Refusal(Code.WRONG_NODE, "the execution belongs to another node")
+        elif task in held or task in final:
+            applied.refused[task] = Refusal(Code.STALE_EXECUTION, "not the live execution of the task")
+        else:
+            applied.refused[task] = UNKNOWN_TASK
+
+
+async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    applied, journal = Applied(), Journal()
+    finals = [FinalTask._make(row) for row in await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks)))]
+    if members := [final.id for final in finals if final.group is not None]:
+        in_flows = {row[0] for row in await tx.fetch(IN_FLOWS, members)}
+        applied.refused.update((task, _PART_OF_FLOW) for task in in_flows)
+        finals = [final for final in finals if final.id not in in_flows]
+    await next_round(tx, lanes, finals, {}, applied, journal)
+    await _refuse_others(tx, tasks, applied)
+    await journal.write(tx, now)
+    return applied
+
+
+async def next_round(
+    tx: Tx, lanes: LaneBook, finals: Sequence[FinalTask], waits: Mapping[TaskId, int], applied: Applied,
+    journal: Journal,
+) -> None:  # fmt: skip
+    """The next round of final tasks, with fresh retries; those in `waits` wait for so many others."""
+    if not finals:
+        return
+    await lanes.load(tx, (final.lane for final in finals))
+    rows = []
+    for final in finals:
+        status = _WAITING if final.id in waits else _PENDING
+        rows.append((
+            final.id, int(status), final.lane, final.round + 1, 0, 0, 0, waits.get(final.id, 0), None, final.timeout_s,
+            0, 0, 0, 0, None, None, None, final.group,
+        ))  # fmt: skip
+        journal.moved(lanes[final.lane].project, row_codec.STATUSES[final.status], status)
+        if final.group is not None:
+            journal.member_moved(final.group, row_codec.STATUSES[final.status], status)
+        applied.after[final.id] = status
+        if status is _PENDING:
+            applied.ready.setdefault(final.lane, []).append(final.id)
+    ids = [final.id for final in finals]
+    await tx.execute(KEEP_EXECUTIONS, ids)
+    await tx.execute(DELETE_FINAL, ids)
+    await tx.execute(DELETE_DEAD_LETTERS, ids)
+    await tx.insert(schema.live, row_codec.LIVE_COLUMNS, rows)
+    await open_again(tx, (final.group for final in finals if final.group is not None))
+    journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [row[3] for row in rows]}))
+
+
+async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    applied, journal = Applied(), Journal()
+    finals = [FinalTask._make(row) for row in await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks)))]
+    await lanes.load(tx, (final.lane for final in finals))
+    for final in finals:
+        status = row_codec.STATUSES[final.status]
+        journal.moved(lanes[final.lane].project, status, None)
+        if final.group is not None:
+            journal.member_moved(final.group, status, None)
+        applied.after[final.id] = status
+    await _refuse_others(tx, tasks, applied)
+    if finals:
+        ids = list(applied.after)
+        await forget(tx, ids)
+        journal.tell(EventBatch(Kind.TASK_DROPPED, {"task": ids}))
+    await journal.write(tx, now)
+    return applied
+
+
+async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
+    """Delete every trace of final tasks; what their executions left is listed, and removed after the commit."""
+    ids = list(finals)
+    await tx.insert_new(schema.chunk_removal, ("task",), [(task,) for task in ids])
+    await tx.execute(DELETE_FINAL, ids)
+    await tx.execute(DELETE_DEAD_LETTERS, ids)
+    await tx.execute("DELETE FROM execution WHERE task AMONG($1)", ids)
+    await tx.execute("DELETE FROM preemption WHERE task AMONG($1)", ids)
+    # One that was cancelled while it waited still stands with the parents it waited for.
+    await tx.execute("DELETE FROM dependency WHERE child AMONG($1)", ids)
+    await tx.execute("DELETE FROM flow_step WHERE task AMONG($1)", ids)
+    await tx.execute("DELETE FROM task WHERE id AMONG($1)", ids)
+
+
+async def _refuse_others(tx: Tx, tasks: Sequence[TaskId], applied: Applied) -> None:
+    missing = [task for task in tasks if task not in applied.after and task not in applied.refused]
+    if missing:
+        live = {row[0] for row in await tx.fetch("SELECT id FROM live WHERE id AMONG($1)", missing)}
+        for task in missing:
+            is_live = task in live
+            applied.refused[task] = Refusal(Code.NOT_FINAL, "has not ended") if is_live else UNKNOWN_TASK

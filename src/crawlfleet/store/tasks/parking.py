@@ -1,0 +1,78 @@
+"""Parked tasks: one row for as long as a task is parked, written and removed by its transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.parking import ParkCause, Parking
+from crawlfleet.model.status import ExecutionStatus
+from crawlfleet.store import schema
+from crawlfleet.store.engine.transaction import Engine, Tx
+
+NEWS_MS = 5_000
+"""A node parks a task in the moment a host refuses it; by then the leader has heard of that too."""
+EARLY_MS = 1_000
+
+_COLUMNS = ("task", "cause", "subject", "until", "at", "times", "message")
+_CAUSES = {int(cause): cause for cause in ParkCause}
+_HOST = int(ParkCause.HOST_BACKOFF)
+PARKINGS = "SELECT task, cause, subject, until, times, message FROM parking WHERE task AMONG($1)"
+FORGET_PARKINGS = "DELETE FROM parking WHERE task AMONG($1)"
+PARKED_TIMES = (
+    "SELECT e.task, COUNT(*) FROM execution e JOIN live l ON l.id = e.task AND l.round = e.round "
+    f"WHERE e.task AMONG($1) AND e.status = {int(ExecutionStatus.PARKED)} GROUP BY e.task"
+)
+PARKED_FOR = "SELECT task FROM parking WHERE cause = $1 AND subject = $2 ORDER BY until LIMIT $3"
+# Hops from host to host over the index: the cost is a few lookups per host, whatever the number of tasks.
+HOSTS_OVER = (
+    "WITH RECURSIVE hop(subject) AS ("
+    f"SELECT (SELECT MIN(subject) FROM parking WHERE cause = {_HOST}) "
+    f"UNION ALL SELECT (SELECT MIN(subject) FROM parking WHERE cause = {_HOST} AND subject > hop.subject) FROM hop "
+    "WHERE hop.subject IS NOT NULL) "
+    "SELECT subject FROM hop LEFT JOIN host h ON h.name = subject "
+    "WHERE subject IS NOT NULL AND COALESCE(h.backoff_until, 0) <= $1"
+)
+PARKED_LONGER = (
+    f"SELECT task FROM parking WHERE cause = {_HOST} AND subject = $1 AND until > $2 AND at <= $3 "
+    "ORDER BY until LIMIT $4"
+)
+
+
+class ParkingTables:
+    _engine: Engine
+
+    async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Parking]:
+        rows = await self._engine.glance(lambda tx: tx.fetch(PARKINGS, list(tasks))) if tasks else ()
+        return {task: Parking(_CAUSES[cause], *rest) for task, cause, *rest in rows}
+
+    async def parked_times(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, int]:
+        rows = await self._engine.read(lambda tx: tx.fetch(PARKED_TIMES, list(tasks))) if tasks else ()
+        return {task: int(times) for task, times in rows}
+
+    async def parked_for(self, cause: ParkCause, subject: str, limit: int) -> list[TaskId]:
+        rows = await self._engine.read(lambda tx: tx.fetch(PARKED_FOR, int(cause), subject, limit))
+        return [row[0] for row in rows]
+
+    async def parked_in_vain(self, now: Instant, limit: int) -> list[TaskId]:
+        async def work(tx: Tx) -> list[TaskId]:
+            found: list[TaskId] = []
+            for (host,) in await tx.fetch(HOSTS_OVER, now):
+                left = limit - len(found)
+                rows = await tx.fetch(PARKED_LONGER, host, now + EARLY_MS, now - NEWS_MS, left) if left else ()
+                found += [row[0] for row in rows]
+            return found
+
+        return await self._engine.read(work)
+
+
+async def park(tx: Tx, parkings: Mapping[TaskId, Parking], now: Instant) -> None:
+    rows = [
+        (task, int(one.cause), one.subject, one.until, now, one.times, one.message) for task, one in parkings.items()
+    ]
+    await tx.insert(schema.parking, _COLUMNS, rows)
+
+
+async def forget_parkings(tx: Tx, tasks: Iterable[TaskId]) -> None:
+    await tx.execute(FORGET_PARKINGS, list(tasks))

@@ -1,0 +1,94 @@
+"""Making room: the recall and the row that says for whom, in one transaction.
+
+How often a task was asked, by whom, and how many were asked in the last minute is read from these rows, so that a new
+leader knows as much as the old one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.status import Recall
+from crawlfleet.model.task import LiveTask, RetryPolicy
+from crawlfleet.model.transition import Decide, Step
+from crawlfleet.ports.preemptions import Preempted, Preemption, Stopping
+from crawlfleet.ports.task_store import Applied
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import schema
+from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.transitions import Transition
+
+_COLUMNS = ("execution", "task", "round", "node", "waiter", "at")
+_PREEMPT = int(Recall.PREEMPT)
+# Over the index of what nodes hold: in order of id the database would rather walk all tasks.
+STOPPING = (
+    "SELECT l.id, l.node, l.lane, p.waiter FROM live l JOIN preemption p ON p.execution = l.execution "
+    f"WHERE l.node <> 0 AND l.recall = {_PREEMPT}"
+)
+STOPPING_FOR = (
+    "SELECT l.id, l.node, l.lane, p.waiter FROM preemption p JOIN live l ON l.id = p.task "
+    f"WHERE p.waiter = $1 AND l.execution = p.execution AND l.recall = {_PREEMPT}"
+)
+PREEMPTED = (
+    "SELECT p.task, p.waiter FROM preemption p JOIN live l ON l.id = p.task AND l.round = p.round "
+    "WHERE p.task AMONG($1) ORDER BY p.execution"
+)
+SINCE = "SELECT COUNT(*) FROM preemption WHERE at > $1"
+
+
+class PreemptionTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def preempt(self, chosen: Sequence[Preemption], term: int, now: Instant) -> Applied:
+        wanted = {one.task: one for one in chosen}
+
+        async def work(tx: Tx) -> Applied:
+            transition = Transition(tx, self._lanes, now)
+            await transition.change(list(wanted), _recall(wanted))
+            done = transition.applied.after
+            rows = [
+                (one.execution, task, one.round, one.node, one.waiter, now)
+                for task, one in wanted.items()
+                if task in done
+            ]
+            if rows:
+                await tx.insert(schema.preemption, _COLUMNS, rows)
+            return await transition.write()
+
+        return await self._engine.write(work, term) if wanted else Applied()
+
+    async def stopping(self, waiter: TaskId | None = None) -> list[Stopping]:
+        if waiter is None:
+            rows = await self._engine.read(lambda tx: tx.fetch(STOPPING))
+        else:
+            rows = await self._engine.glance(lambda tx: tx.fetch(STOPPING_FOR, waiter))
+        return [Stopping(*row) for row in sorted(rows)]
+
+    async def preempted(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
+        rows = await self._engine.read(lambda tx: tx.fetch(PREEMPTED, list(tasks))) if tasks else ()
+        found: dict[TaskId, Preempted] = {}
+        for task, waiter in rows:
+            before = found.get(task)
+            found[task] = Preempted(1 if before is None else before.times + 1, waiter)
+        return found
+
+    async def preemptions_since(self, at: Instant) -> int:
+        rows = await self._engine.read(lambda tx: tx.fetch(SINCE, at))
+        return int(rows[0][0])
+
+
+def _recall(wanted: Mapping[TaskId, Preemption]) -> Decide:
+    """Chosen from a look at the store that is a moment old: the locked row must still be the one that was looked at."""
+
+    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        one = wanted[row.id]
+        if row.execution != one.execution or row.recall is not Recall.NONE:
+            return Refusal(Code.NOT_READY, "has changed meanwhile")
+        return task_state_machine.recall(Recall.PREEMPT, f"makes room for {task_text(one.waiter)}")(row, policy)
+
+    return decide

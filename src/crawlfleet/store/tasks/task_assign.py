@@ -1,0 +1,73 @@
+"""pending -> assigned: the leader's batches, and what a person assigns by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.status import NodeStatus, TaskStatus
+from crawlfleet.ports.task_store import Applied, Assignment
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.transaction_log import Journal
+
+OPEN_SESSIONS = (
+    "SELECT l.node, l.session FROM lease l JOIN node n ON n.id = l.node "
+    f"WHERE l.node AMONG($1) AND l.is_open = 1 AND n.status = {int(NodeStatus.ONLINE)} "
+    "AND l.departing <> l.session "
+    "ORDER BY l.node SHARE_ROWS(l)"
+)
+_NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")
+_NOT_READY = Refusal(Code.NOT_READY, "is no longer pending")
+_LOOK_AGAIN = Refusal(Code.OVER_QUOTA, "the quotas of its project, or what it uses, have changed meanwhile")
+_ASSIGNED, _PENDING = TaskStatus.ASSIGNED, TaskStatus.PENDING
+
+
+async def assign(
+    tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Instant, behind: Collection[str] = ()
+) -> Applied:
+    """`behind` are projects whose tasks have to wait for another look."""
+    applied = Applied()
+    if behind:
+        await lanes.load(tx, {item.lane for item in batch})
+        late = [item for item in batch if lanes[item.lane].project in behind]
+        applied.refused.update((item.task, _LOOK_AGAIN) for item in late)
+        batch = [item for item in batch if item.task not in applied.refused]
+        if not batch:
+            return applied
+    tasks, _, _, nodes, sessions = zip(*batch, strict=True)
+    is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, sorted(set(nodes)))}
+    rows: Sequence[Row] = batch
+    if len(set(tasks)) != len(batch) or not is_open.issuperset(zip(nodes, sessions, strict=True)):
+        rows = _assignable(batch, is_open, applied)
+    moved = await tx.assign(rows, now) if rows else []
+    if len(moved) != len(rows):
+        kept = set(moved)
+        applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in kept)
+        rows = [row for row in rows if row[0] in kept]
+    if not rows:
+        return applied
+    tasks, in_lanes, executions, nodes, _ = zip(*rows, strict=True)
+    await lanes.load(tx, set(in_lanes))
+    journal = Journal()
+    for lane, count in Counter(in_lanes).items():
+        journal.moved(lanes[lane].project, _PENDING, _ASSIGNED, count)
+    journal.tell(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": nodes}))
+    await journal.write(tx, now)
+    applied.after = dict.fromkeys(tasks, _ASSIGNED)
+    applied.told = set(nodes)
+    return applied
+
+
+def _assignable(batch: Sequence[Assignment], is_open: set[Row], applied: Applied) -> list[Row]:
+    """Of a task named twice only the first that has a node counts: it can have but one live execution."""
+    wanted: dict[TaskId, Row] = {}
+    for item in batch:
+        if (item.node, item.session) in is_open:
+            wanted.setdefault(item.task, item)
+    applied.refused.update((item.task, _NODE_NOT_READY) for item in batch if item.task not in wanted)
+    return list(wanted.values())

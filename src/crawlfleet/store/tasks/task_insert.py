@@ -1,0 +1,340 @@
+"""Adding tasks: idempotency, parents, and the rows, in one transaction for many callers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, repeat, starmap
+from operator import itemgetter
+
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.ids import TaskId, task_text
+from crawlfleet.model.instants import Instant
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
+from crawlfleet.scheduling.quotas.project_quota import Door
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.composites.group_membership import Joining
+from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.projects.project_quotas import open_doors
+from crawlfleet.store.tasks.idempotency import EXPIRED_KEYS, KNOWN_KEYS, name_of
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.transitions import parent_ended
+
+_SAID = 7
+"""How many of the first fields of a new task are kept as said."""
+TASK_COLUMNS = (*NewTask._fields[:_SAID], "group_id")
+# Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
+LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
+FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
+KEPT_ANSWER = "SELECT body_hash, answer FROM idempotency WHERE key = $1 AND expires_at > $2"
+FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
+_ONLY_TASKS = {NewTask}
+_REASON = row_codec.DONE_COLUMNS.index("reason")
+_GROUP = itemgetter(NewTask._fields.index("group"))
+_NO_GROUP = {None}
+_PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
+
+
+class AddTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
+        return await self._engine.write(lambda tx: add_tasks(tx, self._lanes, submissions, now))
+
+    async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+        return await self._engine.glance(lambda tx: kept_answer(tx, claim, items, now))
+
+
+async def add_tasks(tx: Tx, lanes: LaneBook, submissions: Sequence[Submission], now: Instant) -> Added:
+    """For whoever has more to write in the same transaction."""
+    return await _Adding(tx, lanes, now).add(submissions)
+
+
+async def kept_answer(tx: Tx, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+    rows = await tx.fetch(KEPT_ANSWER, name_of(claim), now)
+    if not rows or rows[0][1] is None:
+        return None
+    body_hash, answer = rows[0]
+    return row_codec.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
+
+
+class _Adding:
+    def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
+        self._tx = tx
+        self._lanes = lanes
+        self._now = now
+        self._journal = Journal()
+        self._tasks: list[NewTask] = []
+        self._pending: list[Row] = []
+        self._live: list[Row] = []
+        self._done: list[Row] = []
+        self._edges: list[Row] = []
+        self._parents: dict[TaskId, TaskStatus | None] = {}
+        self._joining = Joining(tx)
+
+    async def add(self, submissions: Sequence[Submission]) -> Added:
+        answers = await self._replays(submissions)
+        fresh = [position for position, answer in enumerate(answers) if answer is None]
+        items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
+        await self._lanes.load(self._tx, {item.lane for item in items})
+        await self._look_up_parents({parent for item in items for parent in item.parents})
+        limited = {name for at in fresh for name in submissions[at].limited}
+        doors = await open_doors(self._tx, self._lanes, limited, self._now)
+        if (groups := set(map(_GROUP, items))) != _NO_GROUP:
+            await self._joining.look_up(groups)
+        for position in fresh:
+            answers[position] = self._turned_away(submissions[position], doors) or self._answer(submissions[position])
+        await self._write()
+        await self._keep_answers(submissions, fresh, answers)
+        settled = self._settle_twins(submissions, answers)
+        return Added(settled, self._ready())
+
+    # -- idempotency
+
+    async def _replays(self, submissions: Sequence[Submission]) -> list[SubmissionAnswer | None]:
+        """Answers already known; None where this transaction has to find one."""
+        answers: list[SubmissionAnswer | None] = [None] * len(submissions)
+        self._twins: dict[int, int] = {}
+        asked: dict[str, list[int]] = {}
+        for position, submission in enumerate(submissions):
+            if submission.claim is not None:
+                asked.setdefault(_key(submission), []).append(position)
+        if not asked:
+            return answers
+        keys = sorted(asked)
+        await self._tx.execute(EXPIRED_KEYS, keys, self._now)
+        rows = []
+        for key in keys:
+            claim = submissions[asked[key][0]].claim
+            assert claim is not None
+            rows.append((key, claim.body_hash, None, claim.expires_at))
+        await self._tx.insert_new(schema.idempotency, ("key", "body_hash", "answer", "expires_at"), rows)
+        for key, body_hash, answer in await self._tx.fetch(KNOWN_KEYS, keys):
+            if answer is not None:
+                for position in asked.pop(key):
+                    answers[position] = _replay(submissions[position], bytes(body_hash), bytes(answer))
+        for first, *others in asked.values():
+            for position in others:
+                self._twins[position] = first
+                answers[position] = _TWIN
+        return answers
+
+    async def _keep_answers(
+        self, submissions: Sequence[Submission], fresh: list[int], answers: list[SubmissionAnswer | None]
+    ) -> None:
+        kept, dropped = [], []
+        for position in fresh:
+            answer = answers[position]
+            if submissions[position].claim is None or answer is None:
+                continue
+            # A request of which nothing was taken binds nobody: mended, it may use its key again.
+            if answer.group is not None or any(isinstance(item, Accepted) for item in answer.items):
+                kept.append((_key(submissions[position]), row_codec.encode_answer(answer)))
+            else:
+                dropped.append(_key(submissions[position]))
+        if kept:
+            await self._tx.update(schema.idempotency, ("key", "answer"), kept)
+        if dropped:
+            await self._tx.execute(FORGET_KEYS, dropped)
+
+    def _settle_twins(
+        self, submissions: Sequence[Submission], answers: list[SubmissionAnswer | None]
+    ) -> list[SubmissionAnswer]:
+        """The same key twice in one transaction: the second gets the first one's answer."""
+        for position, first in self._twins.items():
+            original, twin = submissions[first].claim, submissions[position].claim
+            answer = answers[first]
+            assert original is not None
+            assert twin is not None
+            assert answer is not None
+            same = original.body_hash == twin.body_hash
+            answers[position] = replace(answer, is_replay=True) if same else _mismatch(len(submissions[position].items))
+        return [answer for answer in answers if answer is not None]
+
+    # -- tasks
+
+    def _ready(self) -> dict[LaneId, list[TaskId]]:
+        ready: dict[LaneId, list[TaskId]] = {}
+        for lane, rows in groupby(self._pending, key=itemgetter(1)):
+            ready.setdefault(lane, []).extend(map(itemgetter(0), rows))
+        for row in self._live:
+            if row[1] == _PENDING:
+                ready.setdefault(row[2], []).append(row[0])
+        return ready
+
+    async def _look_up_parents(self, wanted: set[TaskId]) -> None:
+        if not wanted:
+            return
+        ids = sorted(wanted)
+        self._parents = dict.fromkeys((row[0] for row in await self._tx.fetch(LIVE_PARENTS, ids)), None)
+        for parent, status in await self._tx.fetch(FINAL_PARENTS, ids):
+            self._parents[parent] = row_codec.STATUSES[status]
+        if missing := [parent for parent in ids if parent not in self._parents]:
+            # A person's retry may have moved it from the second table to the first between the two looks.
+            self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
+
+    def _answer(self, submission: Submission) -> SubmissionAnswer:
+        new = submission.group
+        if new is None:
+            return self._answer_items(submission)
+        self._joining.create(new)
+        answer = self._answer_items(submission)
+        if any(isinstance(item, Refusal) for item in answer.items):
+            self._joining.withdraw(new)
+            return answer
+        return replace(answer, group=new.id)
+
+    def _answer_items(self, submission: Submission) -> SubmissionAnswer:
+        if (answer := self._accept_plain(submission.items)) is not None:
+            return answer
+        refused = [self._refusal(item) for item in submission.items]
+        if (submission.is_atomic or submission.group is not None) and any(refused):
+            spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
+            return SubmissionAnswer([refusal or spared for refusal in refused])
+        return SubmissionAnswer([
+            refusal or self._accept(item)  # type: ignore[arg-type]
+            for refusal, item in zip(refused, submission.items, strict=True)
+        ])  # fmt: skip
+
+    def _turned_away(self, submission: Submission, doors: Mapping[str, Door]) -> SubmissionAnswer | None:
+        """None when every project with quotas has room for its tasks; they count from then on."""
+        wanted = {project: list[Requirement]() for project in submission.limited if project in doors}
+        for item in submission.items if wanted else ():
+            if isinstance(item, NewTask) and item.project in wanted:
+                wanted[item.project].append(self._lanes[item.lane].requirement)
+        for project, asked in wanted.items():
+            if full := doors[project].full(asked):
+                refusal = Refusal(Code.OVER_QUOTA, full)
+                return SubmissionAnswer(
+                    [refusal] * len(submission.items), over_quota=full, renews_at=doors[project].renews_at
+                )
+        for project, asked in wanted.items():
+            doors[project].enter(asked)
+        return None
+
+    def _accept_plain(self, items: Sequence[NewTask | Refusal]) -> SubmissionAnswer | None:
+        """The short way of nearly all batches, all of whose tasks are good and wait for nothing; None for others.
+
+        By columns: a loop over the tasks would cost as much as writing them.
+        """
+        if set(map(type, items)) != _ONLY_TASKS:
+            return None
+        ids, projects, _, _, created, _, _, lanes, priorities, timeouts, dues, parents, groups = zip(
+            *items, strict=True
+        )
+        if any(parents) or dues.count(None) < len(dues):
+            return None
+        if any(groups) and any(starmap(self._joining.refusal, set(zip(groups, projects, strict=True)))):
+            return None
+        self._tasks += items  # type: ignore[arg-type]
+        self._pending += zip(ids, lanes, timeouts, groups, strict=True)
+        return SubmissionAnswer(list(map(Accepted, ids, repeat(_PENDING), created, priorities)))
+
+    def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
+        if isinstance(item, Refusal):
+            return item
+        for position, parent in enumerate(item.parents):
+            if parent not in self._parents:
+                field = f"depends_on[{position}]"
+                return Refusal(Code.UNKNOWN_DEPENDENCY, f"{task_text(parent)} does not exist", field)
+        return self._joining.refusal(item.group, item.project)
+
+    def _accept(self, item: NewTask) -> Accepted:
+        self._tasks.append(item)
+        due_at = item.due_at if item.due_at is not None and item.due_at > self._now else None
+        if due_at is None and not item.parents:
+            self._pending.append((item.id, item.lane, item.timeout_s, item.group))
+            return Accepted(item.id, _PENDING, item.created_at, item.priority)
+        for parent in item.parents:
+            ended = self._parents[parent]
+            if ended is not None and ended is not TaskStatus.COMPLETED:
+                return self._accept_cancelled(item, parent_ended(parent, ended))
+        waits_for = [parent for parent in dict.fromkeys(item.parents) if self._parents[parent] is None]
+        self._edges.extend((parent, item.id) for parent in waits_for)
+        status = _WAITING if waits_for or due_at is not None else _PENDING
+        return self._accept_live(item, status, due_at, len(waits_for))
+
+    def _accept_live(self, item: NewTask, status: TaskStatus, due_at: Instant | None, waits: int) -> Accepted:
+        self._live.append((
+            item.id, int(status), item.lane, 1, 0, 0, 0, waits, due_at, item.timeout_s, 0, 0, 0, 0, None, None, None,
+            item.group,
+        ))  # fmt: skip
+        return Accepted(item.id, status, item.created_at, item.priority)
+
+    def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
+        self._done.append((
+            item.id, int(_CANCELLED), item.lane, 1, 0, 0, 0, item.timeout_s, 0, 0, None, None, self._now, reason,
+            item.group,
+        ))  # fmt: skip
+        return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
+
+    async def _write(self) -> None:
+        groups = set(map(_GROUP, self._tasks))
+        await self._joining.write(groups, self._journal, self._now)
+        if self._tasks:
+            await self._write_tasks()
+            self._note_tasks()
+            if groups != _NO_GROUP:
+                self._note_members()
+        await self._journal.write(self._tx, self._now)
+
+    async def _write_tasks(self) -> None:
+        # Most tasks have no workflow, no name, no spec and no group: columns that nobody fills are not sent.
+        *columns, groups = zip(*self._tasks, strict=True)
+        columns = [*columns[:_SAID], groups]
+        sent = [n for n, column in enumerate(columns) if column.count(None) < len(column)]
+        rows = list(zip(*(columns[n] for n in sent), strict=True))
+        await self._tx.insert(schema.task, [TASK_COLUMNS[n] for n in sent], rows)
+        if self._pending:
+            await self._tx.add_pending(self._pending)
+        if self._live:
+            await self._tx.insert(schema.live, row_codec.LIVE_COLUMNS, self._live)
+        if self._done:
+            await self._tx.insert(schema.done, row_codec.DONE_COLUMNS, self._done)
+        if self._edges:
+            await self._tx.insert(schema.dependency, ("parent", "child"), self._edges)
+
+    def _note_tasks(self) -> None:
+        for lane, count in Counter(map(itemgetter(1), self._pending)).items():
+            self._journal.moved(self._lanes[lane].project, None, _PENDING, count)
+        for (lane, status), count in Counter((row[2], row[1]) for row in [*self._live, *self._done]).items():
+            self._journal.moved(self._lanes[lane].project, None, row_codec.STATUSES[status], count)
+        self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
+        if self._done:
+            each = {"task": [row[0] for row in self._done], "reason": [row[_REASON] for row in self._done]}
+            self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
+
+    def _note_members(self) -> None:
+        cancelled = Counter(row[-1] for row in self._done)
+        for group, count in Counter(map(_GROUP, self._tasks)).items():
+            if group is not None:
+                self._journal.member_moved(group, None, _PENDING, count - cancelled[group])
+                self._journal.member_moved(group, None, _CANCELLED, cancelled[group])
+
+
+_TWIN = SubmissionAnswer([])
+
+
+def _key(submission: Submission) -> str:
+    assert submission.claim is not None
+    return name_of(submission.claim)
+
+
+def _replay(submission: Submission, body_hash: bytes, answer: bytes) -> SubmissionAnswer:
+    assert submission.claim is not None
+    return (
+        row_codec.decode_answer(answer) if submission.claim.body_hash == body_hash else _mismatch(len(submission.items))
+    )
+
+
+def _mismatch(items: int) -> SubmissionAnswer:
+    detail = "this idempotency key was used with another body"
+    refusal = Refusal(Code.IDEMPOTENCY_MISMATCH, detail, "Idempotency-Key")
+    return SubmissionAnswer([refusal] * max(1, items))

@@ -1,0 +1,249 @@
+"""What people look at: built with SQLAlchemy Core, once for both databases.
+
+A task is in `live` or in `done`; the page is walked by id, newest first, from whichever table the filter makes small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, literal_column, null, or_, select
+
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import ExecutionId, TaskId
+from crawlfleet.model.status import FINAL_STATUSES, Recall, TaskStatus
+from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
+from crawlfleet.ports.reads import TaskFilter, TaskPage
+from crawlfleet.ports.record_page import RecordPage
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES, QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.schema import dead_letter, dependency, done, lane, live, task
+from crawlfleet.store.tasks import task_search
+
+ENDED_OF_TASK = (
+    f"SELECT {', '.join(row_codec.EXECUTION_COLUMNS)} FROM execution WHERE task = $1 "
+    f"UNION ALL {row_codec.kept_in_done('id = $1')}"
+)
+# Of a task that was tried very often the last ones: this is read wherever a task is shown.
+NEWEST_ENDED = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts ORDER BY id DESC LIMIT 100"
+ENDED_AMONG = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts WHERE id AMONG($2)"
+ENDED_SIZES = (
+    "SELECT id, 256 + COALESCE(LENGTH(result), 0) + COALESCE(LENGTH(metrics), 0) "
+    f"FROM ({ENDED_OF_TASK}) AS attempts WHERE id > $2 ORDER BY id LIMIT $3"
+)
+LIVE_OF_TASK = (
+    "SELECT execution, id, round, retries, node, session, assigned_at, started_at FROM live WHERE id = $1 AND node <> 0"
+)
+_FINAL = frozenset(FINAL_STATUSES)
+_ZERO: ColumnElement[int] = literal_column("0")
+_FEW = 50
+_PARAMETERS = 8
+"""Their place among the columns of a record."""
+
+
+class ReadTables:
+    _engine: QueryEngine
+
+    async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]:
+        if not ids:
+            return {}
+        look = self._engine.glance if len(ids) <= _FEW else self._engine.read
+        sql = RECORDS_AMONG if with_parameters else RECORDS_WITHOUT_PARAMETERS
+        rows = await look(lambda tx: tx.fetch(sql, list(ids)))
+        return {row[0]: _record(row) for row in rows}
+
+    async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
+        query = _filtered(_records(_walked(where)), where)
+        if before is not None:
+            query = query.where(task.c.id < before)
+        rows = await self._engine.query(query.order_by(task.c.id.desc()).limit(limit))
+        return [_record(row) for row in rows]
+
+    async def find_tasks(
+        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None,
+        *, with_parameters: bool = False,
+    ) -> TaskPage:  # fmt: skip
+        ids = task_search.ids_of(text)
+        about = text if ids is None else None
+        query = _filtered(_records(_walked(where), with_parameters=with_parameters or about is not None), where)
+        stop = await self._stop(where, before, about) if ids is None and task_search.is_search(where, text) else None
+        if ids is not None:
+            query = query.where(task.c.id.between(*ids))
+        if about is not None:
+            query = query.where(task_search.mentions(about))
+        if stop is not None:
+            query = query.where(task.c.id > stop)
+        if before is not None:
+            query = query.where(task.c.id < before)
+        kept = _whole if with_parameters else _without_parameters
+        page = await self._engine.page(
+            query.order_by(task.c.id.desc()).limit(limit + 1 if about is None else task_search.ROWS), limit,
+            sift=None if about is None else task_search.sift(about, _record, kept),
+        )  # fmt: skip
+        found = [_record(row) for row in page.rows]
+        if page.has_more:
+            return TaskPage(found, found[-1].id)
+        return TaskPage(found, None) if stop is None else TaskPage(found, stop + 1, stop)
+
+    async def _stop(self, where: TaskFilter, before: TaskId | None, about: str | None) -> TaskId | None:
+        """The first id a search does not look at; None when it reaches the end."""
+        query = task_search.walked(where)
+        (walked,) = query.selected_columns
+        if before is not None:
+            query = query.where(walked < before)
+        query = query.order_by(walked.desc())
+        if about is None:
+            rows = await self._engine.query(query.offset(task_search.ROWS).limit(1))
+            return rows[0][0] if rows else None
+        window = query.limit(task_search.ROWS + 1).subquery()
+        sizes = (
+            select(window.c.id, func.length(task.c.parameters))
+            .select_from(window.join(task, task.c.id == window.c.id))
+            .order_by(window.c.id.desc())
+        )
+        return task_search.stop_of(await self._engine.query(sizes))
+
+    async def executions(self, task: TaskId) -> list[ExecutionRecord]:
+        async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
+            # In this order one that ends between the two looks is seen by both, never by none.
+            return await tx.fetch(LIVE_OF_TASK, task), await tx.fetch(NEWEST_ENDED, task)
+
+        return _oldest_first(*await self._engine.glance(work))
+
+    async def execution_page(self, task: TaskId, limit: int, after: ExecutionId = 0) -> RecordPage[ExecutionRecord]:
+        async def work(tx: Tx) -> RecordPage[ExecutionRecord]:
+            running = [row for row in await tx.fetch(LIVE_OF_TASK, task) if row[0] > after]
+            left = PAGE_BYTES
+            fitting: list[ExecutionId] = []
+            found = await tx.fetch(ENDED_SIZES, task, after, limit + 1)
+            for execution, size in found:
+                left -= size
+                if fitting and (left < 0 or len(fitting) == limit):
+                    break
+                fitting.append(execution)
+            ended = await tx.fetch(ENDED_AMONG, task, fitting) if fitting else ()
+            is_whole = len(fitting) == len(found)
+            records = _oldest_first(running if is_whole else (), ended)
+            return RecordPage(records, has_more=not is_whole)
+
+        return await self._engine.browse(work)
+
+    async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
+        child = live.alias("child")
+        query = (
+            select(dependency.c.parent, live.c.status)
+            .select_from(
+                dependency.join(child, child.c.id == dependency.c.child).outerjoin(
+                    live, live.c.id == dependency.c.parent
+                )
+            )
+            .where(dependency.c.child == task, child.c.waits > 0)
+        )
+        rows = await self._engine.query(query)
+        return {parent: None if status is None else row_codec.STATUSES[status] for parent, status in rows}
+
+    async def dead_letters(
+        self, limit: int, before: TaskId | None = None, cause: str | None = None, project: str | None = None
+    ) -> list[DeadLetter]:
+        query = select(dead_letter)
+        if before is not None:
+            query = query.where(dead_letter.c.task < before)
+        if cause is not None:
+            query = query.where(dead_letter.c.cause == cause)
+        if project is not None:
+            query = query.where(dead_letter.c.project == project)
+        rows = await self._engine.query(query.order_by(dead_letter.c.task.desc()).limit(limit))
+        return [DeadLetter(*(*row[:5], row_codec.failure(row[5], row[6], row[7]), row[8])) for row in rows]
+
+    async def dead_letter_groups(self, project: str | None = None) -> list[DeadLetterGroup]:
+        letters = dead_letter.c
+        query = select(letters.cause, func.count(), func.max(letters.buried_at), func.max(letters.task))
+        if project is not None:
+            query = query.where(letters.project == project)
+        rows = await self._engine.query(query.group_by(letters.cause).order_by(func.count().desc(), letters.cause))
+        return [DeadLetterGroup(*row) for row in rows]
+
+
+def _walked(where: TaskFilter) -> Sequence[TaskStatus]:
+    """A group's tasks are few enough to walk, whatever their statuses."""
+    return () if where.group is not None else where.statuses
+
+
+def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = True) -> Select[Any]:
+    both = task.outerjoin(live, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
+    # With a status asked for, an inner join lets the database walk the smaller table.
+    if statuses and not _FINAL.intersection(statuses):
+        both = live.join(task, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
+    elif statuses and _FINAL.issuperset(statuses):
+        both = done.join(task, done.c.id == task.c.id).outerjoin(live, live.c.id == task.c.id)
+
+    def either(name: str) -> Any:
+        return func.coalesce(live.c[name], done.c[name])
+
+    stands_in = lane.c.id == either("lane")
+    return select(
+        task.c.id, task.c.project, task.c.workflow, task.c.name, lane.c.task_type, lane.c.queue, lane.c.priority,
+        task.c.created_at, task.c.parameters if with_parameters else null(), task.c.spec,
+        either("status"), either("round"), either("retries"),
+        either("losses"), either("deaths"), func.coalesce(live.c.waits, _ZERO), live.c.due_at, either("timeout_s"),
+        func.coalesce(live.c.recall, _ZERO), either("node"), either("execution"), either("assigned_at"),
+        either("started_at"), done.c.ended_at, done.c.reason, either("lane"),
+        task.c.group_id,
+    ).select_from(both.join(lane, stands_in))  # fmt: skip
+
+
+# The same words on both databases, written once: putting them together costs more than what they ask for.
+RECORDS_AMONG = f"{_records()} WHERE task.id AMONG($1)"
+RECORDS_WITHOUT_PARAMETERS = f"{_records(with_parameters=False)} WHERE task.id AMONG($1)"
+
+
+def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
+    if where.statuses:
+        wanted = [int(status) for status in where.statuses]
+        query = query.where(or_(live.c.status.in_(wanted), done.c.status.in_(wanted)))
+    if where.group is not None:
+        query = query.where(task.c.group_id == where.group)
+    if where.project is not None:
+        query = query.where(task.c.project == where.project)
+    if where.workflow is not None:
+        query = query.where(task.c.workflow == where.workflow)
+    if where.task_type is not None:
+        query = query.where(lane.c.task_type == where.task_type)
+    if where.queue is not None:
+        query = query.where(lane.c.queue == where.queue)
+    if where.node is not None:
+        query = query.where(or_(live.c.node == where.node, done.c.node == where.node))
+    if where.name_prefix is not None:
+        # LIKE minds case on one database and not on the other.
+        query = query.where(func.substr(task.c.name, 1, len(where.name_prefix)) == where.name_prefix)
+    return query
+
+
+def _record(row: Sequence[Any]) -> TaskRecord:
+    (head, (parameters, spec, status), middle, recall, (node, run), rest) = (
+        row[:8], row[8:11], row[11:18], row[18], row[19:21], row[21:],
+    )  # fmt: skip
+    asked = b"" if parameters is None else bytes(parameters)
+    body = (asked, None if spec is None else bytes(spec), row_codec.STATUSES[status])
+    return TaskRecord(*(*head, *body, *middle, Recall(recall), node or None, run or None, *rest))
+
+
+def _whole(row: Row) -> Row:
+    return row
+
+
+def _without_parameters(row: Row) -> Row:
+    return (*row[:_PARAMETERS], None, *row[_PARAMETERS + 1 :])
+
+
+def _oldest_first(running: Sequence[Row], ended: Sequence[Row]) -> list[ExecutionRecord]:
+    records = [row_codec.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
+    known = {record.id for record in records}
+    return records + [_live_record(row) for row in running if row[0] not in known]
+
+
+def _live_record(row: Sequence[Any]) -> ExecutionRecord:
+    return ExecutionRecord(*(*row[:6], None, row[6], row[7], None, None, None, None))

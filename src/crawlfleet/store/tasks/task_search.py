@@ -1,0 +1,147 @@
+"""Searching tasks for what no index knows: a bounded number of rows per page, newest first, and the page says so.
+
+A host is looked for in the text of the parameters by the database, and what it finds is looked at here: only the host
+of a URL counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from sqlalchemy import Boolean, ColumnElement, Select, Text, func, literal, or_, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from crawlfleet.model.ids import TaskId
+from crawlfleet.model.status import FINAL_STATUSES, TaskStatus
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.store.engine.sqlalchemy_query import Sift
+from crawlfleet.store.engine.transaction import Row
+from crawlfleet.store.schema import done, live, task
+
+ROWS = 20_000
+"""Looked at for one page of a search."""
+BYTES = 64 << 20
+"""Of parameters in which text is looked for, for one page."""
+_ID = re.compile(r"task-([0-9a-f]{1,16})")
+_ID_DIGITS = 16
+_FINAL = frozenset(FINAL_STATUSES)
+
+
+class _Says(FunctionElement[bool]):
+    """Whether the text that bytes are holds another one, in whichever case."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_Says, "sqlite")
+def _says_sqlite(element: _Says, compiler: SQLCompiler, **options: Any) -> str:
+    content, part = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"instr(lower(CAST({content} AS TEXT)), {part}) > 0"
+
+
+@compiles(_Says, "postgresql")
+def _says_postgres(element: _Says, compiler: SQLCompiler, **options: Any) -> str:
+    content, part = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"position({part} in lower(convert_from({content}, 'UTF8'))) > 0"
+
+
+def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
+    """The ids that begin like this; None for text that is no beginning of an id."""
+    if text is None or (found := _ID.fullmatch(text)) is None:
+        return None
+    digits = found.group(1)
+    most = (1 << 63) - 1
+    return int(digits.ljust(_ID_DIGITS, "0"), 16) & most, min(int(digits.ljust(_ID_DIGITS, "f"), 16), most)
+
+
+def is_search(where: TaskFilter, text: str | None) -> bool:
+    """Whether a page of it may have to look at many tasks to find a few."""
+    is_sifted = where.group is not None and bool(where.statuses)
+    return text is not None or is_sifted or any(
+        asked is not None for asked in (where.task_type, where.queue, where.node, where.name_prefix)
+    )  # fmt: skip
+
+
+def walked(where: TaskFilter) -> Select[Any]:
+    """The ids such a search walks through: of the table, and the group, project or workflow, that make it small."""
+    if where.group is not None:
+        return select(task.c.id).where(task.c.group_id == where.group)
+    if where.statuses and not _FINAL.intersection(where.statuses):
+        return select(live.c.id)
+    if where.statuses and _FINAL.issuperset(where.statuses):
+        # Only one status that is not the usual one has its ids in order.
+        is_indexed = len(where.statuses) == 1 and where.statuses[0] is not TaskStatus.COMPLETED
+        query = select(done.c.id)
+        return query.where(done.c.status == int(where.statuses[0])) if is_indexed else query
+    query = select(task.c.id)
+    if where.project is not None:
+        query = query.where(task.c.project == where.project)
+    if where.workflow is not None:
+        query = query.where(task.c.workflow == where.workflow)
+    return query
+
+
+def stop_of(sizes: Iterable[Row]) -> TaskId | None:
+    """The first id that a search leaves to the next page, of ids in its order with how much is to be read of each."""
+    rows = size = 0
+    for task_id, bytes_ in sizes:
+        rows, size = rows + 1, size + bytes_
+        if rows > ROWS or (size > BYTES and rows > 1):
+            return int(task_id)
+    return None
+
+
+def sift(text: str, record_of: Callable[[Row], TaskRecord], kept: Callable[[Row], Row]) -> Sift:
+    """Only rows of tasks that are about the text, and of those what is kept."""
+
+    def match_row(row: Row) -> Row | None:
+        return kept(row) if is_about(record_of(row), text) else None
+
+    return match_row
+
+
+def mentions(text: str) -> ColumnElement[bool]:
+    begins = func.substr(task.c.name, 1, len(text)) == text
+    return or_(begins, _Says(task.c.parameters, literal(text.lower(), Text)))
+
+
+def is_about(record: TaskRecord, text: str) -> bool:
+    """Whether its name begins with the text or the host of one of its URLs has it."""
+    if record.name is not None and record.name.startswith(text):
+        return True
+    wanted = text.lower()
+    return any(wanted in host for host in hosts(record.parameters))
+
+
+def hosts(parameters: bytes) -> set[str]:
+    """The hosts of the URLs that parameters name."""
+    try:
+        said = _urls(parameters)
+    except msgspec.MsgspecError:
+        return set()
+    many = [one for listed in (said.urls, said.start_urls) if isinstance(listed, list) for one in listed]
+    return {host for one in (said.url, *many) if isinstance(one, str) and (host := _host(one))}
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+class _Urls(msgspec.Struct):
+    url: Any = None
+    urls: Any = None
+    start_urls: Any = None
+
+
+_urls = msgspec.json.Decoder(_Urls).decode

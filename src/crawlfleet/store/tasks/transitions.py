@@ -1,0 +1,287 @@
+"""Transitions of live tasks: decided steps written in batches, with executions, events, counters and dependants.
+
+Whatever a step does to a task is written here and nowhere else, so that the rules that tie tables together (a final
+task leaves `live`, a finished execution gets its row, a parent's end reaches its children) hold for every verb.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from crawlfleet.model.daily_quota import Amounts
+from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.execution import Failure
+from crawlfleet.model.ids import ExecutionId, TaskId, task_text
+from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.parking import Parking
+from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.status import TaskStatus, is_legal
+from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
+from crawlfleet.model.transition import Decide, Step
+from crawlfleet.ports.task_store import Applied
+from crawlfleet.scheduling.quotas.project_quota import Door
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.composites.flow_release import StepRelease
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.projects.daily_quota import settle
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.parking import forget_parkings, park
+from crawlfleet.store.tasks.transaction_log import Journal
+
+LIVE_LIST = ", ".join(f"l.{column}" for column in row_codec.LIVE_COLUMNS)
+LOCK_LIVE = (
+    f"SELECT {LIVE_LIST}, t.spec FROM live l JOIN task t ON t.id = l.id WHERE l.id AMONG($1) ORDER BY l.id LOCK_ROWS(l)"
+)
+LOCK_HELD = (
+    f"SELECT {LIVE_LIST}, t.spec FROM live l JOIN task t ON t.id = l.id "
+    "WHERE l.node = $1 AND l.node <> 0 ORDER BY l.id LOCK_ROWS(l)"
+)
+ANY_CHILDREN = "SELECT 1 FROM dependency LIMIT 1"
+CHILDREN = "SELECT parent, child, kind FROM dependency WHERE parent AMONG($1)"
+FORGET_CHILDREN = "DELETE FROM dependency WHERE parent AMONG($1)"
+FINAL_AMONG = "SELECT id FROM done WHERE id AMONG($1)"
+DELETE_LIVE = "DELETE FROM live WHERE id AMONG($1)"
+DEAD_LETTER_COLUMNS = (
+    "task", "round", "project", "task_type", "cause", "error", "message", "is_permanent", "buried_at",
+)  # fmt: skip
+_TOLD = ("task", "round", "execution", "node", "status", "retries", "reason")
+_TOLD_PARKED = (*_TOLD, "cause", "subject", "until", "times")
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+")
+_CAUSE_CHARS = 160
+
+
+class Transition:
+    """The steps of one transaction."""
+
+    def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
+        self.applied = Applied()
+        self.journal = Journal()
+        self.doors: dict[str, Door | None] = {}
+        """Of projects whose tasks become more in this transaction."""
+        self._tx = tx
+        self._lanes = lanes
+        self._now = now
+        self._updates: dict[TaskId, LiveTask] = {}
+        self._finals: dict[TaskId, FinalTask] = {}
+        self._executions: list[Row] = []
+        self._dead_letters: list[Row] = []
+        self._parked: dict[TaskId, Parking] = {}
+        self._unparked: set[TaskId] = set()
+        self._used: dict[ExecutionId, Amounts] = {}
+        self._told: dict[Kind, list[Row]] = defaultdict(list)
+
+    async def change(self, tasks: Sequence[TaskId], decide: Decide) -> None:
+        """Lock the live rows of `tasks` and take the steps decided for them."""
+        wanted = list(dict.fromkeys(tasks))
+        found = await self._tx.fetch(LOCK_LIVE, wanted)
+        await self.apply(found, decide)
+        missing = set(wanted).difference(row[0] for row in found)
+        if missing:
+            final = {row[0] for row in await self._tx.fetch(FINAL_AMONG, sorted(missing))}
+            for task in missing:
+                self.applied.refused[task] = Refusal(Code.ALREADY_FINAL, "has ended") if task in final else UNKNOWN_TASK
+
+    async def change_held(self, node: int, decide: Decide) -> None:
+        """The same for everything a node holds."""
+        await self.apply(await self._tx.fetch(LOCK_HELD, node), decide)
+
+    async def apply(self, found: Sequence[Row], decide: Decide) -> None:
+        await self._lanes.load(self._tx, (row[2] for row in found))
+        finals: dict[TaskId, TaskStatus] = {}
+        for row in found:
+            task = row_codec.live_task(row[:-1])
+            step = decide(task, row_codec.retry_policy(row[-1]))
+            if isinstance(step, Refusal):
+                self.applied.refused[task.id] = step
+            elif self.take(task, step) and step.after.status.is_final:
+                finals[task.id] = step.after.status
+        await self.release_children(finals)
+
+    async def locked(self, tasks: Iterable[TaskId]) -> list[LiveTask]:
+        """The live rows of these tasks as they stand now, which nobody else changes until the end."""
+        await self.flush()
+        rows = await self._tx.fetch(LOCK_LIVE, sorted(tasks))
+        await self._lanes.load(self._tx, (row[2] for row in rows))
+        return [row_codec.live_task(row[:-1]) for row in rows]
+
+    async def release_children(self, finals: dict[TaskId, TaskStatus]) -> None:
+        """Tell the children of tasks that ended; a child that can never run is cancelled, and its children after it."""
+        if not finals or not await self._tx.fetch(ANY_CHILDREN):
+            return
+        while finals:
+            edges = await self._tx.fetch(CHILDREN, list(finals))
+            if not edges:
+                return
+            await self._tx.execute(FORGET_CHILDREN, list(finals))
+            steps = [edge for edge in edges if edge[2]]
+            if not steps:
+                finals = await self._step_children(finals, edges)
+                continue
+            finals = await self._step_children(finals, [edge for edge in edges if not edge[2]])
+            release = StepRelease(self, self._tx, self._lanes, self._now)
+            finals |= await release.parents_ended(Counter(edge[1] for edge in steps))
+
+    async def _step_children(self, finals: dict[TaskId, TaskStatus], edges: Sequence[Row]) -> dict[TaskId, TaskStatus]:
+        parents: dict[TaskId, list[TaskId]] = defaultdict(list)
+        for parent, child, _ in edges:
+            parents[child].append(parent)
+        found = await self._tx.fetch(LOCK_LIVE, sorted(parents))
+        await self._lanes.load(self._tx, (row[2] for row in found))
+        ended: dict[TaskId, TaskStatus] = {}
+        for row in found:
+            # One child may be reached twice in a transaction: its newest row is the one to go on from.
+            child = self._updates.get(row[0]) or row_codec.live_task(row[:-1])
+            if child.status is TaskStatus.WAITING and child.id not in self._finals:
+                step = _child_step(child, parents[child.id], finals, self._now, row_codec.retry_policy(row[-1]))
+                if self.take(child, step) and step.after.status.is_final:
+                    ended[child.id] = step.after.status
+        return ended
+
+    def take(self, task: LiveTask, step: Step, *, is_unrun: bool = False) -> bool:
+        """Whether the step was taken and changed the task."""
+        after = step.after
+        if after == task:
+            self.applied.after[task.id] = task.status
+            return False
+        if after.status is not task.status and not is_legal(task.status, after.status, is_unrun=is_unrun):
+            detail = f"{task.status.word} does not become {after.status.word}"
+            self.applied.refused[task.id] = Refusal(Code.ILLEGAL_TRANSITION, detail)
+            return False
+        self.applied.after[task.id] = after.status
+        project = self._lanes[task.lane].project
+        self.journal.moved(project, task.status, after.status)
+        if task.group is not None:
+            self.journal.member_moved(task.group, task.status, after.status)
+        if step.ended is not None:
+            self._executions.append(_execution_row(task, step, self._now))
+            if step.used is not None:
+                self._used[task.execution] = step.used
+        if after.status.is_final:
+            self._updates.pop(task.id, None)
+            self._finals[task.id] = _final_row(after, step.reason, self._now)
+            if step.is_dead_letter:
+                lane = self._lanes[task.lane]
+                self._dead_letters.append(_dead_letter_row(task, step, project, lane.requirement.task_type, self._now))
+        else:
+            self._updates[task.id] = after
+        if step.parking is not None:
+            self._parked[task.id] = step.parking
+        elif task.status is TaskStatus.WAITING is not after.status and task.due_at is not None:
+            self._unparked.add(task.id)
+        self._hint(task, after)
+        self._tell(task, step)
+        return True
+
+    def _hint(self, before: LiveTask, after: LiveTask) -> None:
+        is_ready = after.status is TaskStatus.PENDING
+        if is_ready and (before.status is not TaskStatus.PENDING or before.lane != after.lane):
+            self.applied.ready.setdefault(after.lane, []).append(after.id)
+        if before.node and not after.status.is_held:
+            self.applied.freed.append((before.node, before.execution))
+        if before.node and after.recall is not before.recall and after.status.is_held:
+            self.applied.told.add(before.node)
+
+    def _tell(self, before: LiveTask, step: Step) -> None:
+        after = step.after
+        if step.kind is Kind.TASK_READY and after.status is before.status:
+            return
+        row: Row = (
+            before.id, before.round, before.execution, before.node, int(after.status), after.retries, step.reason,
+        )  # fmt: skip
+        if (parking := step.parking) is not None:
+            row = (*row, parking.cause.word, parking.subject, to_text(parking.until), parking.times)
+        self._told[step.kind].append(row)
+
+    async def flush(self) -> None:
+        """Write the rows of the steps taken so far, for whoever has to read them in the same transaction."""
+        tx = self._tx
+        if self._updates:
+            await tx.update(
+                schema.live, row_codec.LIVE_COLUMNS, [row_codec.plain(row) for row in self._updates.values()]
+            )
+        if self._finals:
+            await tx.execute(DELETE_LIVE, list(self._finals))
+            await tx.insert(
+                schema.done, row_codec.DONE_COLUMNS, [row_codec.plain(row) for row in self._finals.values()]
+            )
+        if self._executions:
+            await tx.insert(schema.execution, row_codec.EXECUTION_COLUMNS, self._executions)
+        if self._dead_letters:
+            await tx.insert(schema.dead_letter, DEAD_LETTER_COLUMNS, self._dead_letters)
+        if self._parked:
+            await park(tx, self._parked, self._now)
+        if self._unparked:
+            await forget_parkings(tx, self._unparked)
+        if self._used:
+            await settle(tx, self._used)
+        self._updates, self._finals, self._executions, self._dead_letters = {}, {}, [], []
+        self._parked, self._unparked = {}, set()
+        self._used = {}
+
+    async def write(self) -> Applied:
+        await self.flush()
+        for kind, rows in self._told.items():
+            columns = zip(*rows, strict=True)
+            names = _TOLD_PARKED if kind is Kind.TASK_PARKED else _TOLD
+            self.journal.tell(EventBatch(kind, dict(zip(names, columns, strict=True))))
+        await self.journal.write(self._tx, self._now)
+        return self.applied
+
+
+UNKNOWN_TASK = Refusal(Code.UNKNOWN_TASK, "no such task")
+
+
+def _child_step(
+    child: LiveTask, parents: list[TaskId], finals: dict[TaskId, TaskStatus], now: Instant, policy: RetryPolicy
+) -> Step:
+    for parent in parents:
+        if finals[parent] is not TaskStatus.COMPLETED:
+            decide = task_state_machine.cancel(parent_ended(parent, finals[parent]))
+            break
+    else:
+        decide = task_state_machine.parent_completed(now, len(parents))
+    step = decide(child, policy)
+    assert isinstance(step, Step)
+    return step
+
+
+def parent_ended(parent: TaskId, status: TaskStatus) -> str:
+    return f"depends on {task_text(parent)}, which ended {status.word}"
+
+
+def cause_of(failure: Failure | None, reason: str | None) -> str:
+    """What dead letters are grouped by: the error without the parts that differ from one to the next."""
+    said = f"{failure.error.word}: {failure.message}" if failure else (reason or "unknown")
+    if reason and reason.startswith("poison"):
+        said = f"poison: {said}"
+    return _VARYING.sub("#", said)[:_CAUSE_CHARS]
+
+
+def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
+    failure = step.failure
+    started_at = task.started_at if task.started_at is not None else step.started_at
+    return (
+        task.execution, task.id, task.round, task.retries, task.node, task.session,
+        int(step.ended) if step.ended is not None else 0, task.assigned_at, started_at, now,
+        int(failure.error) if failure else None, failure.message if failure else step.reason,
+        int(failure.is_permanent) if failure else 0, step.result, step.metrics,
+    )  # fmt: skip
+
+
+def _final_row(after: LiveTask, reason: str | None, now: Instant) -> FinalTask:
+    return FinalTask(
+        after.id, after.status, after.lane, after.round, after.retries, after.losses, after.deaths, after.timeout_s,
+        after.node, after.execution, after.assigned_at, after.started_at, now, reason, after.group,
+    )  # fmt: skip
+
+
+def _dead_letter_row(task: LiveTask, step: Step, project: str, task_type: str, now: Instant) -> Row:
+    failure = step.failure
+    return (
+        task.id, task.round, project, task_type, cause_of(failure, step.reason),
+        int(failure.error) if failure else None, failure.message if failure else step.reason,
+        int(failure.is_permanent) if failure else 0, now,
+    )  # fmt: skip
