@@ -67,10 +67,16 @@ async def masters(folder: Path, store: str, broker: str, *, count: int, agents: 
         token = (await running.post("tokens", {"role": "enrol", "name": "bench"}))["token"]
         for number in range(agents):
             argv = ["--master", ",".join(urls), "--name", f"w{number}", "--slots", str(SLOTS)]
-            stack.enter_context(command(
-                folder / f"w{number}.log", "worker", *argv, "--data-dir", str(folder / f"w{number}"),
-                env={"CRAWLFLEET_ENROL_TOKEN": token},
-            ))  # fmt: skip
+            stack.enter_context(
+                command(
+                    folder / f"w{number}.log",
+                    "worker",
+                    *argv,
+                    "--data-dir",
+                    str(folder / f"w{number}"),
+                    env={"CRAWLFLEET_ENROL_TOKEN": token},
+                )
+            )
         async with served(running, agents):
             yield running
 
@@ -146,10 +152,14 @@ async def measure_flush(two: Masters, redis: RedisServer, rows: list[Row]) -> No
     finally:
         await broker.close()
     whole = "never" if whole_after is None else f"{whole_after:.1f} s"
-    rows.append(Row(
-        f"Redis emptied, {WAITING:,} waiting: the index is whole after", whole, "< 5 s",
-        whole_after is not None and whole_after < 5,
-    ))  # fmt: skip
+    rows.append(
+        Row(
+            f"Redis emptied, {WAITING:,} waiting: the index is whole after",
+            whole,
+            "< 5 s",
+            whole_after is not None and whole_after < 5,
+        )
+    )
     p50, p99 = statistics.median(took), statistics.quantiles(took, n=100)[98]
     value = f"p50 {p50:.0f} ms, p99 {p99:.0f} ms; longest pause of the others {max(gaps, default=WATCHED_S):.1f} s"
     rows.append(Row("meanwhile, urgent tasks from submit to done", value, "", None))

@@ -79,10 +79,13 @@ async def side(folder: Path, checkout: Path, *, is_postgres: bool) -> AsyncItera
             server = stack.enter_context(PostgresServer(fsync=True, settings=settings))
         running = await stack.enter_async_context(
             installation(
-                folder / "data", server.create_database() if server else None, nodes=NODES, slots=SLOTS,
+                folder / "data",
+                server.create_database() if server else None,
+                nodes=NODES,
+                slots=SLOTS,
                 env={"PYTHONPATH": str(checkout / "src")},
             )
-        )  # fmt: skip
+        )
         yield Side(running, server)
 
 

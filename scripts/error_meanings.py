@@ -139,7 +139,7 @@ MEANINGS: dict[str, Meaning] = {
         "The database was lost in the middle of a commit: it may have been written.",
         "Repeat it under the same `Idempotency-Key`, or read before you decide.",
     ),
-}  # fmt: skip
+}
 
 AT_THE_CALLER: dict[str, Meaning] = {
     "unreachable": Meaning(

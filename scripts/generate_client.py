@@ -19,11 +19,26 @@ from typing import Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "src" / "crawlfleet" / "client"
+GENERATED = CLIENT / "_generated"
 NOUNS = (
-    "tasks", "results", "exports", "groups", "flows", "schedules", "nodes", "clusters", "dead_letters", "queues",
-    "projects", "tokens", "hosts", "events", "products", "cookie_jars",
+    "tasks",
+    "results",
+    "exports",
+    "groups",
+    "flows",
+    "schedules",
+    "nodes",
+    "clusters",
+    "dead_letters",
+    "queues",
+    "projects",
+    "tokens",
+    "hosts",
+    "events",
+    "products",
+    "cookie_jars",
     "proxies",
-)  # fmt: skip
+)
 """Files of the async client whose methods the blocking one has too."""
 
 _BY_HAND = {"BatchAnswer"}
@@ -55,7 +70,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 when a file is out of date")
     is_check = parser.parse_args().check
     stale = []
-    for path, made in {CLIENT / "models.py": models_text(), CLIENT / "blocking.py": blocking_text()}.items():
+    for path, made in {GENERATED / "models.py": models_text(), GENERATED / "blocking.py": blocking_text()}.items():
         text = formatted(made, path)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
@@ -88,23 +103,50 @@ def models_text() -> str:
     schemas = document["components"]["schemas"]
     wanted = _reachable(schemas, _answers(document)) - _BY_HAND
     slim = {
-        "openapi": "3.1.0", "info": {"title": "crawlfleet", "version": "0"}, "paths": {},
+        "openapi": "3.1.0",
+        "info": {"title": "crawlfleet", "version": "0"},
+        "paths": {},
         "components": {"schemas": {name: _without_bounds(schemas[name]) for name in sorted(wanted)}},
-    }  # fmt: skip
+    }
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "openapi.json"), Path(folder, "models.py")
         source.write_text(json.dumps(slim), encoding="utf-8")
         subprocess.run(
             [
-                sys.executable, "-m", "datamodel_code_generator", "--input", source, "--input-file-type", "openapi",
-                "--output", target, "--output-model-type", "msgspec.Struct", "--target-python-version", "3.11",
-                "--use-standard-collections", "--use-union-operator", "--use-annotated", "--disable-timestamp",
-                "--enum-field-as-literal", "all", "--use-schema-description", "--use-field-description",
-                "--output-datetime-class", "datetime", "--use-title-as-name", "--disable-future-imports",
-                "--custom-file-header", _MODELS_HEAD, "--formatters", "builtin",
+                sys.executable,
+                "-m",
+                "datamodel_code_generator",
+                "--input",
+                source,
+                "--input-file-type",
+                "openapi",
+                "--output",
+                target,
+                "--output-model-type",
+                "msgspec.Struct",
+                "--target-python-version",
+                "3.11",
+                "--use-standard-collections",
+                "--use-union-operator",
+                "--use-annotated",
+                "--disable-timestamp",
+                "--enum-field-as-literal",
+                "all",
+                "--use-schema-description",
+                "--use-field-description",
+                "--output-datetime-class",
+                "datetime",
+                "--use-title-as-name",
+                "--disable-future-imports",
+                "--custom-file-header",
+                _MODELS_HEAD,
+                "--formatters",
+                "builtin",
             ],
-            check=True, stdin=subprocess.DEVNULL, cwd=folder,
-        )  # fmt: skip
+            check=True,
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+        )
         return _finished(target.read_text(encoding="utf-8"))
 
 
@@ -149,9 +191,20 @@ def _references(node: object) -> set[str]:
     return set()
 
 
-_BOUNDS = frozenset({
-    "enum", "const", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "maxProperties", "pattern",
-})  # fmt: skip
+_BOUNDS = frozenset(
+    {
+        "enum",
+        "const",
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "minItems",
+        "maxItems",
+        "maxProperties",
+        "pattern",
+    }
+)
 
 
 def _without_bounds(schema: Any) -> Any:
@@ -174,7 +227,7 @@ def blocking_text() -> str:
     imports: dict[str, set[str]] = {"crawlfleet.client.transport.loop_thread": {"Background"}}
     methods: list[str] = []
     for noun in NOUNS:
-        tree = ast.parse((CLIENT / f"{noun}.py").read_text(encoding="utf-8"))
+        tree = ast.parse((CLIENT / "nouns" / f"{noun}.py").read_text(encoding="utf-8"))
         names: set[str] = set()
         for method in _public_methods(tree):
             methods.append(_blocking_method(method))

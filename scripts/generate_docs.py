@@ -116,11 +116,22 @@ def _source_names() -> Iterator[str]:
 def cli_text() -> str:
     root: Any = get_command(app)
     lines = [
-        "# Command line", "", "Written by `scripts/generate_docs.py` from the commands.", "",
-        "Data goes to standard output, talk to standard error. `--json` prints JSON.", "",
-        "| exit code | meaning |", "|---|---|", "| 0 | done |", "| 1 | failed |", "| 2 | a wrong option or setting |",
-        "| 3 | not found |", "| 4 | a task that was waited for did not complete |", "| 130 | interrupted |", "",
-    ]  # fmt: skip
+        "# Command line",
+        "",
+        "Written by `scripts/generate_docs.py` from the commands.",
+        "",
+        "Data goes to standard output, talk to standard error. `--json` prints JSON.",
+        "",
+        "| exit code | meaning |",
+        "|---|---|",
+        "| 0 | done |",
+        "| 1 | failed |",
+        "| 2 | a wrong option or setting |",
+        "| 3 | not found |",
+        "| 4 | a task that was waited for did not complete |",
+        "| 130 | interrupted |",
+        "",
+    ]
     for path, command in _commands(root, "crawlfleet"):
         lines += [f"## {path}", "", *_about(command), *_parameters(command)]
     return "\n".join(lines).rstrip() + "\n"

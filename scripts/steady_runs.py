@@ -55,9 +55,10 @@ def read_failures(report: Path) -> tuple[int, tuple[str, ...]]:
         return 0, ("(the run itself: there is no report of it)",)
     cases = list(ElementTree.parse(report).iter("testcase"))
     failed = [
-        f"{case.get('classname', '').replace('.', '/')}::{case.get('name', '')}" for case in cases
+        f"{case.get('classname', '').replace('.', '/')}::{case.get('name', '')}"
+        for case in cases
         if case.find("failure") is not None or case.find("error") is not None
-    ]  # fmt: skip
+    ]
     return len(cases), tuple(dict.fromkeys(failed))
 
 

@@ -43,30 +43,83 @@ class Machine:
 
     def options(self) -> list[str]:
         return [
-            "--device-id", self.name, "--name", self.name, "--region", self.region, "--cluster", self.cluster,
-            "--node-type", self.node_type, "--slots", str(self.slots), "--weight", f"{self.weight:g}",
-            "--resource", f"cpu={self.cpu:g}", "--resource", f"memory_mb={self.memory_mb:g}",
-            "--egress-address", self.egress,
+            "--device-id",
+            self.name,
+            "--name",
+            self.name,
+            "--region",
+            self.region,
+            "--cluster",
+            self.cluster,
+            "--node-type",
+            self.node_type,
+            "--slots",
+            str(self.slots),
+            "--weight",
+            f"{self.weight:g}",
+            "--resource",
+            f"cpu={self.cpu:g}",
+            "--resource",
+            f"memory_mb={self.memory_mb:g}",
+            "--egress-address",
+            self.egress,
             *(f"--capability={name}={json.dumps(value)}" for name, value in self.capabilities.items()),
-        ]  # fmt: skip
+        ]
 
 
 MACHINES = (
     # Two behind one address, as behind the proxy of one office.
-    Machine("frankfurt", "eu-central-1", "203.0.113.10", cluster="europe",
-            capabilities={"country": "de", "price_per_hour": 0.12}),
-    Machine("berlin", "berlin", "203.0.113.10", cluster="europe", weight=3,
-            capabilities={"country": "de", "price_per_hour": 0.10}),
-    Machine("paris", "eu-west-3", "203.0.113.20", cluster="europe", slots=2,
-            capabilities={"country": "fr", "price_per_hour": 0.11, "pdf_reading": 1}),
-    Machine("virginia", "us-east-1", "203.0.113.30", slots=16, node_type="large", cpu=32, memory_mb=65_536,
-            capabilities={"country": "us", "price_per_hour": 0.90, "pdf_reading": 1}),
-    Machine("tokyo", "tokyo", "203.0.113.40", cpu=8, memory_mb=16_384,
-            capabilities={"country": "jp", "price_per_hour": 0.04, "proxy_rotation": 1}),
+    Machine(
+        "frankfurt",
+        "eu-central-1",
+        "203.0.113.10",
+        cluster="europe",
+        capabilities={"country": "de", "price_per_hour": 0.12},
+    ),
+    Machine(
+        "berlin",
+        "berlin",
+        "203.0.113.10",
+        cluster="europe",
+        weight=3,
+        capabilities={"country": "de", "price_per_hour": 0.10},
+    ),
+    Machine(
+        "paris",
+        "eu-west-3",
+        "203.0.113.20",
+        cluster="europe",
+        slots=2,
+        capabilities={"country": "fr", "price_per_hour": 0.11, "pdf_reading": 1},
+    ),
+    Machine(
+        "virginia",
+        "us-east-1",
+        "203.0.113.30",
+        slots=16,
+        node_type="large",
+        cpu=32,
+        memory_mb=65_536,
+        capabilities={"country": "us", "price_per_hour": 0.90, "pdf_reading": 1},
+    ),
+    Machine(
+        "tokyo",
+        "tokyo",
+        "203.0.113.40",
+        cpu=8,
+        memory_mb=16_384,
+        capabilities={"country": "jp", "price_per_hour": 0.04, "proxy_rotation": 1},
+    ),
     # Keeps to itself: whoever names no category goes elsewhere.
-    Machine("sydney", "ap-southeast-2", "203.0.113.50", slots=1, cluster="lab",
-            capabilities={"country": "au", "price_per_hour": 0.05, "categories": ["news"]}),
-)  # fmt: skip
+    Machine(
+        "sydney",
+        "ap-southeast-2",
+        "203.0.113.50",
+        slots=1,
+        cluster="lab",
+        capabilities={"country": "au", "price_per_hour": 0.05, "categories": ["news"]},
+    ),
+)
 
 
 class Cluster:
@@ -143,9 +196,13 @@ class Cluster:
         with (self.folder / f"{name}.log").open("wb") as log:
             # A session of its own: Ctrl-C is for the tour, which then stops all of them.
             process = subprocess.Popen(
-                [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=stdout or log, stderr=log,
-                env=self._env | {"PYTHONDONTWRITEBYTECODE": "1"} | dict(env or {}), start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout or log,
+                stderr=log,
+                env=self._env | {"PYTHONDONTWRITEBYTECODE": "1"} | dict(env or {}),
+                start_new_session=True,
+            )
         self._processes[name] = process
         return process
 

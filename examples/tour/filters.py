@@ -11,12 +11,18 @@ _ASKS: tuple[tuple[str, dict[str, Any], dict[str, int]], ...] = (
     ("a capability that nobody has", {"capabilities": {"captcha_solver": 1}}, {"lacks:captcha_solver": 6}),
     ("a kind of node", {"node_type": "mobile"}, {"wrong_node_type": 6}),
     ("a cluster without nodes", {"cluster": "antarctica"}, {"wrong_cluster": 6}),
-    ("a region, and no other will do", {"target_region": "cn-hangzhou", "require_region": True},
-     {"wrong_region": 5, "wrong_category": 1}),
+    (
+        "a region, and no other will do",
+        {"target_region": "cn-hangzhou", "require_region": True},
+        {"wrong_region": 5, "wrong_category": 1},
+    ),
     ("more than any node has", {"min_resources": {"cpu": 64}}, {"too_small:cpu": 5, "wrong_category": 1}),
-    ("a category in a cluster that serves another", {"categories": ["sports"], "cluster": "lab"},
-     {"wrong_cluster": 5, "wrong_category": 1}),
-)  # fmt: skip
+    (
+        "a category in a cluster that serves another",
+        {"categories": ["sports"], "cluster": "lab"},
+        {"wrong_cluster": 5, "wrong_category": 1},
+    ),
+)
 
 
 def refusals(stage: Stage) -> None:

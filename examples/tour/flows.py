@@ -10,9 +10,13 @@ from .stage import Stage
 
 FILE = Path(__file__).with_name("flow.yaml")
 EXPECTED = {
-    "list": "completed", "each": "completed", "report": "completed", "too_few": "skipped", "sorry": "skipped",
+    "list": "completed",
+    "each": "completed",
+    "report": "completed",
+    "too_few": "skipped",
+    "sorry": "skipped",
     "end": "completed",
-}  # fmt: skip
+}
 
 
 def flow(stage: Stage) -> None:

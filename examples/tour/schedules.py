@@ -32,9 +32,10 @@ def overlaps(stage: Stage) -> None:
         first, second = _runs(stage, made["cancel_previous"], 2)[:2]
         stage.tell.note(f"cancel_previous: {stage.client.why(str(first.task_id)).sentence}")
         stage.tell.check(
-            ("fired", "cancelled", "fired"), (first.status, first.task_status, second.status),
+            ("fired", "cancelled", "fired"),
+            (first.status, first.task_status, second.status),
             "cancel_previous: the first run, its task, the second",
-        )  # fmt: skip
+        )
     finally:
         _end(stage, made.values())
 

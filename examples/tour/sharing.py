@@ -22,9 +22,11 @@ def quota(stage: Stage) -> None:
             stage.tell.check("quota 'running' of project shop: 2 of 2 in use", said.sentence)
             stage.tell.command("crawlfleet project show shop")
             quotas = stage.client.project("shop").quotas
-            stage.tell.check((2, 0, 3, 0), (
-                quotas.running.used, quotas.running.left, quotas.waiting.used, quotas.waiting.left,
-            ), "running, left, waiting, left")  # fmt: skip
+            stage.tell.check(
+                (2, 0, 3, 0),
+                (quotas.running.used, quotas.running.left, quotas.waiting.used, quotas.waiting.left),
+                "running, left, waiting, left",
+            )
             _refused(stage)
         finally:
             stage.client.reset_project("shop")

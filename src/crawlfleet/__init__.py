@@ -5,11 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from crawlfleet.version import __version__
+
 __all__ = [
-    "Candidates", "Executor", "NodeState", "Strategy", "TaskContext", "TaskError", "TryLater", "__version__",
+    "Candidates",
+    "Executor",
+    "NodeState",
+    "Strategy",
+    "TaskContext",
+    "TaskError",
+    "TryLater",
+    "__version__",
     "executor",
-]  # fmt: skip
+]
 
 if TYPE_CHECKING:
     from crawlfleet.execution.sdk import Executor, TaskContext, TaskError, TryLater, executor

@@ -92,10 +92,22 @@ async def _furnished(site: Site, holder: str) -> FuzzedSite:
         for times in ({"every_s": 1}, {"cron": "0 3 * * *", "time_zone": "Europe/Berlin", "overlap": "allow"})
     ]
     (in_use,) = [token.id for token in await site.master.tokens.list() if token.name == "the admin"]
-    return FuzzedSite(site.url, site.tokens["admin"], speaker, holder, held, in_use, {
-        "task_id": [done, dead, waits, held], "node_id": [speaker.text, pulls, "spare-1"],
-        "execution_id": [execution], "number": [0, 1, 2], "token_id": [spare_token],
-        "schedule_id": schedules,
-        "cluster": ["default", "other"], "name": ["default", "paused"],
-        "host": ["shop.example", "other.example:8080"],
-    })  # fmt: skip
+    return FuzzedSite(
+        site.url,
+        site.tokens["admin"],
+        speaker,
+        holder,
+        held,
+        in_use,
+        {
+            "task_id": [done, dead, waits, held],
+            "node_id": [speaker.text, pulls, "spare-1"],
+            "execution_id": [execution],
+            "number": [0, 1, 2],
+            "token_id": [spare_token],
+            "schedule_id": schedules,
+            "cluster": ["default", "other"],
+            "name": ["default", "paused"],
+            "host": ["shop.example", "other.example:8080"],
+        },
+    )

@@ -76,9 +76,16 @@ class Site:
         self._session = session
 
     async def send(
-        self, method: str, path: str, body: Any = None, *, role: str | None = "admin", token: str | None = None,
-        headers: Mapping[str, str] | None = None, data: bytes | BytesIO | AsyncIterator[bytes] | None = None,
-    ) -> Answer:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        role: str | None = "admin",
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | BytesIO | AsyncIterator[bytes] | None = None,
+    ) -> Answer:
         sent = dict(headers or {})
         if token is None and role is not None:
             token = self.tokens[role]
@@ -213,9 +220,15 @@ async def working(site: Site, **fields: Any) -> AsyncIterator[Worker]:
 async def serving(app: Any) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, loop="none", http="httptools", ws="none", lifespan="off", access_log=False, log_config=None,
+        app,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
         timeout_graceful_shutdown=2,
-    )  # fmt: skip
+    )
     # Not `serve`, which takes the process's signals, and looks only ten times a second whether it should end.
     config.load()
     server = uvicorn.Server(config)
@@ -245,9 +258,13 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
     (folder / "fleet.sqlite3").write_bytes(migrated())
     store = await open_store(f"sqlite:///{folder / 'fleet.sqlite3'}")
     master = await Master.start(
-        "master", store, MemoryBroker(), SCHEMAS, chunks=FolderChunks(folder / "results"),
+        "master",
+        store,
+        MemoryBroker(),
+        SCHEMAS,
+        chunks=FolderChunks(folder / "results"),
         terms=Terms(checks=built_in_checks()),
-    )  # fmt: skip
+    )
     loops = asyncio.create_task(master.run())
     try:
         tokens = {

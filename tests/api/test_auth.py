@@ -58,11 +58,14 @@ async def test_a_viewer_sees_and_changes_nothing(site: Site) -> None:
     for path in ("/api/v1/tasks", f"/api/v1/tasks/{task}", f"/api/v1/tasks/{task}/why", "/api/v1/queues"):
         assert (await site.get(path, role="viewer")).status == 200
     changes = [
-        ("POST", "/api/v1/tasks", {"task_type": "echo"}), ("POST", "/api/v1/tasks:batch", {"tasks": []}),
-        ("PATCH", f"/api/v1/tasks/{task}", {"priority": 1}), ("POST", f"/api/v1/tasks/{task}:retry", None),
-        ("POST", "/api/v1/tasks:cancel", {"ids": [task]}), ("POST", "/api/v1/queues/default:pause", None),
+        ("POST", "/api/v1/tasks", {"task_type": "echo"}),
+        ("POST", "/api/v1/tasks:batch", {"tasks": []}),
+        ("PATCH", f"/api/v1/tasks/{task}", {"priority": 1}),
+        ("POST", f"/api/v1/tasks/{task}:retry", None),
+        ("POST", "/api/v1/tasks:cancel", {"ids": [task]}),
+        ("POST", "/api/v1/queues/default:pause", None),
         ("DELETE", f"/api/v1/dead-letters/{task}", None),
-    ]  # fmt: skip
+    ]
     for method, path, body in changes:
         answer = await site.send(method, path, body, role="viewer")
         assert answer.told == (403, "not_allowed", "Authorization"), path
@@ -124,9 +127,11 @@ async def test_changes_by_people_are_written_down(site: Site) -> None:
     await site.post(f"/api/v1/tasks/{task}:cancel", role="admin")
     await site.post("/api/v1/tasks:retry", {"ids": [task]}, role="operator")
     assert await site.audited() == [
-        ("operator", "queue.pause", "held"), ("operator", "task.prioritize", task), ("admin", "task.cancel", task),
+        ("operator", "queue.pause", "held"),
+        ("operator", "task.prioritize", task),
+        ("admin", "task.cancel", task),
         ("operator", "tasks.retry", "tasks"),
-    ]  # fmt: skip
+    ]
     assert [entry.address for entry in await site.changes()] == ["127.0.0.1"] * 4
 
 

@@ -28,9 +28,12 @@ async def test_many_are_cancelled_by_their_ids(site: Site) -> None:
     answer = await site.post("/api/v1/tasks:cancel", {"ids": [first, NOBODY, second, first]}, role="operator")
     assert answer.status == 200
     assert answer.json == {
-        "changed": 2, "by_status": {"cancelled": 2}, "refused": 1, "next_cursor": None,
+        "changed": 2,
+        "by_status": {"cancelled": 2},
+        "refused": 1,
+        "next_cursor": None,
         "refusals": [{"id": NOBODY, "code": "unknown_task", "detail": answer.json["refusals"][0]["detail"]}],
-    }  # fmt: skip
+    }
 
 
 async def test_many_are_cancelled_by_a_filter_and_the_others_are_left(site: Site) -> None:
@@ -71,15 +74,21 @@ async def test_many_get_another_priority(site: Site) -> None:
 @pytest.mark.parametrize(
     ("verb", "body", "field"),
     [
-        ("cancel", {}, "body"), ("cancel", {"filter": {}}, "filter"), ("cancel", {"ids": []}, "ids"),
-        ("cancel", {"ids": ["x"]}, "ids[0]"), ("cancel", {"ids": [NOBODY], "filter": {"queue": "a"}}, "body"),
+        ("cancel", {}, "body"),
+        ("cancel", {"filter": {}}, "filter"),
+        ("cancel", {"ids": []}, "ids"),
+        ("cancel", {"ids": ["x"]}, "ids[0]"),
+        ("cancel", {"ids": [NOBODY], "filter": {"queue": "a"}}, "body"),
         ("retry", {"filter": {"state": "x"}}, "filter.state"),
         ("retry", {"filter": {"status": ["x"]}}, "filter.status[0]"),
-        ("cancel", {"ids": [NOBODY] * 10_001}, "ids"), ("prioritize", {"ids": [NOBODY]}, "priority"),
-        ("prioritize", {"ids": [NOBODY], "priority": 0}, "priority"), ("cancel", {"filter": {"node": "x"}}, "node"),
-        ("cancel", {"filter": {"queue": "\ud800"}}, "filter.queue"), ("cancel", {"ids": [NOBODY], "x": 1}, "x"),
+        ("cancel", {"ids": [NOBODY] * 10_001}, "ids"),
+        ("prioritize", {"ids": [NOBODY]}, "priority"),
+        ("prioritize", {"ids": [NOBODY], "priority": 0}, "priority"),
+        ("cancel", {"filter": {"node": "x"}}, "node"),
+        ("cancel", {"filter": {"queue": "\ud800"}}, "filter.queue"),
+        ("cancel", {"ids": [NOBODY], "x": 1}, "x"),
     ],
-)  # fmt: skip
+)
 async def test_a_wrong_bulk_change_is_refused(site: Site, verb: str, body: Any, field: str) -> None:
     task = await site.submit()
     assert (await site.post(f"/api/v1/tasks:{verb}", body)).told == (422, "invalid_input", field)

@@ -17,8 +17,11 @@ CLUSTERS = "/api/v1/clusters"
 async def test_the_default_cluster_is_always_there(site: Site) -> None:
     (cluster,) = (await site.get(CLUSTERS, role="viewer")).json["clusters"]
     assert (cluster["name"], cluster["status"], cluster["health"], cluster["node_count"]) == (
-        "default", "active", "unknown", 0,
-    )  # fmt: skip
+        "default",
+        "active",
+        "unknown",
+        0,
+    )
     assert cluster["slots"] == {"total": 0, "used": 0}
     assert set(cluster["nodes"]) == {"pending", "online", "maintenance", "offline", "unresponsive"}
 
@@ -53,8 +56,10 @@ async def test_use_is_shown_by_node_and_by_project(site: Site) -> None:
     assert found["reserved"] == {"cpu": 3, "memory_mb": 1024}
     (shown,) = found["nodes"]
     assert (shown["id"], shown["slots"], shown["declared"]) == (
-        node.text, {"total": 5, "used": 2}, {"cpu": 8, "memory_mb": 8192},
-    )  # fmt: skip
+        node.text,
+        {"total": 5, "used": 2},
+        {"cpu": 8, "memory_mb": 8192},
+    )
     assert shown["reserved"] == found["reserved"]
     assert shown["measured"]["cpu"] == 0
     assert found["projects"] == [

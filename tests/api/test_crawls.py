@@ -160,16 +160,31 @@ async def test_what_its_members_counted_is_added_up(site: Site) -> None:
     assert (await node.lease(one, ReportBody(given.number, failed=1))).state == "done"
     field = {"matches": 2, "records": 3, "filled": 2, "fill_rate": 0.6667}
     never = {"matches": 0, "records": 3, "filled": 0, "fill_rate": 0.0}
-    await node.finish(one, result={
-        "metrics": {"errors": {"http": 1}, "failures": {"status": 1}, "links_left_out": {"denied": 2},
-                    "pages_crawled": 3, "fields": {"p.a": never, "p.b": never}},
-        "notes": ["trap: 20 URLs were left out", "never matched on 3 pages: p.a, p.b"],
-    })  # fmt: skip
-    await node.finish(other, result={
-        "metrics": {"errors": {"http": 2, "network": 1}, "links_left_out": {"denied": 1}, "pages_crawled": 4,
-                    "fields": {"p.a": field, "p.b": never}},
-        "notes": ["trap: 20 URLs were left out", "never matched on 4 pages: p.b"],
-    })  # fmt: skip
+    await node.finish(
+        one,
+        result={
+            "metrics": {
+                "errors": {"http": 1},
+                "failures": {"status": 1},
+                "links_left_out": {"denied": 2},
+                "pages_crawled": 3,
+                "fields": {"p.a": never, "p.b": never},
+            },
+            "notes": ["trap: 20 URLs were left out", "never matched on 3 pages: p.a, p.b"],
+        },
+    )
+    await node.finish(
+        other,
+        result={
+            "metrics": {
+                "errors": {"http": 2, "network": 1},
+                "links_left_out": {"denied": 1},
+                "pages_crawled": 4,
+                "fields": {"p.a": field, "p.b": never},
+            },
+            "notes": ["trap: 20 URLs were left out", "never matched on 4 pages: p.b"],
+        },
+    )
     await node.finish(third, result={"metrics": "of another version"})
     result = (await site.get(f"{GROUPS}/{group}/result")).json
     metrics = result["metrics"]

@@ -43,29 +43,41 @@ async def test_a_flow_is_stored_whole_and_shown_as_a_graph(site: Site) -> None:
     assert (flow["name"], flow["project_id"], flow["status"], flow["finished_at"]) == ("shop", "p", "running", None)
     assert flow["progress"] == {"total": 2, "open": 2, "completed": 0, "failed": 0, "timeout": 0, "cancelled": 0}
     assert [(step["key"], step["status"], step["after"], step["waits"]) for step in flow["steps"]] == [
-        ("first", "pending", {}, 0), ("last", "waiting", {"first": "always"}, 1),
-    ]  # fmt: skip
+        ("first", "pending", {}, 0),
+        ("last", "waiting", {"first": "always"}, 1),
+    ]
     task = await site.task(by_key(flow)["last"]["task_id"])
     assert (task["name"], task["project_id"]) == ("last", "p")
     assert (await site.get(f"{FLOWS}/{flow['id']}", role="viewer")).json == flow
 
 
 async def test_a_flow_runs_with_a_condition_a_fan_out_and_references(site: Site, worker: Worker) -> None:
-    flow = await submitted(site, {
-        "list": echo({"urls": ["a", "b", "c"], "n": 3}),
-        "each": echo({"url": {"$from": "item"}, "of": {"$from": "steps.list.result.n"}}, after=["list"],
-                     for_each="steps.list.result.urls"),
-        "many": echo({"got": {"$from": "steps.each.results[*].url"}}, after=["each"],
-                     when="length(steps.each.results) > `2`"),
-        "few": echo(after=["each"], when="length(steps.each.results) <= `2`"),
-        "end": echo(after={"many": "always", "few": "always"}),
-    })  # fmt: skip
+    flow = await submitted(
+        site,
+        {
+            "list": echo({"urls": ["a", "b", "c"], "n": 3}),
+            "each": echo(
+                {"url": {"$from": "item"}, "of": {"$from": "steps.list.result.n"}},
+                after=["list"],
+                for_each="steps.list.result.urls",
+            ),
+            "many": echo(
+                {"got": {"$from": "steps.each.results[*].url"}}, after=["each"], when="length(steps.each.results) > `2`"
+            ),
+            "few": echo(after=["each"], when="length(steps.each.results) <= `2`"),
+            "end": echo(after={"many": "always", "few": "always"}),
+        },
+    )
     ended = await until_ended(site, flow["id"])
     assert ended["status"] == "completed"
     steps = by_key(ended)
     assert {key: step["status"] for key, step in steps.items()} == {
-        "list": "completed", "each": "completed", "many": "completed", "few": "cancelled", "end": "completed",
-    }  # fmt: skip
+        "list": "completed",
+        "each": "completed",
+        "many": "completed",
+        "few": "cancelled",
+        "end": "completed",
+    }
     assert (steps["few"]["is_skipped"], steps["many"]["is_skipped"]) == (True, False)
     assert steps["each"]["items"] == {"total": 3, "by_status": {"completed": 3}}
     assert (await site.task(steps["many"]["task_id"]))["result"]["data"] == {"got": ["a", "b", "c"]}
@@ -87,8 +99,10 @@ async def test_why_names_the_steps_it_waits_for(site: Site) -> None:
     why = (await site.get(f"/api/v1/tasks/{by_key(flow)['c']['task_id']}/why")).json
     assert why["sentence"] == "waits for 2 steps to end: a (pending, on success), b (pending, on failure)"
     assert (why["cause"], why["flow"], why["steps"]["b"]) == (
-        "steps", flow["id"], {"on": "failure", "status": "pending"},
-    )  # fmt: skip
+        "steps",
+        flow["id"],
+        {"on": "failure", "status": "pending"},
+    )
     fanned = await submitted(site, {"a": echo(for_each=[1, 2, 3])})
     why = (await site.get(f"/api/v1/tasks/{by_key(fanned)['a']['task_id']}/why")).json
     assert why["sentence"] == "waits for 3 of its 3 items to end"
@@ -106,8 +120,10 @@ BAD: list[tuple[Any, str | None]] = [
     ({"steps": {"a": {"task": {"task_type": "echo", "depends_on": ["x"]}}}}, "steps.a.task.depends_on"),
     ({"steps": {"a": {"task": {"task_type": "echo", "group_id": "x"}}}}, "steps.a.task.group_id"),
     ({"steps": {"a": {"task": {"task_type": "echo", "project_id": "x"}}}}, "steps.a.task.project_id"),
-    ({"steps": {"a": {"task": {"task_type": "web_crawl", "parameters": {"depth": "x"}}}}},
-     "steps.a.task.parameters.depth"),
+    (
+        {"steps": {"a": {"task": {"task_type": "web_crawl", "parameters": {"depth": "x"}}}}},
+        "steps.a.task.parameters.depth",
+    ),
     ({"steps": {"a": {**ECHO, "after": ["a"]}}}, "steps.a.after.a"),
     ({"steps": {"a": {**ECHO, "after": ["x"]}}}, "steps.a.after.x"),
     ({"steps": {"a": {**ECHO, "after": ["b"]}, "b": {**ECHO, "after": ["a"]}}}, "steps.a.after"),
@@ -122,7 +138,7 @@ BAD: list[tuple[Any, str | None]] = [
     ({"steps": {f"s{n}": ECHO for n in range(limits.FLOW_STEPS + 1)}}, "steps"),
     ({"steps": {"a": echo({"x": {"$from": "steps.a.result"}})}}, "steps.a.task.parameters.x"),
     ({"steps": {"a": echo({"x": {"$from": 5}})}}, "steps.a.task.parameters.x"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("body", "field"), BAD)
@@ -172,8 +188,15 @@ async def test_flows_are_listed_newest_first_in_pages_and_by_project(site: Site)
 
 
 async def test_a_flow_is_cancelled_and_resumed_as_a_whole(site: Site, worker: Worker) -> None:
-    flow = await submitted(site, {"run": echo({"hold": True}), "each": echo({"hold": True}, for_each=[1, 2]),
-                                  "clean": echo(after={"run": "always"}), "next": echo(after=["each"])})  # fmt: skip
+    flow = await submitted(
+        site,
+        {
+            "run": echo({"hold": True}),
+            "each": echo({"hold": True}, for_each=[1, 2]),
+            "clean": echo(after={"run": "always"}),
+            "next": echo(after=["each"]),
+        },
+    )
     await site.until_status(by_key(flow)["run"]["task_id"], "processing")
     answer = await site.post(f"{FLOWS}/{flow['id']}:cancel", role="operator")
     assert (answer.status, answer.json["changed"]) == (200, 6)

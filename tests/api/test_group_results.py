@@ -84,8 +84,10 @@ async def test_a_group_with_a_failed_shard_says_so(site: Site) -> None:
         answer = await site.get(f"{GROUPS}/{group}/{path}")
         assert answer.told[:2] == (409, "group_incomplete")
         assert {name: answer.json["progress"][name] for name in ("total", "completed", "failed")} == {
-            "total": 3, "completed": 2, "failed": 1,
-        }  # fmt: skip
+            "total": 3,
+            "completed": 2,
+            "failed": 1,
+        }
     answer = await site.get(f"{GROUPS}/{group}/results:download?partial=true")
     assert answer.headers["Group-Complete"] == "false"
     assert answer.headers["Group-Members"] == "total=3 open=0 completed=2 failed=1 timeout=0 cancelled=0"
@@ -129,9 +131,16 @@ async def test_a_page_within_a_shard_that_was_tried_again_is_refused(site: Site)
 
 
 @pytest.mark.parametrize(
-    "cursor", ["x", "task-1", "task-0000000000000001.x", "task-0000000000000001.exec-0000000000000001",
-               "task-0000000000000001.exec-0000000000000001.a.b", "exec-0000000000000001.0.0"],
-)  # fmt: skip
+    "cursor",
+    [
+        "x",
+        "task-1",
+        "task-0000000000000001.x",
+        "task-0000000000000001.exec-0000000000000001",
+        "task-0000000000000001.exec-0000000000000001.a.b",
+        "exec-0000000000000001.0.0",
+    ],
+)
 async def test_a_cursor_that_is_none_is_refused(site: Site, cursor: str) -> None:
     group = await sharded(site, 4, size=4)
     answer = await site.get(f"{GROUPS}/{group}/results?partial=true&cursor={cursor}")

@@ -59,13 +59,21 @@ async def test_a_group_is_made_with_its_tasks(site: Site) -> None:
     assert (group["name"], group["project_id"], group["kind"]) == ("spring", "shop", "group")
     assert (group["is_closed"], group["is_finished"], group["is_complete"]) == (False, False, False)
     assert group["progress"] == {
-        "total": 2, "open": 2, "completed": 0, "failed": 0, "timeout": 0, "cancelled": 0, "percent": 0.0,
-        "rate_per_s": None, "left_s": None,
-    }  # fmt: skip
+        "total": 2,
+        "open": 2,
+        "completed": 0,
+        "failed": 0,
+        "timeout": 0,
+        "cancelled": 0,
+        "percent": 0.0,
+        "rate_per_s": None,
+        "left_s": None,
+    }
     tasks = await members(site, group["id"])
     assert [(task["group_id"], task["project_id"], task["priority"]) for task in tasks] == [
-        (group["id"], "shop", 5), (group["id"], "shop", 9),
-    ]  # fmt: skip
+        (group["id"], "shop", 5),
+        (group["id"], "shop", 9),
+    ]
     assert ("admin", "group.create", group["id"]) in await site.audited()
 
 
@@ -115,27 +123,56 @@ async def test_tasks_join_an_open_group_of_their_project(site: Site) -> None:
         ({"task": {"task_type": "echo"}, "shard": {"over": "urls", "size": 1}}, "shard.over"),
         ({"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"size": 1}}, "shard.over"),
         ({"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"over": "urls"}}, "shard"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": URLS}},
-          "shard": {"over": "urls", "size": 1, "count": 1}}, "shard"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "size": 0}},
-         "shard.size"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "count": -1}},
-         "shard.count"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "size": "2"}},
-         "shard.size"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": "x"}}, "shard": {"over": "urls", "size": 1}},
-         "task.parameters.urls"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": []}}, "shard": {"over": "urls", "size": 1}},
-         "task.parameters.urls"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": [1] * 10_001}}, "shard": {"over": "urls", "size": 1}},
-         "shard.size"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": [1] * 20_000}},
-          "shard": {"over": "urls", "count": 15_000}}, "shard.count"),
-        ({"task": {"task_type": "nobody", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "size": 5}},
-         "task.task_type"),
-        ({"task": {"task_type": "echo", "parameters": [], }, "shard": {"over": "urls", "size": 5}}, "task.parameters"),
-        ({"task": {"task_type": "echo", "parameters": {"urls": ["x" * 600_000] * 2}},
-          "shard": {"over": "urls", "size": 2}}, "task.parameters.urls"),
+        (
+            {
+                "task": {"task_type": "echo", "parameters": {"urls": URLS}},
+                "shard": {"over": "urls", "size": 1, "count": 1},
+            },
+            "shard",
+        ),
+        (
+            {"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "size": 0}},
+            "shard.size",
+        ),
+        (
+            {"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "count": -1}},
+            "shard.count",
+        ),
+        (
+            {"task": {"task_type": "echo", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "size": "2"}},
+            "shard.size",
+        ),
+        (
+            {"task": {"task_type": "echo", "parameters": {"urls": "x"}}, "shard": {"over": "urls", "size": 1}},
+            "task.parameters.urls",
+        ),
+        (
+            {"task": {"task_type": "echo", "parameters": {"urls": []}}, "shard": {"over": "urls", "size": 1}},
+            "task.parameters.urls",
+        ),
+        (
+            {"task": {"task_type": "echo", "parameters": {"urls": [1] * 10_001}}, "shard": {"over": "urls", "size": 1}},
+            "shard.size",
+        ),
+        (
+            {
+                "task": {"task_type": "echo", "parameters": {"urls": [1] * 20_000}},
+                "shard": {"over": "urls", "count": 15_000},
+            },
+            "shard.count",
+        ),
+        (
+            {"task": {"task_type": "nobody", "parameters": {"urls": URLS}}, "shard": {"over": "urls", "size": 5}},
+            "task.task_type",
+        ),
+        ({"task": {"task_type": "echo", "parameters": []}, "shard": {"over": "urls", "size": 5}}, "task.parameters"),
+        (
+            {
+                "task": {"task_type": "echo", "parameters": {"urls": ["x" * 600_000] * 2}},
+                "shard": {"over": "urls", "size": 2},
+            },
+            "task.parameters.urls",
+        ),
         ({"task": 5, "shard": {"over": "urls", "size": 5}}, "task"),
         ({"tasks": {}}, "tasks"),
         ({"tasks": None}, "tasks"),
@@ -149,7 +186,7 @@ async def test_tasks_join_an_open_group_of_their_project(site: Site) -> None:
         ({"nmae": "a"}, "nmae"),
         ([], "body"),
     ],
-)  # fmt: skip
+)
 async def test_what_is_wrong_with_a_group_is_named_and_nothing_is_made(site: Site, body: Any, field: str) -> None:
     answer = await site.post(GROUPS, body)
     assert (answer.status, answer.told[2]) == (422, field), answer.content
@@ -170,8 +207,10 @@ async def test_a_list_is_split_in_order(site: Site) -> None:
     assert by_size["shard"] == {"over": "urls", "shards": 3, "values": 10, "size": 4}
     tasks = await members(site, by_size["id"])
     assert [one["parameters"] for one in tasks] == [
-        {"depth": 1, "urls": URLS[:4]}, {"depth": 1, "urls": URLS[4:8]}, {"depth": 1, "urls": URLS[8:]},
-    ]  # fmt: skip
+        {"depth": 1, "urls": URLS[:4]},
+        {"depth": 1, "urls": URLS[4:8]},
+        {"depth": 1, "urls": URLS[8:]},
+    ]
     assert {(one["priority"], one["project_id"]) for one in tasks} == {(7, "shop")}
     by_count = await created(site, task=task, shard={"over": "urls", "count": 4})
     assert [len(one["parameters"]["urls"]) for one in await members(site, by_count["id"])] == [3, 3, 2, 2]
@@ -285,10 +324,15 @@ async def test_a_group_that_is_not_there_is_not_found(site: Site) -> None:
 
     for group in (NOBODY, "nonsense"):
         for method, path in (
-            ("GET", group), ("DELETE", group), ("POST", f"{group}:cancel"), ("POST", f"{group}:retry"),
-            ("POST", f"{group}:close"), ("GET", f"{group}/results"), ("GET", f"{group}/results:download"),
+            ("GET", group),
+            ("DELETE", group),
+            ("POST", f"{group}:cancel"),
+            ("POST", f"{group}:retry"),
+            ("POST", f"{group}:close"),
+            ("GET", f"{group}/results"),
+            ("GET", f"{group}/results:download"),
             ("GET", f"{group}/outcomes"),
-        ):  # fmt: skip
+        ):
             assert (await asked(method, path)).told[:2] == (404, "not_found"), (method, path)
     assert (await site.get("/api/v1/tasks?group=x")).told == (422, "invalid_input", "group")
     assert (await site.get(f"/api/v1/tasks?group={NOBODY}")).json["tasks"] == []

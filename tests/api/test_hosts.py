@@ -61,9 +61,13 @@ async def test_a_budget_is_set_shown_and_taken_back(site: Site) -> None:
     host = answer.json["host"]
     assert (host["name"], host["set_by"]) == (NAME, "the admin")
     assert host["budget"] == {
-        "rate": 2.0, "rate_from": "host", "concurrency": 8, "concurrency_from": "default", "delay_s": 0.5,
+        "rate": 2.0,
+        "rate_from": "host",
+        "concurrency": 8,
+        "concurrency_from": "default",
+        "delay_s": 0.5,
         "delay_from": "host",
-    }  # fmt: skip
+    }
     assert (await site.get(f"{HOSTS}/{NAME}", role="viewer")).json == answer.json
     back = (await site.send("DELETE", f"{HOSTS}/{NAME}")).json["host"]
     assert (back["budget"]["rate"], back["budget"]["rate_from"], back["set_by"]) == (10.0, "default", None)

@@ -92,15 +92,25 @@ async def test_the_source_example_of_a_heartbeat_brings_it_online(site: Site) ->
 async def test_an_agent_registers_what_it_runs(site: Site) -> None:
     types = {"my_type": {"type": "object", "required": ["url"]}}
     body = {
-        "name": "a", "slots": 4, "task_types": types, "cluster": "eu", "region": "eu-1", "weight": 2.5,
-        "resources": {"cpu_cores": 2, "memory_gb": 4}, "capabilities": {"javascript_rendering": 1, "proxy": True},
-    }  # fmt: skip
+        "name": "a",
+        "slots": 4,
+        "task_types": types,
+        "cluster": "eu",
+        "region": "eu-1",
+        "weight": 2.5,
+        "resources": {"cpu_cores": 2, "memory_gb": 4},
+        "capabilities": {"javascript_rendering": 1, "proxy": True},
+    }
     joined = (await site.post("/api/v1/nodes:register", body)).json
     assert joined["lease_s"] == 9
     shown = (await site.get(f"/api/v1/nodes/{joined['node_id']}")).json
     assert (shown["slots"], shown["task_types"], shown["cluster"], shown["region"], shown["weight"]) == (
-        4, ["my_type"], "eu", "eu-1", 2.5,
-    )  # fmt: skip
+        4,
+        ["my_type"],
+        "eu",
+        "eu-1",
+        2.5,
+    )
     assert shown["resources"] == {"cpu": 2, "memory_mb": 4096}
     assert shown["capabilities"] == {"javascript_rendering": 1, "proxy": 1}
     assert not shown["is_pull_only"]
@@ -291,8 +301,17 @@ async def test_nodes_are_listed_by_name_and_filtered(site: Site, worker: Worker)
     listed = (await site.get("/api/v1/nodes", role="viewer")).json["nodes"]
     assert [node["name"] for node in listed] == ["a", "b", "worker"]
     assert listed[0].keys() >= {
-        "id", "name", "status", "health", "cluster", "node_type", "region", "slots", "running", "measurement",
-    }  # fmt: skip
+        "id",
+        "name",
+        "status",
+        "health",
+        "cluster",
+        "node_type",
+        "region",
+        "slots",
+        "running",
+        "measurement",
+    }
     assert [node["name"] for node in (await site.get("/api/v1/nodes?cluster=eu")).json["nodes"]] == ["a", "b"]
 
 
@@ -373,8 +392,11 @@ async def test_a_node_tells_no_node_what_to_do_not_even_itself(site: Site) -> No
     node = await RemoteNode.join(site)
     path = f"/api/v1/nodes/{node.text}"
     for method, verb, body in [
-        ("POST", ":drain", None), ("POST", ":ready", None), ("POST", ":slots", {"slots": 9}), ("DELETE", "", None),
-    ]:  # fmt: skip
+        ("POST", ":drain", None),
+        ("POST", ":ready", None),
+        ("POST", ":slots", {"slots": 9}),
+        ("DELETE", "", None),
+    ]:
         answer = await site.send(method, path + verb, body, token=node.secret)
         assert answer.told == (403, "not_allowed", "Authorization")
     for path in ("/api/v1/nodes", "/api/v1/tasks", "/api/v1/events", "/api/v1/clusters", "/api/v1/task-types"):

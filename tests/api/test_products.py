@@ -71,8 +71,9 @@ async def test_products_come_with_an_outcome_and_are_looked_at(site: Site) -> No
     detail = (await site.get(f"{PRODUCTS}/{first['id']}")).json
     assert detail["product"] == first
     assert [(change["kind"], change["fields"]) for change in detail["changes"]] == [
-        ("changed", {"price": ["5", "6"]}), ("new", {}),
-    ]  # fmt: skip
+        ("changed", {"price": ["5", "6"]}),
+        ("new", {}),
+    ]
     assert detail["changes"][0]["execution_id"] == execution_text(again.execution)
     gone = (await site.get(f"{PRODUCTS}?gone=true")).json["products"]
     assert [(one["product_id"], one["gone_at"] is None) for one in gone] == [("2", False)]
@@ -190,9 +191,13 @@ async def test_a_batch_is_a_flow_of_its_children(site: Site) -> None:
     node = await ShopNode.ready(site)
     urls = [f"{SHOP}{at}" for at in range(5)]
     body = {
-        "task_type": "batch_products", "parameters": {"urls": urls, "batch_size": 3}, "priority": 7, "name": "mine",
-        "project_id": "spring", "retry": {"max_retries": 0},
-    }  # fmt: skip
+        "task_type": "batch_products",
+        "parameters": {"urls": urls, "batch_size": 3},
+        "priority": 7,
+        "name": "mine",
+        "project_id": "spring",
+        "retry": {"max_retries": 0},
+    }
     answer = await site.post("/api/v1/tasks", body, headers={"Idempotency-Key": "once"})
     assert (answer.status, answer.json["status"], answer.json["priority"]) == (201, "waiting", 7)
     again = await site.post("/api/v1/tasks", body, headers={"Idempotency-Key": "once"})
@@ -240,9 +245,10 @@ async def test_a_sync_is_a_flow_of_the_others(site: Site) -> None:
     said = msgspec.json.decode(last.parameters)
     assert (last.task_type, task_text(last.task), said["since"]) == ("full_sync", task, asked["since"])
     assert said["steps"] == {
-        "crawl": {"shop": "shop.test", "products": 1, "complete": True}, "search": {"total": 1},
+        "crawl": {"shop": "shop.test", "products": 1, "complete": True},
+        "search": {"total": 1},
         "check": {"looked_at": 0},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("way", ["alone", "among others"])

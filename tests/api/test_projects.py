@@ -53,8 +53,10 @@ async def test_projects_are_listed_page_by_page(site: Site) -> None:
     await site.submit()
     listed = (await site.get(PROJECTS, role="viewer")).json
     assert [(one["name"], one["version"], one["weight"]) for one in listed["projects"]] == [
-        ("a", 0, 1), ("a/b c", 0, 1), ("b", 1, 1),
-    ]  # fmt: skip
+        ("a", 0, 1),
+        ("a/b c", 0, 1),
+        ("b", 1, 1),
+    ]
     assert listed["next_cursor"] is None
     first = (await site.get(f"{PROJECTS}?limit=2")).json
     assert first["next_cursor"] == "a/b c"

@@ -182,9 +182,10 @@ async def test_only_operators_change_schedules(site: Site) -> None:
     schedule = await made(site)
     path = f"{PATH}/{schedule['id']}"
     tries: list[Answer] = [
-        await site.post(PATH, NIGHTLY, role="viewer"), await site.send("PATCH", path, {"name": "x"}, role="viewer"),
+        await site.post(PATH, NIGHTLY, role="viewer"),
+        await site.send("PATCH", path, {"name": "x"}, role="viewer"),
         await site.send("DELETE", path, role="viewer"),
-    ]  # fmt: skip
+    ]
     tries += [await site.post(f"{path}:{verb}", role="viewer") for verb in ("pause", "resume", "run")]
     assert {answer.status for answer in tries} == {403}
     assert (await site.get(path, role="enrol")).status == 403
@@ -207,10 +208,15 @@ async def test_a_change_keeps_what_it_does_not_name(site: Site) -> None:
 
 
 BAD_CHANGES: list[tuple[dict[str, Any], str]] = [
-    ({"at": PAST}, "at"), ({"cron": "0 0 31 2 *"}, "cron"), ({"time_zone": "Nowhere"}, "time_zone"),
-    ({"at": FUTURE, "every_s": 5}, "every_s"), ({"ends_at": PAST}, "ends_at"), ({"task": {}}, "task.task_type"),
-    ({"is_paused": True}, "is_paused"), ({"cron": None}, "cron"),
-]  # fmt: skip
+    ({"at": PAST}, "at"),
+    ({"cron": "0 0 31 2 *"}, "cron"),
+    ({"time_zone": "Nowhere"}, "time_zone"),
+    ({"at": FUTURE, "every_s": 5}, "every_s"),
+    ({"ends_at": PAST}, "ends_at"),
+    ({"task": {}}, "task.task_type"),
+    ({"is_paused": True}, "is_paused"),
+    ({"cron": None}, "cron"),
+]
 
 
 async def test_a_wrong_change_changes_nothing(site: Site) -> None:

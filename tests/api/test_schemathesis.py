@@ -89,9 +89,12 @@ def test_every_answer_is_in_the_document(
 
     @seed(SEED)
     @settings(
-        max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
-    )  # fmt: skip
+    )
     @given(case=operation.as_strategy(mode), real=_real(site, label))
     def run(case: Case, real: dict[str, Any]) -> None:
         _aim(site, case, real)

@@ -92,11 +92,15 @@ async def test_whether_a_task_is_preemptible_is_kept(site: Site, preemptible: bo
         ({"task_type": "echo", "retry": {"times": 3}}, 422, "invalid_input", "retry.times"),
         ({"task_type": "echo", "name": "a\x00b"}, 422, "invalid_input", "name"),
         ({"priority": 5}, 422, "invalid_input", "task_type"),
-        ({"task_type": "echo", "parameters": {"text": "x" * (limits.PARAMETERS_BYTES + 1)}}, 413, "too_large",
-         "parameters"),
+        (
+            {"task_type": "echo", "parameters": {"text": "x" * (limits.PARAMETERS_BYTES + 1)}},
+            413,
+            "too_large",
+            "parameters",
+        ),
         ([], 422, "invalid_input", "body"),
     ],
-)  # fmt: skip
+)
 async def test_a_wrong_task_is_refused_with_its_field(
     site: Site, body: Any, status: int, code: str, field: str
 ) -> None:

@@ -17,10 +17,25 @@ from tests.api.test_submit import EXAMPLE
 TASKS = "/api/v1/tasks"
 NOBODY = "task-0000000000000001"
 SOURCE_FIELDS = {
-    "id", "project_id", "workflow_id", "task_type", "parameters", "priority", "min_resources", "capabilities",
-    "schedule_strategy", "target_region", "content_features", "status", "created_at", "updated_at", "assigned_node",
-    "assigned_at", "retry_count", "max_retries",
-}  # fmt: skip
+    "id",
+    "project_id",
+    "workflow_id",
+    "task_type",
+    "parameters",
+    "priority",
+    "min_resources",
+    "capabilities",
+    "schedule_strategy",
+    "target_region",
+    "content_features",
+    "status",
+    "created_at",
+    "updated_at",
+    "assigned_node",
+    "assigned_at",
+    "retry_count",
+    "max_retries",
+}
 
 
 async def listed(site: Site, query: str = "") -> list[str]:
@@ -41,9 +56,14 @@ async def test_a_running_task_is_shown_with_its_node(site: Site, worker: Worker)
 
 async def test_a_result_that_has_the_documented_shape_itself_is_not_wrapped_again(site: Site, worker: Worker) -> None:
     given = {
-        "success": True, "data": {"products": []}, "metrics": {"pages_crawled": 2}, "timestamp": "2026-01-01T00:00:00Z",
-        "items": 500, "data_truncated": True, "notes": ["capped"],
-    }  # fmt: skip
+        "success": True,
+        "data": {"products": []},
+        "metrics": {"pages_crawled": 2},
+        "timestamp": "2026-01-01T00:00:00Z",
+        "items": 500,
+        "data_truncated": True,
+        "notes": ["capped"],
+    }
     task = await site.submit(parameters=given)
     assert (await site.until_status(task, "completed"))["result"] == given
 
@@ -86,8 +106,9 @@ async def test_executions_are_listed_with_how_they_ended(site: Site, worker: Wor
     executions = (await site.get(f"{TASKS}/{task}/executions", role="viewer")).json["executions"]
     assert [one["retry_count"] for one in executions] == [one["retry"] for one in executions]
     assert [(one["status"], one["retry"], one["node_id"]) for one in executions] == [
-        ("failed", 0, node_text(worker.node)), ("failed", 1, node_text(worker.node)),
-    ]  # fmt: skip
+        ("failed", 0, node_text(worker.node)),
+        ("failed", 1, node_text(worker.node)),
+    ]
     for one in executions:
         assert one["id"].startswith("exec-")
         assert one["task_id"] == task
@@ -106,9 +127,14 @@ async def test_a_running_execution_has_the_status_of_its_task(site: Site, worker
 @pytest.mark.parametrize("task", [NOBODY, "task-1", "nonsense", "node-0000000000000001", "task-zzzzzzzzzzzzzzzz"])
 async def test_what_is_not_there_is_not_found(site: Site, task: str) -> None:
     for method, rest, body in (
-        ("GET", "", None), ("GET", "/executions", None), ("GET", "/why", None), ("POST", ":cancel", None),
-        ("POST", ":retry", None), ("PATCH", "", {"priority": 3}), ("POST", ":assign", {"node": "node-1"}),
-    ):  # fmt: skip
+        ("GET", "", None),
+        ("GET", "/executions", None),
+        ("GET", "/why", None),
+        ("POST", ":cancel", None),
+        ("POST", ":retry", None),
+        ("PATCH", "", {"priority": 3}),
+        ("POST", ":assign", {"node": "node-1"}),
+    ):
         answer = await site.send(method, f"{TASKS}/{task}{rest}", body)
         assert answer.told == (404, "not_found", None), (method, rest)
 
@@ -215,11 +241,20 @@ async def test_a_search_looks_a_bounded_way_back_and_says_so(site: Site, short_s
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("status=done", "status[0]"), ("limit=0", "limit"), ("limit=1001", "limit"), ("limit=ten", "limit"),
-        ("cursor=next", "cursor"), ("node=nowhere", "node"), ("colour=red", "colour"), ("q=", "q"),
-        ("project_id=%00", "project_id"), ("q=%00", "q"), (f"q={'x' * 201}", "q"), ("state=pending", "state"),
+        ("status=done", "status[0]"),
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("limit=ten", "limit"),
+        ("cursor=next", "cursor"),
+        ("node=nowhere", "node"),
+        ("colour=red", "colour"),
+        ("q=", "q"),
+        ("project_id=%00", "project_id"),
+        ("q=%00", "q"),
+        (f"q={'x' * 201}", "q"),
+        ("state=pending", "state"),
     ],
-)  # fmt: skip
+)
 async def test_a_wrong_query_is_refused_with_its_name(site: Site, query: str, field: str) -> None:
     assert (await site.get(f"{TASKS}?{query}")).told == (422, "invalid_input", field)
 
@@ -236,9 +271,16 @@ async def test_stats_name_every_status(site: Site, worker: Worker) -> None:
     stats = (await site.get("/api/v1/tasks:stats", role="viewer")).json
     assert stats["total"] == 2
     assert stats["by_status"] == {
-        "pending": 1, "waiting": 0, "assigned": 0, "processing": 0, "retrying": 0, "completed": 1, "failed": 0,
-        "timeout": 0, "cancelled": 0,
-    }  # fmt: skip
+        "pending": 1,
+        "waiting": 0,
+        "assigned": 0,
+        "processing": 0,
+        "retrying": 0,
+        "completed": 1,
+        "failed": 0,
+        "timeout": 0,
+        "cancelled": 0,
+    }
     assert (await site.get("/api/v1/tasks:stats?project_id=b")).json["total"] == 1
     assert (await site.get("/api/v1/tasks:stats?project_id=c")).json["total"] == 0
 
@@ -253,10 +295,15 @@ async def test_the_priority_is_changed(site: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"priority": 11}, "priority"), ({"priority": "9"}, "priority"), ({}, "priority"),
-        ({"priority": 2.5}, "priority"), ({"priority": 3, "queue": "x"}, "queue"), ([], "body"), (None, "body"),
+        ({"priority": 11}, "priority"),
+        ({"priority": "9"}, "priority"),
+        ({}, "priority"),
+        ({"priority": 2.5}, "priority"),
+        ({"priority": 3, "queue": "x"}, "queue"),
+        ([], "body"),
+        (None, "body"),
     ],
-)  # fmt: skip
+)
 async def test_a_wrong_priority_is_refused(site: Site, body: Any, field: str) -> None:
     task = await site.submit(priority=2)
     assert (await site.send("PATCH", f"{TASKS}/{task}", body)).told == (422, "invalid_input", field)

@@ -33,8 +33,11 @@ async def test_a_token_is_told_once_and_works_at_once(site: Site) -> None:
     assert made["token"].encode() not in listed.content
     (shown,) = [one for one in listed.json["tokens"] if one["id"] == made["id"]]
     assert (shown["name"], shown["role"], shown["is_usable"], shown["created_by"]) == (
-        "ops", "operator", True, "the admin",
-    )  # fmt: skip
+        "ops",
+        "operator",
+        True,
+        "the admin",
+    )
 
 
 async def test_a_revoked_token_is_over_and_revoking_again_is_fine(site: Site) -> None:
@@ -141,9 +144,12 @@ async def test_only_admins_see_tokens_and_the_audit_log(site: Site) -> None:
     node = await RemoteNode.join(site)
     for token in (*(site.tokens[role] for role in ("operator", "viewer", "enrol")), node.secret):
         for method, path in [
-            ("GET", TOKENS), ("POST", TOKENS), ("DELETE", f"{TOKENS}/1"), ("POST", f"{TOKENS}/1:rotate"),
+            ("GET", TOKENS),
+            ("POST", TOKENS),
+            ("DELETE", f"{TOKENS}/1"),
+            ("POST", f"{TOKENS}/1:rotate"),
             ("GET", "/api/v1/audit"),
-        ]:  # fmt: skip
+        ]:
             body = {"role": "admin"} if (method, path) == ("POST", TOKENS) else None
             assert (await site.send(method, path, body, token=token)).told == (403, "not_allowed", "Authorization")
 
@@ -162,8 +168,11 @@ async def test_changes_are_in_the_audit_log_newest_first_and_in_pages(site: Site
     assert [entry["target"] for entry in page["entries"]] == [str(made[2]["id"]), str(made[1]["id"])]
     first = page["entries"][0]
     assert (first["action"], first["role"], first["name"], first["address"]) == (
-        "token.create", "admin", "the admin", "127.0.0.1",
-    )  # fmt: skip
+        "token.create",
+        "admin",
+        "the admin",
+        "127.0.0.1",
+    )
     assert first["details"]["name"] == "t2"
     assert first["at"].endswith("Z")
     rest = (await site.get(f"/api/v1/audit?limit=2&before={page['next_before']}")).json

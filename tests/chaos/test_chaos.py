@@ -36,9 +36,15 @@ async def test_masters_killed_in_turn_cost_no_task_and_double_none(tmp_path: Pat
 async def _chaos(folder: Path, *options: str) -> tuple[int, str]:
     """A process of its own: it goes into a network of its own, and ends what it started."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "crawlfleet.testing.chaos", "--folder", str(folder), *options,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "crawlfleet.testing.chaos",
+        "--folder",
+        str(folder),
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     try:
         async with asyncio.timeout(PATIENCE_S):
             said, _ = await child.communicate()

@@ -109,9 +109,11 @@ def test_two_executions_that_met_are_told_unless_one_was_frozen(tmp_path: Path) 
 
 def test_recovery_counts_from_the_kill_to_the_first_task_of_the_next_leader() -> None:
     events = [
-        Event(1, 900, Kind.LEADER_ELECTED, {}), Event(2, 1_100, Kind.TASK_ASSIGNED, {}),
-        Event(3, 4_000, Kind.LEADER_ELECTED, {}), Event(4, 4_200, Kind.TASK_ASSIGNED, {}),
-    ]  # fmt: skip
+        Event(1, 900, Kind.LEADER_ELECTED, {}),
+        Event(2, 1_100, Kind.TASK_ASSIGNED, {}),
+        Event(3, 4_000, Kind.LEADER_ELECTED, {}),
+        Event(4, 4_200, Kind.TASK_ASSIGNED, {}),
+    ]
     (first, never) = recoveries([LeaderKill(1_000, "a"), LeaderKill(5_000, "b")], events)
     assert (first.elected_s, first.placed_s) == (3.0, 3.2)
     assert (never.elected_s, never.placed_s) == (None, None)

@@ -20,9 +20,23 @@ def a_schedule(kit: Kit, every_s: int = 60, **fields: Any) -> Schedule:
     number, timing = kit.ids.one(), fields.pop("timing", None) or Timing(every_s=every_s)
     coming = times.upcoming(number, timing, kit.now, kit.now)
     usual = Schedule(
-        number, "nightly", PROJECT, "echo", b'{"task_type":"echo"}', timing, kit.now, CatchUp.ONE, Overlap.SKIP,
-        False, kit.now, "somebody", kit.now, kit.now, coming.at, coming.due_at,
-    )  # fmt: skip
+        number,
+        "nightly",
+        PROJECT,
+        "echo",
+        b'{"task_type":"echo"}',
+        timing,
+        kit.now,
+        CatchUp.ONE,
+        Overlap.SKIP,
+        False,
+        kit.now,
+        "somebody",
+        kit.now,
+        kit.now,
+        coming.at,
+        coming.due_at,
+    )
     return replace(usual, **fields)
 
 

@@ -27,9 +27,13 @@ async def an_answered_task_is_there_for_others(store: Store, kit: Kit) -> None:
 async def every_field_of_a_task_is_kept(store: Store, kit: Kit) -> None:
     lane = await kit.known_lane("books", queue="night", priority=9, task_type="browser")
     task = kit.new_task(
-        lane=lane, workflow="w-1", name="Überpreis 本", timeout_s=77, parameters='{"q":"é\\n"}'.encode(),
+        lane=lane,
+        workflow="w-1",
+        name="Überpreis 本",
+        timeout_s=77,
+        parameters='{"q":"é\\n"}'.encode(),
         retry=RetryPolicy(7, 0.5, 9.0),
-    )  # fmt: skip
+    )
     await kit.add([task])
     record = await kit.record(task.id)
     assert (record.project, record.workflow, record.name) == ("books", "w-1", "Überpreis 本")

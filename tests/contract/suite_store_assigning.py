@@ -137,8 +137,9 @@ async def the_refused_one_does_not_harm_its_neighbours(store: Store, kit: Kit) -
     applied = await store.assign(batch, None, kit.now)
     assert applied.after == {second: ASSIGNED}
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {
-        first: Code.NODE_NOT_READY, third: Code.NOT_READY,
-    }  # fmt: skip
+        first: Code.NODE_NOT_READY,
+        third: Code.NOT_READY,
+    }
     assert applied.told == {ready.id}
 
 

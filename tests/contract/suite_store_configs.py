@@ -21,9 +21,7 @@ STRICT = {"type": "object", "required": ["url"], "properties": {"url": {"type": 
 async def types_are_kept_with_their_schemas(store: Store, kit: Kit) -> None:
     node = await kit.join()
     assert await store.put_task_types({"sleep": {}, "crawl": STRICT}, node, kit.now) == {}
-    assert await kit.second.task_types() == [
-        ("crawl", 1, STRICT, kit.now, node, 0), ("sleep", 1, {}, kit.now, node, 0)
-    ]  # fmt: skip
+    assert await kit.second.task_types() == [("crawl", 1, STRICT, kit.now, node, 0), ("sleep", 1, {}, kit.now, node, 0)]
 
 
 async def the_same_schema_again_changes_nothing(store: Store, kit: Kit) -> None:
@@ -45,8 +43,9 @@ async def another_schema_of_its_owner_is_the_next_version(store: Store, kit: Kit
     at = kit.now
     await store.put_task_types({"crawl": {"type": "object"}, "echo": {}}, node, kit.later())
     assert await kit.second.task_types() == [
-        ("crawl", 2, {"type": "object"}, kit.now, node, 0), ("echo", 1, {}, at, node, 0)
-    ]  # fmt: skip
+        ("crawl", 2, {"type": "object"}, kit.now, node, 0),
+        ("echo", 1, {}, at, node, 0),
+    ]
 
 
 async def another_nodes_type_is_left_as_it_is(store: Store, kit: Kit) -> None:
@@ -103,8 +102,9 @@ async def built_in_types_come_from_masters_only_and_go_only_forward(store: Store
     await store.put_task_types({"echo": {"title": "a node's"}, "same": {}}, node, kit.now)
     await store.put_built_in_types({"echo": STRICT, "same": {}}, 5, kit.now)
     assert [record[1:3] + record[4:] for record in await kit.second.task_types()] == [
-        (2, STRICT, MASTERS, 5), (1, {}, MASTERS, 5)
-    ]  # fmt: skip
+        (2, STRICT, MASTERS, 5),
+        (1, {}, MASTERS, 5),
+    ]
     async with kit.unchanged():
         ignored = await store.put_task_types({"echo": {"version": 99}, "same": {}}, node, kit.later())
         assert ignored == {"echo": TypeIgnored.BUILT_IN}
@@ -150,8 +150,11 @@ async def every_version_is_kept_with_who_and_when(store: Store, kit: Kit) -> Non
     assert first == ClusterConfig("default", 1, {"slots": 3}, "ann", kit.now)
     second = await store.put_config("default", {"allow_hosts": ["a"]}, "bob", kit.later())
     assert (second.version, second.values, second.changed_by, second.changed_at) == (
-        2, {"allow_hosts": ["a"]}, "bob", kit.now,
-    )  # fmt: skip
+        2,
+        {"allow_hosts": ["a"]},
+        "bob",
+        kit.now,
+    )
     assert await kit.second.config("default") == second
     assert await kit.second.config_history("default", 10) == [second, first]
     assert await kit.second.config_history("default", 1) == [second]

@@ -82,10 +82,12 @@ async def jars_are_listed_without_their_cookies_and_removed(store: Store, kit: K
 async def changes_by_many_at_once_are_all_in_the_jar(store: Store, kit: Kit) -> None:
     node = await kit.node()
     runs = [await kit.run_one(node) for _ in range(ROUNDS)]
-    await asyncio.gather(*(
-        (store, kit.second)[n % 2].merge_cookie_jar(_changes(run, f"c{n}=1", at=kit.now), kit.now)
-        for n, run in enumerate(runs)
-    ))  # fmt: skip
+    await asyncio.gather(
+        *(
+            (store, kit.second)[n % 2].merge_cookie_jar(_changes(run, f"c{n}=1", at=kit.now), kit.now)
+            for n, run in enumerate(runs)
+        )
+    )
     assert sorted(await _headers(store, kit, runs[0]) or []) == sorted(f"c{n}=1" for n in range(ROUNDS))
 
 

@@ -15,9 +15,13 @@ async def totals_are_exact_without_any_folding(store: Store, kit: Kit) -> None:
     await kit.start(runs[0])
     await kit.complete(runs[1])
     assert await kit.second.totals() == {
-        TaskStatus.PENDING: 1, TaskStatus.WAITING: 2, TaskStatus.ASSIGNED: 1, TaskStatus.PROCESSING: 1,
-        TaskStatus.COMPLETED: 1, TaskStatus.CANCELLED: 1,
-    }  # fmt: skip
+        TaskStatus.PENDING: 1,
+        TaskStatus.WAITING: 2,
+        TaskStatus.ASSIGNED: 1,
+        TaskStatus.PROCESSING: 1,
+        TaskStatus.COMPLETED: 1,
+        TaskStatus.CANCELLED: 1,
+    }
     assert await kit.second.totals() == await kit.second.count_rows()
 
 

@@ -320,9 +320,15 @@ def _names(given: Exchanged) -> list[str]:
 
 
 async def _crawl(
-    kit: Kit, *, members: int, seeds: Iterable[CrawlUrl] = (CrawlUrl(SITE + "a", 0),), depth: int = 5,
-    max_pages: int = 1_000, max_ms: int | None = None, max_bytes: int | None = None,
-) -> tuple[GroupId, list[Run]]:  # fmt: skip
+    kit: Kit,
+    *,
+    members: int,
+    seeds: Iterable[CrawlUrl] = (CrawlUrl(SITE + "a", 0),),
+    depth: int = 5,
+    max_pages: int = 1_000,
+    max_ms: int | None = None,
+    max_bytes: int | None = None,
+) -> tuple[GroupId, list[Run]]:
     """A crawl, and executions of its members, each on a node of its own."""
     limits = CrawlLimits(max(1, members), depth, max_pages, max_ms, max_bytes)
     new = NewGroup(kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(limits, list(seeds)))

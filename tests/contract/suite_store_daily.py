@@ -103,9 +103,11 @@ async def only_the_live_execution_on_its_node_is_granted_anything(store: Store, 
     run, ended = await kit.run(node, 2)
     await kit.complete(ended)
     strangers = [
-        _want(run._replace(node=other), 1), _want(run._replace(execution=5), 1), _want(ended, 1),
+        _want(run._replace(node=other), 1),
+        _want(run._replace(execution=5), 1),
+        _want(ended, 1),
         _want(Run(77, 78, node), 1),
-    ]  # fmt: skip
+    ]
     assert await store.grant_slices(strangers, kit.now) == [None] * 4
     assert await _used(kit) == Amounts()
     answers = await store.grant_slices([*strangers, _want(run, 1)], kit.now)
@@ -250,8 +252,10 @@ async def an_end_and_a_want_at_one_moment_lose_nothing(store: Store, kit: Kit) -
     await store.change_project(PROJECT, daily(10_000), 1, kit.now)
     runs = await kit.run(await kit.node(slots=100), 20)
     await store.grant_slices([_want(run, 1, Amounts(10)) for run in runs], kit.now)
-    ends = [(store, kit.second)[n % 2].complete(
-        [kit.outcome(run)._replace(used=Amounts(4))], kit.now) for n, run in enumerate(runs)]  # fmt: skip
+    ends = [
+        (store, kit.second)[n % 2].complete([kit.outcome(run)._replace(used=Amounts(4))], kit.now)
+        for n, run in enumerate(runs)
+    ]
     wants = [
         (store, kit.second)[n % 2].grant_slices([_want(run, 2, Amounts(10))], kit.now) for n, run in enumerate(runs, 1)
     ]
@@ -267,10 +271,12 @@ async def batches_over_projects_do_not_wait_in_a_circle(store: Store, kit: Kit) 
     node = await kit.node(slots=100)
     runs = [run for lane in lanes for run in await kit.run(node, 6, lane=lane)]
     wants = [_want(run, 1, Amounts(10)) for run in runs]
-    await asyncio.gather(*(
-        (store, kit.second)[n % 2].grant_slices(wants[n:] + wants[:n] if n % 3 else wants[::-1], kit.now)
-        for n in range(8)
-    ))  # fmt: skip
+    await asyncio.gather(
+        *(
+            (store, kit.second)[n % 2].grant_slices(wants[n:] + wants[:n] if n % 3 else wants[::-1], kit.now)
+            for n in range(8)
+        )
+    )
     uses = await kit.second.day_uses(["a", "b", "c"], DAY)
     assert uses == dict.fromkeys(("a", "b", "c"), Amounts(60))
 

@@ -106,9 +106,14 @@ async def an_event_carries_what_happened(store: Store, kit: Kit) -> None:
     event = (await kit.events())[-1]
     assert (event.kind, event.at) == ("task.retrying", kit.now)
     assert event.data == {
-        "task": run.task, "round": 1, "execution": run.execution, "node": run.node.id,
-        "status": TaskStatus.RETRYING, "retries": 1, "reason": "reset by peer",
-    }  # fmt: skip
+        "task": run.task,
+        "round": 1,
+        "execution": run.execution,
+        "node": run.node.id,
+        "status": TaskStatus.RETRYING,
+        "retries": 1,
+        "reason": "reset by peer",
+    }
 
 
 async def an_event_of_health_carries_old_and_new(store: Store, kit: Kit) -> None:

@@ -58,10 +58,14 @@ async def executions_that_ended_are_told_with_node_and_error(store: Store, kit: 
         return EndedRun(ended.task, ended.execution, node.id, kit.now, error)
 
     found = await _ended(store, kit)
-    assert sorted(found.runs) == sorted([
-        run(completed, None), run(failed, ErrorClass.NETWORK), run(blocked, ErrorClass.BLOCKED),
-        run(late, ErrorClass.TIMEOUT),
-    ])  # fmt: skip
+    assert sorted(found.runs) == sorted(
+        [
+            run(completed, None),
+            run(failed, ErrorClass.NETWORK),
+            run(blocked, ErrorClass.BLOCKED),
+            run(late, ErrorClass.TIMEOUT),
+        ]
+    )
     assert found.up_to == (await kit.events())[-1].number
 
 

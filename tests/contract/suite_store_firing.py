@@ -25,7 +25,7 @@ from tests.contract.schedules_kit import (
     tasks_of,
     ticks_of,
     told_of,
-)  # fmt: skip
+)
 
 BAD = Refusal(Code.INVALID_INPUT, "not a number", "parameters.depth")
 
@@ -88,9 +88,10 @@ async def a_tick_that_has_its_row_is_not_fired_again_whatever_its_schedule_says(
     await fire(kit)
     # As somebody with a clock that was set back, and without care, might.
     await store.change_schedule(
-        schedule.id, lambda have: replace(have, fired_until=schedule.fired_until, next_at=at, due_at=at, recent=()),
+        schedule.id,
+        lambda have: replace(have, fired_until=schedule.fired_until, next_at=at, due_at=at, recent=()),
         kit.now,
-    )  # fmt: skip
+    )
     report = await fire(kit)
     assert (report.fired, report.stale) == (0, 0)
     assert len(await tasks_of(kit, schedule)) == 1

@@ -69,8 +69,11 @@ async def a_completed_parent_skips_its_failure_edge(store: Store, kit: Kit) -> N
     await flow.complete("a")
     found = await flow.steps()
     assert {key: step.unrun for key, step in found.items()} == {
-        "a": Unrun.NOT, "c": Unrun.SKIPPED, "e": Unrun.SKIPPED, "f": Unrun.SKIPPED,
-    }  # fmt: skip
+        "a": Unrun.NOT,
+        "c": Unrun.SKIPPED,
+        "e": Unrun.SKIPPED,
+        "f": Unrun.SKIPPED,
+    }
     assert (found["c"].reason, found["e"].reason) == ("step a did not fail", "step a did not fail")
     assert found["f"].reason == "step c did not fail"
 
@@ -92,15 +95,21 @@ async def a_step_is_decided_upon_when_the_last_of_its_parents_has_ended(store: S
 
 async def a_condition_looks_at_results(store: Store, kit: Kit) -> None:
     steps: Steps = {
-        "a": {}, "many": {"after": ["a"], "when": "steps.a.result.n > `3`"},
-        "few": {"after": ["a"], "when": "steps.a.result.n <= `3`"}, "end": {"after": {"many": "always"}},
+        "a": {},
+        "many": {"after": ["a"], "when": "steps.a.result.n > `3`"},
+        "few": {"after": ["a"], "when": "steps.a.result.n <= `3`"},
+        "end": {"after": {"many": "always"}},
         "next": {"after": ["many"]},
-    }  # fmt: skip
+    }
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("a", {"n": 2})
     assert await flow.words() == {
-        "a": "completed", "many": "cancelled", "few": "pending", "end": "pending", "next": "cancelled",
-    }  # fmt: skip
+        "a": "completed",
+        "many": "cancelled",
+        "few": "pending",
+        "end": "pending",
+        "next": "cancelled",
+    }
     found = await flow.steps()
     assert found["many"].reason == found["next"].reason == "condition of step many not met: steps.a.result.n > `3`"
 
@@ -125,9 +134,10 @@ async def a_result_of_the_long_way_is_seen_as_well(store: Store, kit: Kit) -> No
 
 async def a_reference_to_nothing_fails_the_step_and_is_a_dead_letter(store: Store, kit: Kit) -> None:
     steps: Steps = {
-        "a": {}, "b": {"after": ["a"], "parameters": {"url": {"$from": "steps.a.result.url"}}},
+        "a": {},
+        "b": {"after": ["a"], "parameters": {"url": {"$from": "steps.a.result.url"}}},
         "c": {"after": {"b": "failure"}, "parameters": {"why": {"$from": "steps.b.reason"}}},
-    }  # fmt: skip
+    }
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("a", {"other": 1})
     assert await flow.words() == {"a": "completed", "b": "failed", "c": "pending"}
@@ -150,9 +160,10 @@ async def a_condition_that_costs_too_much_fails_the_step(store: Store, kit: Kit)
 async def a_fan_out_makes_a_task_of_each_item_and_gathers_them_in_order(store: Store, kit: Kit) -> None:
     parameters = {"url": {"$from": "item.url"}, "at": {"$from": "index"}, "of": {"$from": "steps.list.result.name"}}
     steps: Steps = {
-        "list": {}, "each": {"after": ["list"], "for_each": "steps.list.result.found", "parameters": parameters},
+        "list": {},
+        "each": {"after": ["list"], "for_each": "steps.list.result.found", "parameters": parameters},
         "end": {"after": ["each"], "parameters": {"all": {"$from": "steps.each.results[*].n"}}},
-    }  # fmt: skip
+    }
     flow = await FlowKit.stored(kit, steps)
     applied = await flow.complete("list", {"name": "shop", "found": [{"url": "x"}, {"url": "y"}, {"url": "z"}]})
     items = await flow.items("each")
@@ -174,9 +185,10 @@ async def a_fan_out_makes_a_task_of_each_item_and_gathers_them_in_order(store: S
 
 async def items_that_a_quota_has_no_room_for_are_not_made(store: Store, kit: Kit) -> None:
     steps: Steps = {
-        "list": {}, "few": {"after": ["list"], "for_each": "steps.list.result"},
+        "list": {},
+        "few": {"after": ["list"], "for_each": "steps.list.result"},
         "many": {"after": ["list"], "for_each": "steps.list.result"},
-    }  # fmt: skip
+    }
     flow = await FlowKit.stored(kit, steps)
     # The two steps wait themselves: there is room for the items of one of them.
     await store.change_project(PROJECT, lambda have: replace(have, quotas=Quotas(waiting=6)), 1, kit.now)
@@ -204,9 +216,10 @@ async def an_empty_fan_out_completes_at_once(store: Store, kit: Kit) -> None:
 
 async def a_failed_item_fails_its_fan_in_unless_failures_are_allowed(store: Store, kit: Kit) -> None:
     steps: Steps = {
-        "strict": {"for_each": [1, 2]}, "lax": {"for_each": [1, 2], "allow_failures": True},
+        "strict": {"for_each": [1, 2]},
+        "lax": {"for_each": [1, 2], "allow_failures": True},
         "after": {"after": {"strict": "failure"}, "parameters": {"got": {"$from": "steps.strict.results"}}},
-    }  # fmt: skip
+    }
     flow = await FlowKit.stored(kit, steps)
     for key in ("strict", "lax"):
         first, second = await flow.items(key)
@@ -280,9 +293,13 @@ async def a_step_of_a_flow_is_not_retried_alone(store: Store, kit: Kit) -> None:
 
 async def a_resumed_flow_runs_again_what_ended_badly_and_keeps_what_completed(store: Store, kit: Kit) -> None:
     steps: Steps = {
-        "a": {}, "b": {"after": ["a"]}, "c": {"after": ["b"]}, "d": {"after": ["a", "c"]},
-        "e": {"after": {"b": "failure"}}, "skipped": {"after": ["a"], "when": "steps.a.result.no"},
-    }  # fmt: skip
+        "a": {},
+        "b": {"after": ["a"]},
+        "c": {"after": ["b"]},
+        "d": {"after": ["a", "c"]},
+        "e": {"after": {"b": "failure"}},
+        "skipped": {"after": ["a"], "when": "steps.a.result.no"},
+    }
     flow = await FlowKit.stored(kit, steps)
     await flow.complete("a", {"n": 1})
     await flow.fail("b")
@@ -292,9 +309,13 @@ async def a_resumed_flow_runs_again_what_ended_badly_and_keeps_what_completed(st
     assert applied.ready == {kit.lane.id: [flow.tasks["b"]]}
     found = await flow.steps()
     assert {key: (step.status.word, step.round, step.waits) for key, step in found.items()} == {
-        "a": ("completed", 1, 0), "b": ("pending", 2, 0), "c": ("waiting", 2, 1), "d": ("waiting", 2, 1),
-        "e": ("completed", 1, 0), "skipped": ("cancelled", 1, 0),
-    }  # fmt: skip
+        "a": ("completed", 1, 0),
+        "b": ("pending", 2, 0),
+        "c": ("waiting", 2, 1),
+        "d": ("waiting", 2, 1),
+        "e": ("completed", 1, 0),
+        "skipped": ("cancelled", 1, 0),
+    }
     for key in "bcd":
         await flow.complete(key)
     assert (await flow.words()) == dict.fromkeys("abcde", "completed") | {"skipped": "cancelled"}
@@ -312,8 +333,9 @@ async def a_resumed_fan_out_runs_only_the_items_that_did_not_complete(store: Sto
     applied = await flow.resume()
     assert applied.ready == {kit.lane.id: [second]}
     assert {key: (step.status.word, step.waits) for key, step in (await flow.steps()).items()} == {
-        "a": ("waiting", 1), "b": ("waiting", 1),
-    }  # fmt: skip
+        "a": ("waiting", 1),
+        "b": ("waiting", 1),
+    }
     await flow.complete(second, 2)
     assert await flow.words() == {"a": "completed", "b": "pending"}
     assert await flow.result("a") == {"results": [1, 2, 3], "completed": 3, "failed": 0}
@@ -393,8 +415,11 @@ async def two_who_resume_at_once_resume_once(store: Store, kit: Kit) -> None:
         await asyncio.gather(flow.resume(), kit.second.resume_flow(flow.id, kit.now))
         found = await flow.steps()
         assert {key: (step.status.word, step.waits) for key, step in found.items()} == {
-            "a": ("pending", 0), "b": ("pending", 0), "c": ("waiting", 2), "each": ("waiting", 2),
-        }  # fmt: skip
+            "a": ("pending", 0),
+            "b": ("pending", 0),
+            "c": ("waiting", 2),
+            "each": ("waiting", 2),
+        }
 
 
 async def no_step_waits_for_ever_when_a_flow_is_resumed_while_parents_end(store: Store, kit: Kit) -> None:
@@ -414,9 +439,9 @@ async def no_step_waits_for_ever_when_a_flow_is_resumed_while_parents_end(store:
 async def two_parents_that_end_at_once_release_their_step_once(store: Store, kit: Kit) -> None:
     other = await kit.node()
     for number in range(ROUNDS):
-        flow = await FlowKit.stored(kit, {
-            "a": {}, "b": {}, "c": {"after": {"a": "always", "b": "success"}, "for_each": "steps.b.result"},
-        })  # fmt: skip
+        flow = await FlowKit.stored(
+            kit, {"a": {}, "b": {}, "c": {"after": {"a": "always", "b": "success"}, "for_each": "steps.b.result"}}
+        )
         (one,), (two,) = [await kit.assign([flow.tasks[key]], node) for key, node in (("a", flow.node), ("b", other))]
         await asyncio.gather(
             kit.fail(one),
@@ -506,9 +531,12 @@ def _expected(graph: Steps, ends: dict[str, bool]) -> dict[str, str]:
         bad = ("failed", "broken")
         if any(on == "success" and fate in bad for on, fate in parents):
             fates[key] = "broken"
-        elif any(
-            (on == "success" and fate == "skipped") or (on == "failure" and fate not in bad) for on, fate in parents
-        ) or step.get("when") == "`[]`":  # fmt: skip
+        elif (
+            any(
+                (on == "success" and fate == "skipped") or (on == "failure" and fate not in bad) for on, fate in parents
+            )
+            or step.get("when") == "`[]`"
+        ):
             fates[key] = "skipped"
         else:
             fates[key] = "completed" if ends[key] or step.get("for_each") == [] else "failed"

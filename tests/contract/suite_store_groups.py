@@ -243,8 +243,9 @@ async def members_that_failed_are_found_by_how_they_ended(store: Store, kit: Kit
     assert await kit.second.ended_members(group, both, failed[0], 10) == failed[1:]
     failures = await kit.second.member_failures(group, 2)
     assert [(one.task, one.status) for one in failures] == [
-        (runs[0].task, TaskStatus.TIMEOUT), (failed[0], TaskStatus.FAILED),
-    ]  # fmt: skip
+        (runs[0].task, TaskStatus.TIMEOUT),
+        (failed[0], TaskStatus.FAILED),
+    ]
     assert failures[1].message == "no such page"
 
 

@@ -35,8 +35,9 @@ async def a_batch_of_figures_counts_once(store: Store, kit: Kit) -> None:
     assert await store.take_figures([_batch(2, 7), _batch(2, 7), _batch(1, 5)], kit.now) == [True, False, False]
     folded = await store.fold_figures(term, kit.now)
     assert [(batch.node, batch.at, [host for host, _ in batch.hosts]) for batch in folded] == [
-        (NODE, kit.now, [HOST]), (NODE, kit.now, [HOST]),
-    ]  # fmt: skip
+        (NODE, kit.now, [HOST]),
+        (NODE, kit.now, [HOST]),
+    ]
     assert await kit.second.fold_figures(term, kit.now) == []
     assert await _total(kit.second) == 12
 
@@ -70,8 +71,9 @@ async def figures_of_all_nodes_are_summed_by_minute_hour_and_in_all(store: Store
     assert minutes[0].figures == _row(40, 16, 4_000)
     hours = await store.host_history(HOST, HOUR_S, start, start + 2 * hour, 100)
     assert [(one.at - start, one.span_s, one.figures[REQUESTS]) for one in hours] == [
-        (0, HOUR_S, 60), (hour, HOUR_S, 20),
-    ]  # fmt: skip
+        (0, HOUR_S, 60),
+        (hour, HOUR_S, 20),
+    ]
     total = await store.host_total(HOST)
     assert total is not None and (total.at, total.figures) == (start, _row(80, 32, 8_000))
     assert await _total(store, ALL_HOSTS) == 100

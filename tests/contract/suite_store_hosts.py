@@ -146,8 +146,10 @@ async def hosts_nobody_asks_any_more_are_forgotten(store: Store, kit: Kit) -> No
     await store.set_host("set.example", HostLimits(rate=1), "ann", kit.now)
     assert await store.drop_hosts(term, kit.now + 50, 10) == 1
     assert [host.name for host in await kit.second.list_hosts(HostFilter(), kit.now, 10)] == [
-        "held.example", "set.example", "young.example",
-    ]  # fmt: skip
+        "held.example",
+        "set.example",
+        "young.example",
+    ]
 
 
 async def blocks_become_evidence_where_somebody_wants_to_know(store: Store, kit: Kit) -> None:

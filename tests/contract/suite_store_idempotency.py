@@ -110,9 +110,9 @@ async def the_key_of_a_refused_atomic_batch_can_be_used_again(store: Store, kit:
 
 
 async def one_key_from_fifty_callers_at_once_makes_one_task(store: Store, kit: Kit) -> None:
-    answers = await asyncio.gather(*(
-        (store, kit.second)[n % 2].add([Submission([kit.new_task()], claim=_claim(kit))], kit.now) for n in range(50)
-    ))  # fmt: skip
+    answers = await asyncio.gather(
+        *((store, kit.second)[n % 2].add([Submission([kit.new_task()], claim=_claim(kit))], kit.now) for n in range(50))
+    )
     ids = {accepted(added.answers[0].items[0]).id for added in answers}
     assert len(ids) == 1
     assert sum(not added.answers[0].is_replay for added in answers) == 1

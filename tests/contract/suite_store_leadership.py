@@ -45,9 +45,9 @@ async def of_many_campaigns_at_once_one_wins_each_term(store: Store, kit: Kit) -
     for term in range(1, ROUNDS):
         seen = await store.leader()
         names = [f"master {n}" for n in range(4)]
-        terms = await asyncio.gather(*(
-            (store, kit.second)[n % 2].campaign(name, seen, kit.now) for n, name in enumerate(names)
-        ))  # fmt: skip
+        terms = await asyncio.gather(
+            *((store, kit.second)[n % 2].campaign(name, seen, kit.now) for n, name in enumerate(names))
+        )
         assert [won for won in terms if won is not None] == [term]
         assert (await kit.second.leader()).holder == names[terms.index(term)]
 

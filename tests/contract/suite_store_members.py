@@ -34,9 +34,11 @@ async def a_member_stays_one_however_it_begins(store: Store, kit: Kit) -> None:
     waiting = await kit.submit_one(group=group, parents=[parent])
     cancelled = await kit.submit_one(group=group, parents=[failed])
     for task, status in (
-        (pending, TaskStatus.PENDING), (later, TaskStatus.WAITING), (waiting, TaskStatus.WAITING),
+        (pending, TaskStatus.PENDING),
+        (later, TaskStatus.WAITING),
+        (waiting, TaskStatus.WAITING),
         (cancelled, TaskStatus.CANCELLED),
-    ):  # fmt: skip
+    ):
         record = await kit.record(task)
         assert (record.status, record.group) == (status, group)
     await kit.cancel(parent)

@@ -17,9 +17,22 @@ ROUNDS = 20
 
 async def a_registered_node_is_pending_and_keeps_what_it_said(store: Store, kit: Kit) -> None:
     description = NodeDescription(
-        "worker 1", "the big one", "eu", "10.0.0.1", 9000, "gpu", "eu-west", 2.5, 8, ("echo",),
-        (("javascript_rendering", 1.0), ("content_types", ("html", "pdf"))), (("cpu", 8.0),), "worker-001", True, 9_000,
-    )  # fmt: skip
+        "worker 1",
+        "the big one",
+        "eu",
+        "10.0.0.1",
+        9000,
+        "gpu",
+        "eu-west",
+        2.5,
+        8,
+        ("echo",),
+        (("javascript_rendering", 1.0), ("content_types", ("html", "pdf"))),
+        (("cpu", 8.0),),
+        "worker-001",
+        True,
+        9_000,
+    )
     node = await store.register(NewNode(kit.ids.one(), "key", "secret", description), kit.now)
     (record,) = await kit.second.nodes()
     assert (record.id, record.status, record.health) == (node, NodeStatus.PENDING, Health.UNKNOWN)
@@ -367,10 +380,13 @@ async def everything_done_to_one_node_at_once_ends_in_order(store: Store, kit: K
     for _ in range(ROUNDS // 2):
         node = await kit.open_session(await kit.join())
         calls = [
-            kit.renew(node), kit.second.hold(node.id, None, True, kit.now), kit.end(node),
-            store.set_slots(node.id, 3, kit.now), kit.second.unregister(node.id, kit.now),
+            kit.renew(node),
+            kit.second.hold(node.id, None, True, kit.now),
+            kit.end(node),
+            store.set_slots(node.id, 3, kit.now),
+            kit.second.unregister(node.id, kit.now),
             store.hold(node.id, None, False, kit.now),
-        ]  # fmt: skip
+        ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
         (record,) = await kit.second.nodes([node.id])
         assert record.removed_at == kit.now

@@ -20,8 +20,10 @@ async def a_parked_task_frees_its_slot_and_says_why(store: Store, kit: Kit) -> N
     await kit.start(run)
     applied = await kit.park(run, 30_000, BACKOFF, HOST)
     assert (applied.after, applied.freed, applied.ready) == (
-        {run.task: TaskStatus.WAITING}, [(node.id, run.execution)], {},
-    )  # fmt: skip
+        {run.task: TaskStatus.WAITING},
+        [(node.id, run.execution)],
+        {},
+    )
     row = await kit.live(run.task)
     assert (row.status, row.node, row.retries, row.losses) == (TaskStatus.WAITING, 0, 0, 0)
     assert row.due_at is not None
@@ -40,9 +42,14 @@ async def the_event_of_parking_names_the_cause(store: Store, kit: Kit) -> None:
     (event,) = [event for event in await kit.events() if event.kind == "task.parked"]
     told = {name: event.data[name] for name in ("task", "execution", "cause", "subject", "until", "times", "reason")}
     assert told == {
-        "task": run.task, "execution": run.execution, "cause": "daily_quota", "subject": "pages",
-        "until": to_text(kit.now + 30_000), "times": 1, "reason": "not now",
-    }  # fmt: skip
+        "task": run.task,
+        "execution": run.execution,
+        "cause": "daily_quota",
+        "subject": "pages",
+        "until": to_text(kit.now + 30_000),
+        "times": 1,
+        "reason": "not now",
+    }
 
 
 async def a_parked_task_is_ready_again_when_its_time_has_come(store: Store, kit: Kit) -> None:

@@ -60,9 +60,11 @@ async def one_that_changed_since_it_was_chosen_is_left_alone(store: Store, kit: 
     async with kit.unchanged():
         applied = await store.preempt(chosen, term, kit.now)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {
-        gone.task: Code.NOT_READY, again.task: Code.NOT_READY, cancelled.task: Code.NOT_READY,
+        gone.task: Code.NOT_READY,
+        again.task: Code.NOT_READY,
+        cancelled.task: Code.NOT_READY,
         done.task: Code.ALREADY_FINAL,
-    }  # fmt: skip
+    }
 
 
 async def nobody_is_preempted_twice_under_one_execution(store: Store, kit: Kit) -> None:

@@ -137,8 +137,10 @@ async def projects_and_shops_have_their_own(store: Store, kit: Kit) -> None:
     await _put(kit, theirs, _product("1", price="7"))
     found = await kit.second.products(ProductFilter(product_id="1"), 10)
     assert {(one.project, one.product.shop, one.product.price) for one in found} == {
-        (PROJECT, SHOP, "5"), (PROJECT, "elsewhere.test", "5"), ("other", SHOP, "7"),
-    }  # fmt: skip
+        (PROJECT, SHOP, "5"),
+        (PROJECT, "elsewhere.test", "5"),
+        ("other", SHOP, "7"),
+    }
     assert len(await kit.second.products(ProductFilter(project="other"), 10)) == 1
     assert len(await kit.second.products(ProductFilter(shop=SHOP), 10)) == 2
 
@@ -184,13 +186,15 @@ async def many_see_the_same_products_at_once(store: Store, kit: Kit) -> None:
     runs = [await kit.run_one(node) for _ in range(6)]
     ids = [str(at) for at in range(30)]
     writers = [kit.store, kit.second]
-    await asyncio.gather(*(
-        writers[at % 2].put_products(
-            ProductBatch(run.node.id, run.task, run.execution, [_product(one) for one in (ids, ids[::-1])[at % 2]]),
-            kit.now,
+    await asyncio.gather(
+        *(
+            writers[at % 2].put_products(
+                ProductBatch(run.node.id, run.task, run.execution, [_product(one) for one in (ids, ids[::-1])[at % 2]]),
+                kit.now,
+            )
+            for at, run in enumerate(runs)
         )
-        for at, run in enumerate(runs)
-    ))  # fmt: skip
+    )
     assert await _ids(kit) == set(ids)
     for one in ids:
         assert [change.kind for change in await kit.second.product_changes(_key(one))] == [ChangeKind.NEW]

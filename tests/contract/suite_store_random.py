@@ -24,14 +24,21 @@ Row = dict[str, Any]
 
 POLICY = RetryPolicy(2, 1.0, 5.0)
 SAYS_STATUS = {
-    "task.assigned": {TaskStatus.ASSIGNED}, "task.started": {TaskStatus.PROCESSING},
-    "task.recalled": {TaskStatus.ASSIGNED, TaskStatus.PROCESSING}, "task.reassign": {TaskStatus.PENDING},
-    "task.retrying": {TaskStatus.RETRYING}, "task.parked": {TaskStatus.WAITING},
+    "task.assigned": {TaskStatus.ASSIGNED},
+    "task.started": {TaskStatus.PROCESSING},
+    "task.recalled": {TaskStatus.ASSIGNED, TaskStatus.PROCESSING},
+    "task.reassign": {TaskStatus.PENDING},
+    "task.retrying": {TaskStatus.RETRYING},
+    "task.parked": {TaskStatus.WAITING},
     "task.completed": {TaskStatus.COMPLETED},
-    "task.failed": {TaskStatus.FAILED}, "task.timeout": {TaskStatus.TIMEOUT}, "task.cancelled": {TaskStatus.CANCELLED},
-    "task.reopened": {TaskStatus.PENDING}, "task.ready": {TaskStatus.PENDING},
-    "task.submitted": {TaskStatus.PENDING, TaskStatus.WAITING}, "task.dropped": set[TaskStatus](),
-}  # fmt: skip
+    "task.failed": {TaskStatus.FAILED},
+    "task.timeout": {TaskStatus.TIMEOUT},
+    "task.cancelled": {TaskStatus.CANCELLED},
+    "task.reopened": {TaskStatus.PENDING},
+    "task.ready": {TaskStatus.PENDING},
+    "task.submitted": {TaskStatus.PENDING, TaskStatus.WAITING},
+    "task.dropped": set[TaskStatus](),
+}
 """What a task is after the last event told of it."""
 ENDS = {"task.completed", "task.failed", "task.timeout", "task.cancelled"}
 
@@ -73,11 +80,33 @@ class _Walk:
         self._nodes: list[NodeId] = shared._nodes if shared else []
         self._groups: list[GroupId] = shared._groups if shared else []
         self._verbs: list[Callable[[], Awaitable[object]]] = [
-            self._add, self._add, self._add, self._assign, self._assign, self._assign, self._complete, self._complete,
-            self._finish, self._finish, self._start, self._cancel, self._recall, self._release, self._reopen,
-            self._drop, self._join, self._open, self._renew, self._renew, self._end, self._fold, self._relay,
-            self._prune, self._group, self._settle,
-        ]  # fmt: skip
+            self._add,
+            self._add,
+            self._add,
+            self._assign,
+            self._assign,
+            self._assign,
+            self._complete,
+            self._complete,
+            self._finish,
+            self._finish,
+            self._start,
+            self._cancel,
+            self._recall,
+            self._release,
+            self._reopen,
+            self._drop,
+            self._join,
+            self._open,
+            self._renew,
+            self._renew,
+            self._end,
+            self._fold,
+            self._relay,
+            self._prune,
+            self._group,
+            self._settle,
+        ]
 
     async def step(self) -> None:
         self._kit.later(self._rng.randrange(1_000))
@@ -97,12 +126,13 @@ class _Walk:
     async def _add(self) -> None:
         new = [
             self._kit.new_task(
-                parents=self._some(2) if self._rng.random() < 0.4 else (), retry=POLICY,
+                parents=self._some(2) if self._rng.random() < 0.4 else (),
+                retry=POLICY,
                 due_at=self._kit.now + 2_000 if self._rng.random() < 0.2 else None,
                 group=self._rng.choice(self._groups) if self._groups and self._rng.random() < 0.6 else None,
             )
             for _ in range(self._rng.randint(1, 5))
-        ]  # fmt: skip
+        ]
         await self._store.add([Submission(new, is_atomic=self._rng.random() < 0.2)], self._kit.now)
         self._tasks += [task.id for task in new]
 
@@ -248,8 +278,9 @@ def _check_history(dump: Dump, done: dict[TaskId, Row]) -> None:
     executions: dict[int, Row] = {}
     kept = [
         {"id": row["execution"], "task": task, "round": row["round"], "status": ExecutionStatus.COMPLETED}
-        for task, row in done.items() if row["session"] is not None
-    ]  # fmt: skip
+        for task, row in done.items()
+        if row["session"] is not None
+    ]
     for row in [*_rows(dump, "execution"), *kept]:
         executions[row["id"]] = row
         completed[row["task"], row["round"]] += row["status"] == ExecutionStatus.COMPLETED

@@ -75,8 +75,10 @@ async def what_a_node_holds_is_listed_by_node(store: Store, kit: Kit) -> None:
     (other,) = await kit.run(second)
     held = await kit.second.held([first.id, second.id, idle.id])
     assert {node: sorted(row.id for row in rows) for node, rows in held.items()} == {
-        first.id: sorted(run.task for run in runs), second.id: [other.task], idle.id: [],
-    }  # fmt: skip
+        first.id: sorted(run.task for run in runs),
+        second.id: [other.task],
+        idle.id: [],
+    }
 
 
 async def tasks_are_listed_newest_first(store: Store, kit: Kit) -> None:
@@ -107,9 +109,13 @@ async def tasks_are_filtered_by_status(store: Store, kit: Kit) -> None:
     await kit.finish(late, End.TIMED_OUT)
     await kit.cancel(cancelled)
     expected = {
-        TaskStatus.PENDING: pending, TaskStatus.WAITING: waiting, TaskStatus.ASSIGNED: assigned.task,
-        TaskStatus.COMPLETED: completed.task, TaskStatus.TIMEOUT: late.task, TaskStatus.CANCELLED: cancelled,
-    }  # fmt: skip
+        TaskStatus.PENDING: pending,
+        TaskStatus.WAITING: waiting,
+        TaskStatus.ASSIGNED: assigned.task,
+        TaskStatus.COMPLETED: completed.task,
+        TaskStatus.TIMEOUT: late.task,
+        TaskStatus.CANCELLED: cancelled,
+    }
     for status, task in expected.items():
         assert await _listed(kit, statuses=(status,)) == [task]
     assert await _listed(kit, statuses=(TaskStatus.COMPLETED, TaskStatus.CANCELLED)) == [cancelled, completed.task]

@@ -82,10 +82,12 @@ async def a_member_stays_while_its_group_is_needed_as_one(store: Store, kit: Kit
         open_member = await kit.submit_one(group=group)
         await kit.second.engine.write(
             lambda tx, group=group, fields=fields: tx.execute(  # type: ignore[misc]
-                "UPDATE task_group SET kind = $2, is_closed = $3 WHERE id = $1", group,
-                int(fields.get("kind", GroupKind.GROUP)), int(fields.get("is_closed", False)),
+                "UPDATE task_group SET kind = $2, is_closed = $3 WHERE id = $1",
+                group,
+                int(fields.get("kind", GroupKind.GROUP)),
+                int(fields.get("is_closed", False)),
             )
-        )  # fmt: skip
+        )
         kit.later(40 * DAY_MS)
         await _prune_all(store, kit)
         assert await kit.status(ended) is TaskStatus.COMPLETED
@@ -337,7 +339,7 @@ async def _write_rows(kit: Kit, term: int, count: int) -> None:
             )
             await tx.execute("INSERT INTO tick (schedule, at, status, made_at) VALUES ($1, $1, 0, $2)", n + 1, old)
 
-    await kit.second.engine.write(work, term)  # fmt: skip
+    await kit.second.engine.write(work, term)
 
 
 def _nothing_goes(kit: Kit) -> "_NothingGoes":

@@ -71,8 +71,9 @@ async def what_has_not_ended_is_not_retried(store: Store, kit: Kit) -> None:
     applied = await store.reopen([pending, 12_345, final], kit.now)
     assert applied.after == {final: PENDING}
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {
-        pending: Code.NOT_FINAL, 12_345: Code.UNKNOWN_TASK,
-    }  # fmt: skip
+        pending: Code.NOT_FINAL,
+        12_345: Code.UNKNOWN_TASK,
+    }
 
 
 async def a_refused_retry_changes_nothing(store: Store, kit: Kit) -> None:
@@ -112,8 +113,11 @@ async def dead_letters_are_grouped_by_cause(store: Store, kit: Kit) -> None:
         await kit.fail(run, message)
     gone, route = await kit.second.dead_letter_groups()
     assert (gone.cause, gone.count, gone.newest_at, gone.example) == (
-        "input: page # of # is gone", 3, kit.now, runs[3].task,
-    )  # fmt: skip
+        "input: page # of # is gone",
+        3,
+        kit.now,
+        runs[3].task,
+    )
     assert (route.cause, route.count) == ("input: no route to host", 1)
     letters = await kit.second.dead_letters(10, cause=gone.cause)
     assert [letter.task for letter in letters] == [runs[3].task, runs[1].task, runs[0].task]
@@ -177,8 +181,9 @@ async def what_has_not_ended_is_not_dropped(store: Store, kit: Kit) -> None:
     applied = await store.drop([run.task, 12_345, final], kit.now)
     assert applied.after == {final: TaskStatus.FAILED}
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {
-        run.task: Code.NOT_FINAL, 12_345: Code.UNKNOWN_TASK,
-    }  # fmt: skip
+        run.task: Code.NOT_FINAL,
+        12_345: Code.UNKNOWN_TASK,
+    }
 
 
 async def a_refused_drop_changes_nothing(store: Store, kit: Kit) -> None:

@@ -22,14 +22,15 @@ from tests.contract.schedules_kit import (
     tasks_of,
     ticks_of,
     told_of,
-)  # fmt: skip
+)
 
 # -- kept
 
 
 async def a_schedule_is_kept_as_it_was_made(store: Store, kit: Kit) -> None:
-    timing = Timing(cron="0 9 * * 1-5", time_zone="Europe/Berlin", starts_at=kit.now, ends_at=kit.now + DAY_MS * 9,
-                    jitter_s=30)  # fmt: skip
+    timing = Timing(
+        cron="0 9 * * 1-5", time_zone="Europe/Berlin", starts_at=kit.now, ends_at=kit.now + DAY_MS * 9, jitter_s=30
+    )
     schedule = await made(kit, timing=timing, recent=(5, 9), held_at=7_000, held_for=9, last_error="it broke")
     assert await as_it_stands(kit, schedule) == schedule
     assert await kit.second.schedule(schedule.id + 1) is None

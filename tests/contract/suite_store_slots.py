@@ -50,8 +50,11 @@ async def a_person_may_want_one_node_to_follow_its_load(store: Store, kit: Kit) 
     assert await store.set_slots(node.id, 4, kit.now)
     assert not (await kit.renew(node)).follows_load
     assert await store.set_slots(node.id, None, kit.now)
-    told = [(event.data["old"], event.data["new"], event.data["reason"])
-            for event in await kit.events() if event.kind == "node.slots_changed"]  # fmt: skip
+    told = [
+        (event.data["old"], event.data["new"], event.data["reason"])
+        for event in await kit.events()
+        if event.kind == "node.slots_changed"
+    ]
     assert told == [(was, now, "set by hand") for was, now in (("default", "auto"), ("auto", 4), (4, "default"))]
 
 

@@ -86,8 +86,9 @@ async def refused_ones_do_not_harm_their_neighbours(store: Store, kit: Kit) -> N
     applied = await kit.cancel(final, 12_345, good)
     assert applied.after == {good: CANCELLED}
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {
-        final: Code.ALREADY_FINAL, 12_345: Code.UNKNOWN_TASK,
-    }  # fmt: skip
+        final: Code.ALREADY_FINAL,
+        12_345: Code.UNKNOWN_TASK,
+    }
 
 
 async def a_thousand_are_cancelled_but_for_the_one_that_ended(store: Store, kit: Kit) -> None:
@@ -263,9 +264,9 @@ async def changes_of_many_at_once_do_not_lose_one_another(store: Store, kit: Kit
     def lose_once(row: LiveTask, _policy: RetryPolicy) -> Step:
         return Step(row._replace(losses=row.losses + 1), Kind.TASK_REPRIORITIZED)
 
-    await asyncio.gather(*(
-        (store, kit.second)[n % 2].change(kit.rng.sample(tasks, len(tasks)), lose_once, kit.now) for n in range(20)
-    ))  # fmt: skip
+    await asyncio.gather(
+        *((store, kit.second)[n % 2].change(kit.rng.sample(tasks, len(tasks)), lose_once, kit.now) for n in range(20))
+    )
     assert {row.losses for row in (await kit.second.live(tasks)).values()} == {20}
 
 

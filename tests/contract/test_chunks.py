@@ -143,9 +143,12 @@ async def test_a_bucket_that_does_not_answer_is_unavailable_in_time_and_works_ag
     s3_server.pause()
     try:
         for call in (
-            s3_place.put(TASK, RUN, "items", 1, b"{}\n"), s3_place.read(TASK, RUN, "items", 0),
-            s3_place.count(TASK, RUN, "items"), s3_place.drop([OTHER_TASK]), s3_place.mark(),
-        ):  # fmt: skip
+            s3_place.put(TASK, RUN, "items", 1, b"{}\n"),
+            s3_place.read(TASK, RUN, "items", 0),
+            s3_place.count(TASK, RUN, "items"),
+            s3_place.drop([OTHER_TASK]),
+            s3_place.mark(),
+        ):
             with pytest.raises(Unavailable):
                 await call
         assert s3_place.trouble is not None

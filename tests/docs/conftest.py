@@ -39,9 +39,14 @@ class Installation:
     def run(self, *command: str | Path, folder: Path = EXAMPLES, env: dict[str, str] | None = None) -> str:
         """What a command prints, which must succeed."""
         done = subprocess.run(
-            [str(part) for part in command], cwd=folder, env=self.environment | (env or {}), capture_output=True,
-            text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+            [str(part) for part in command],
+            cwd=folder,
+            env=self.environment | (env or {}),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.log.read_text(encoding='utf-8')}"
         return done.stdout
 
@@ -53,10 +58,14 @@ def _running(log: Path, *arguments: str, folder: Path = EXAMPLES, env: dict[str,
     with (
         log.open("w", encoding="utf-8") as errors,
         subprocess.Popen(
-            [sys.executable, "-m", *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors,
+            [sys.executable, "-m", *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
             text=True,
         ) as process,
-    ):  # fmt: skip
+    ):
         assert process.stdout is not None
         try:
             yield process.stdout.readline().strip()
@@ -81,9 +90,22 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     folder = tmp_path_factory.mktemp("docs")
     data_dir, log = folder / "fleet", folder / "standalone.log"
     started = _running(
-        log, "crawlfleet.cli", "standalone", "--data-dir", str(data_dir), "--port", "0", "--nodes", "2",
-        "--slots", "4", "--executors", "my_executors", "--allow-host", "127.0.0.1",
-    )  # fmt: skip
+        log,
+        "crawlfleet.cli",
+        "standalone",
+        "--data-dir",
+        str(data_dir),
+        "--port",
+        "0",
+        "--nodes",
+        "2",
+        "--slots",
+        "4",
+        "--executors",
+        "my_executors",
+        "--allow-host",
+        "127.0.0.1",
+    )
     with started as url:
         assert url, log.read_text(encoding="utf-8")
         _until_ready(url)

@@ -45,9 +45,12 @@ def test_the_example_looks_at_every_product(
     flow: Any = json.loads(done.stdout)
     steps = {step["key"]: step for step in flow["steps"]}
     assert {key: (step["status"], step["is_skipped"]) for key, step in steps.items()} == {
-        "list": ("completed", False), "each": ("completed", False), "report": ("completed", False),
-        "sorry": ("cancelled", True), "end": ("completed", False),
-    }  # fmt: skip
+        "list": ("completed", False),
+        "each": ("completed", False),
+        "report": ("completed", False),
+        "sorry": ("cancelled", True),
+        "end": ("completed", False),
+    }
     assert steps["each"]["items"] == {"total": 20, "by_status": {"completed": 20}}
     report = client.get(steps["report"]["task_id"])
     assert report.result is not None

@@ -37,9 +37,9 @@ def test_a_crawl_is_archived_and_exported_as_warc(installation: Installation, sh
     asked = {"url": f"{shop}/products", "depth": 1, "max_pages": 30, "archive": "warc"}
     crawl = ("task", "submit", "web_crawl", "--params", json.dumps(asked), "--wait", "--json")
     task = json.loads(installation.run(*COMMAND, *crawl))
-    told = json.loads(installation.run(
-        *COMMAND, "task", "export", task["id"], "-o", "pages.warc.gz", "--json", folder=tmp_path
-    ))  # fmt: skip
+    told = json.loads(
+        installation.run(*COMMAND, "task", "export", task["id"], "-o", "pages.warc.gz", "--json", folder=tmp_path)
+    )
     assert told["is_complete"]
     with (tmp_path / "pages.warc.gz").open("rb") as file:
         kinds = [one.rec_type for one in ArchiveIterator(file, check_digests="raise")]

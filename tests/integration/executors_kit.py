@@ -111,9 +111,12 @@ def assignment(task_type: str, parameters: Any = None, **fields: Any) -> Assignm
     execution = next(_executions)
     values = {"timeout_s": 60, "retry": 0, "round": 0, **fields}
     return AssignmentBody(
-        task=execution + 1_000_000, execution=execution, task_type=task_type,
-        parameters=msgspec.Raw(json.dumps(parameters or {}).encode()), **values,
-    )  # fmt: skip
+        task=execution + 1_000_000,
+        execution=execution,
+        task_type=task_type,
+        parameters=msgspec.Raw(json.dumps(parameters or {}).encode()),
+        **values,
+    )
 
 
 def result_of(outcome: OutcomeBody) -> Any:

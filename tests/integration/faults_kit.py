@@ -36,9 +36,11 @@ from crawlfleet.wire.tasks import TaskBody, task_body
 EVERYTHING = 1_000_000
 MOST_PASSES = 60
 FINAL_KINDS = {
-    Kind.TASK_COMPLETED: TaskStatus.COMPLETED, Kind.TASK_FAILED: TaskStatus.FAILED,
-    Kind.TASK_TIMEOUT: TaskStatus.TIMEOUT, Kind.TASK_CANCELLED: TaskStatus.CANCELLED,
-}  # fmt: skip
+    Kind.TASK_COMPLETED: TaskStatus.COMPLETED,
+    Kind.TASK_FAILED: TaskStatus.FAILED,
+    Kind.TASK_TIMEOUT: TaskStatus.TIMEOUT,
+    Kind.TASK_CANCELLED: TaskStatus.CANCELLED,
+}
 
 UpT = TypeVar("UpT", OpenUp, SyncUp)
 Dump = Mapping[str, Sequence[tuple[Any, ...]]]
@@ -186,9 +188,15 @@ class Fleet:
         store, broker = store or self.store, broker or self.new_broker()
         boot = await self.store.register_master("master", self.clock.now())
         self.master = Master(
-            name="master", boot=boot, store=store, broker=broker, clock=self.clock,
-            rng=Random(boot), schemas={"echo": {}}, window=self._window,
-        )  # fmt: skip
+            name="master",
+            boot=boot,
+            store=store,
+            broker=broker,
+            clock=self.clock,
+            rng=Random(boot),
+            schemas={"echo": {}},
+            window=self._window,
+        )
         if leads:
             await self.lead()
         return self.master
@@ -306,16 +314,26 @@ class Fleet:
             spec = msgspec.json.decode(record.spec) if record.spec else {}
             why = None if record.status.is_final else (await self.master.why.why(record.id)).sentence
             states[record.id] = TaskState(
-                record.status, record.round, record.retries, record.losses, record.deaths,
-                spec.get("retry", {}).get("max_retries", 3), record.id in letters, why,
-            )  # fmt: skip
+                record.status,
+                record.round,
+                record.retries,
+                record.losses,
+                record.deaths,
+                spec.get("retry", {}).get("max_retries", 3),
+                record.id in letters,
+                why,
+            )
             batches.setdefault(record.workflow or "", []).append(record.id)
         held = await store.held([node.id for node in self.nodes])
         return FinalState(
-            at=self.history.now, tasks=states, batches=batches, executions=await self.executions(),
-            counters=await store.totals(), rows=await store.count_rows(),
+            at=self.history.now,
+            tasks=states,
+            batches=batches,
+            executions=await self.executions(),
+            counters=await store.totals(),
+            rows=await store.count_rows(),
             slots={node.id: HeldSlots(len(held[node.id]), len(node.held)) for node in self.nodes},
-        )  # fmt: skip
+        )
 
     async def executions(self) -> list[ExecutionRecord]:
         """Every execution that is over."""

@@ -22,14 +22,56 @@ from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.store.store import SqlStore
 
-WRITES = frozenset({
-    "ensure_lanes", "add", "assign", "complete", "change", "reopen", "drop", "set_queue_paused", "register",
-    "open_session", "renew", "end_session", "hold", "set_slots", "set_health", "note_heartbeats", "unregister",
-    "put_cluster", "campaign", "beat", "resign", "register_master", "relay", "record", "fold_counters", "prune",
-    "settle_groups", "close_group", "remove_group", "add_flow", "resume_flow", "add_schedule", "change_schedule",
-    "remove_schedule", "fire", "run_schedule", "preempt", "scale_slots", "set_queue_order", "change_project",
-    "drop_project", "assign_by_hand", "exchange", "take_id_slot", "keep_id_slot", "drop_cluster",
-})  # fmt: skip
+WRITES = frozenset(
+    {
+        "ensure_lanes",
+        "add",
+        "assign",
+        "complete",
+        "change",
+        "reopen",
+        "drop",
+        "set_queue_paused",
+        "register",
+        "open_session",
+        "renew",
+        "end_session",
+        "hold",
+        "set_slots",
+        "set_health",
+        "note_heartbeats",
+        "unregister",
+        "put_cluster",
+        "campaign",
+        "beat",
+        "resign",
+        "register_master",
+        "relay",
+        "record",
+        "fold_counters",
+        "prune",
+        "settle_groups",
+        "close_group",
+        "remove_group",
+        "add_flow",
+        "resume_flow",
+        "add_schedule",
+        "change_schedule",
+        "remove_schedule",
+        "fire",
+        "run_schedule",
+        "preempt",
+        "scale_slots",
+        "set_queue_order",
+        "change_project",
+        "drop_project",
+        "assign_by_hand",
+        "exchange",
+        "take_id_slot",
+        "keep_id_slot",
+        "drop_cluster",
+    }
+)
 
 
 _NOT_WAITING = """DO $$ BEGIN
@@ -44,9 +86,12 @@ class Stores:
     """One backend. Durability is not waited for, unless a test is about it."""
 
     def __init__(
-        self, open_engine: Callable[[], Awaitable[QueryEngine]], empty: Callable[[], Awaitable[None]], *,
+        self,
+        open_engine: Callable[[], Awaitable[QueryEngine]],
+        empty: Callable[[], Awaitable[None]],
+        *,
         is_emptied_in_place: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._open_engine = open_engine
         self._empty = empty
         self.is_quick = not is_emptied_in_place

@@ -23,7 +23,7 @@ from crawlfleet.wire.sync import (
     SyncDown,
     SyncUp,
     SyncVerdict,
-)  # fmt: skip
+)
 
 TOKEN = "e" * 64
 

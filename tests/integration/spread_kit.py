@@ -110,9 +110,14 @@ class Spread:
         heard = Heard()
         link = Link(self, run, heard)
         context = TaskContext(
-            heard, task_id="task-1", execution_id="exec-1", task_type="web_crawl",
-            parameters=self._seeds.parameters, allow_hosts=LOOPBACK, master=link,
-        )  # fmt: skip
+            heard,
+            task_id="task-1",
+            execution_id="exec-1",
+            task_type="web_crawl",
+            parameters=self._seeds.parameters,
+            allow_hosts=LOOPBACK,
+            master=link,
+        )
         context.earlier = self._notes
         result: dict[str, Any] = await WebCrawl().run(context)
         return result
@@ -130,9 +135,8 @@ class Spread:
         """What counts, in an order that does not depend on who did it."""
         parts = await self._kit.store.crawl_parts(self.crawl, 0, 10_000)
         found = [
-            item for part in parts for n in range(part.first, part.last)
-            for item in self.uploaded[part.execution, n]
-        ]  # fmt: skip
+            item for part in parts for n in range(part.first, part.last) for item in self.uploaded[part.execution, n]
+        ]
         return sorted(found, key=lambda item: json.dumps(item, sort_keys=True))
 
     async def archive(self) -> bytes:

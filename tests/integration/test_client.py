@@ -37,8 +37,10 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
             [*COMMAND, "standalone", "--data-dir", str(folder), "--port", "0", "--nodes", "2", "--slots", "4"],
-            stdout=output, stderr=output, env=environment,
-        )  # fmt: skip
+            stdout=output,
+            stderr=output,
+            env=environment,
+        )
     try:
         _wait_ready(process, folder)
         _wait_joined(folder, 2)
@@ -379,9 +381,10 @@ def joined(data_dir: Path, name: str, **fields: object) -> str:
     """The id of a node that has joined, and does nothing more."""
     url, token = ((data_dir / file).read_text().strip() for file in ("address", "admin.token"))
     request = urllib.request.Request(
-        f"{url}/api/v1/nodes:register", json.dumps({"name": name, **fields}).encode(),
+        f"{url}/api/v1/nodes:register",
+        json.dumps({"name": name, **fields}).encode(),
         {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-    )  # fmt: skip
+    )
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return str(json.load(answer)["node_id"])
 
@@ -470,8 +473,9 @@ def test_groups_are_made_waited_for_and_retried(client: Client) -> None:
     assert (ended.progress.total, ended.progress.completed) == (3, 2)
     outcomes = list(client.group_outcomes(group.id))
     assert [(one.status, one.result) for one in outcomes if one.status == "completed"] == [
-        ("completed", {"n": 1}), ("completed", {"n": 2}),
-    ]  # fmt: skip
+        ("completed", {"n": 1}),
+        ("completed", {"n": 2}),
+    ]
     assert {task.id for task in client.list(group=group.id)} == {one.task_id for one in outcomes}
     with pytest.raises(ApiError) as refused:
         list(client.group_items(group.id))

@@ -136,8 +136,9 @@ async def running(store: SqlStore, folder: Path) -> AsyncIterator[Installation]:
         yield installation
     finally:
         installation.echo.let_go.set()
-        leaving = [agent.drain(1.0) for node, agent in installation.agents.items()
-                   if not installation.departures[node].done()]  # fmt: skip
+        leaving = [
+            agent.drain(1.0) for node, agent in installation.agents.items() if not installation.departures[node].done()
+        ]
         await asyncio.wait_for(asyncio.gather(*leaving), PATIENCE_S)
         assert not loops.done(), "a loop ended"
         loops.cancel()

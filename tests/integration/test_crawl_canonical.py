@@ -34,16 +34,25 @@ LINKS = ("/p?sort=1", "/p?sort=2", "/p", "/a", "/b", "/lone", "/slash", "/slash/
 SITE: dict[str, Answer | str] = {
     "/": page("/", *LINKS),
     # One page under three names, of which one leads on to what the others do not.
-    "/p": page("/p", "/only-here"), "/only-here": page(),
+    "/p": page("/p", "/only-here"),
+    "/only-here": page(),
     # A circle; a page whose name nothing leads to; names that redirect back, are elsewhere, fail, or are not allowed.
-    "/a": page("/b"), "/b": page("/a"), "/lone": page("/alone"), "/alone": page(),
-    "/slash": back, "/slash/": page("/slash"), "/off": page("http://other.test/off"), "/gone": page("/missing"),
-    "/hidden": page("/private"), "/private": page(), "/first": page("/second"), "/second": page("/third"),
-    "/third": page(), "/robots.txt": robots,
-}  # fmt: skip
-KEPT = Counter(
-    ["/", "/p", "/only-here", "/a", "/alone", "/slash/", "/off", "/gone", "/hidden", "/third"]
-)  # fmt: skip
+    "/a": page("/b"),
+    "/b": page("/a"),
+    "/lone": page("/alone"),
+    "/alone": page(),
+    "/slash": back,
+    "/slash/": page("/slash"),
+    "/off": page("http://other.test/off"),
+    "/gone": page("/missing"),
+    "/hidden": page("/private"),
+    "/private": page(),
+    "/first": page("/second"),
+    "/second": page("/third"),
+    "/third": page(),
+    "/robots.txt": robots,
+}
+KEPT = Counter(["/", "/p", "/only-here", "/a", "/alone", "/slash/", "/off", "/gone", "/hidden", "/third"])
 
 
 def asked(served: Site, **more: Any) -> dict[str, Any]:

@@ -160,7 +160,7 @@ async def test_a_calendar_is_left_after_a_while_and_the_rest_is_crawled() -> Non
         (lambda r: [f"/trap/?{r.query_string}&f={n}" for n in range(3)], 60),
     ],
     ids=["relative", "deeper", "session", "session path", "facets"],
-)  # fmt: skip
+)
 async def test_what_has_no_end_ends(hrefs: Any, most: int) -> None:
     async def endless(request: web.Request) -> web.Response:
         return web.Response(
@@ -303,9 +303,14 @@ async def test_nofollow_is_obeyed_when_asked() -> None:
 
 @pytest.mark.parametrize(
     ("tag", "got"),
-    [("noindex, NoFollow", ["/"]), ("otherbot: nofollow", ["/", "/a"]), ("noindex", ["/", "/a"]),
-     ("crawlfleet: none", ["/"]), ("unavailable_after: 25 Jun 2040 15:00:00 PST", ["/", "/a"])],
-)  # fmt: skip
+    [
+        ("noindex, NoFollow", ["/"]),
+        ("otherbot: nofollow", ["/", "/a"]),
+        ("noindex", ["/", "/a"]),
+        ("crawlfleet: none", ["/"]),
+        ("unavailable_after: 25 Jun 2040 15:00:00 PST", ["/", "/a"]),
+    ],
+)
 async def test_a_header_or_a_meta_may_ask_to_follow_nothing(tag: str, got: list[str]) -> None:
     async def tagged(request: web.Request) -> web.Response:
         return web.Response(text=links("/a"), content_type="text/html", headers={"X-Robots-Tag": tag})
@@ -324,9 +329,14 @@ async def test_frames_are_links_and_a_refresh_is_like_a_redirect() -> None:
 
     pages: dict[str, Answer | str] = {
         "/": f'<iframe src="/framed"></iframe>{links("/moved", "/self", "/out", "/denied")}',
-        "/framed": "f", "/moved": refresh("/here"), "/here": "h", "/self": refresh("/self"), "/secret": "s",
-        "/out": refresh("http://elsewhere.test/"), "/denied": refresh("/secret"),
-    }  # fmt: skip
+        "/framed": "f",
+        "/moved": refresh("/here"),
+        "/here": "h",
+        "/self": refresh("/self"),
+        "/secret": "s",
+        "/out": refresh("http://elsewhere.test/"),
+        "/denied": refresh("/secret"),
+    }
     asked = {"depth": 1, "follow": {"deny": ["/secret"]}}
     async with site(pages) as served:
         got, result = await paths({"url": served.url, **asked}, served.url)

@@ -80,8 +80,12 @@ async def test_traps_end_and_are_told_of(shop: RunningShop) -> None:
     trapped = Counter(re.findall(r"/nasty/trap/([a-z]+)", "\n".join(item["url"] for item in items)))
     assert {name: trapped[name] for name in ("calendar", "words", "soft", "counter", "session")} == {
         # The page that leads into it, and as many as its guard lets pass; a session's id is no part of a page's name.
-        "calendar": 1 + 20, "words": 1 + 20, "soft": 1 + 20, "counter": 1 + 500, "session": 1 + 3,
-    }  # fmt: skip
+        "calendar": 1 + 20,
+        "words": 1 + 20,
+        "soft": 1 + 20,
+        "counter": 1 + 500,
+        "session": 1 + 3,
+    }
     assert max(trapped["facets"], trapped["deeper"], trapped["relative"]) < 400
     guards = {name for name in result["metrics"]["links_left_out"] if name.startswith("trap: ")}
     assert guards == {f"trap: {guard}" for guard in ("calendar", "id", "pattern", "query", "repeats")}

@@ -23,7 +23,7 @@ from tests.integration.executors_kit import (
     pid_in,
     result_of,
     until,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.integration
 
@@ -90,9 +90,7 @@ async def test_results_are_json_and_bounded(tmp_path: Path) -> None:
         assert outcome.end == End.FAILED
         assert "not JSON" in outcome.message
         outcome = await executor.run(assignment("returns", {"what": "large"}))
-        assert result_of(outcome) == {
-            "truncated": True, "size_bytes": 100_002, "limit_bytes": limits.RESULT_BYTES
-        }  # fmt: skip
+        assert result_of(outcome) == {"truncated": True, "size_bytes": 100_002, "limit_bytes": limits.RESULT_BYTES}
         assert result_of(await executor.run(assignment("returns", {"what": "nan"}))) is None
 
 

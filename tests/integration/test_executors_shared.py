@@ -23,7 +23,7 @@ from tests.integration.executors_kit import (
     pid_in,
     result_of,
     until,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]

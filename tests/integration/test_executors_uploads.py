@@ -17,15 +17,7 @@ from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.executor import Stopped
 from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.wire.sync import AssignmentBody
-from tests.integration.executors_kit import (
-    ChunkServer,
-    assignment,
-    cancelled,
-    executing,
-    metrics_of,
-    pid_in,
-    until,
-)  # fmt: skip
+from tests.integration.executors_kit import ChunkServer, assignment, cancelled, executing, metrics_of, pid_in, until
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]

@@ -162,10 +162,16 @@ async def test_a_sync_acknowledges_every_outcome_taken_or_stale(fleet: Fleet) ->
 
 @pytest.mark.parametrize(
     "said",
-    [{"number": 2**70}, {"session": 2**63}, {"number": -1}, {"held": [2**70, -5]},
-     {"started": [StartBody(2**70, 2**70, 0), StartBody(-1, -1, -1)]}, {"outcomes": [OutcomeBody(2**70, -1, 1)]}],
+    [
+        {"number": 2**70},
+        {"session": 2**63},
+        {"number": -1},
+        {"held": [2**70, -5]},
+        {"started": [StartBody(2**70, 2**70, 0), StartBody(-1, -1, -1)]},
+        {"outcomes": [OutcomeBody(2**70, -1, 1)]},
+    ],
     ids=lambda said: next(iter(said)),
-)  # fmt: skip
+)
 async def test_a_node_that_speaks_nonsense_harms_only_itself(fleet: Fleet, said: dict[str, object]) -> None:
     confused, others = await fleet.node(), [await fleet.node() for _ in range(3)]
     await fleet.tasks(10)

@@ -281,15 +281,27 @@ class FireSchedules(Scenario):
         by_hand = 3
         fired = {overlap: await fired_ticks(self.fleet, one) for overlap, one in self.schedules.items()}
         assert {overlap: len(ticks) for overlap, ticks in fired.items()} == {
-            Overlap.ALLOW: 2, Overlap.SKIP: 0, Overlap.QUEUE: 1, Overlap.CANCEL_PREVIOUS: 2
-        }  # fmt: skip
+            Overlap.ALLOW: 2,
+            Overlap.SKIP: 0,
+            Overlap.QUEUE: 1,
+            Overlap.CANCEL_PREVIOUS: 2,
+        }
         assert sum((await self.fleet.store.count_rows()).values()) == by_hand + 5
 
 
 SCENARIOS = [
-    SubmitUnderAKey, SubmitOnce, Dispatch, Finish, RetryByAPerson, ReleaseDependants, OpenASession, CancelTasks,
-    ReapALostNode, StageARetry, FireSchedules,
-]  # fmt: skip
+    SubmitUnderAKey,
+    SubmitOnce,
+    Dispatch,
+    Finish,
+    RetryByAPerson,
+    ReleaseDependants,
+    OpenASession,
+    CancelTasks,
+    ReapALostNode,
+    StageARetry,
+    FireSchedules,
+]
 
 
 async def crash_at(stores: Stores, kind: type[Scenario], point: Point) -> Failpoints:

@@ -45,14 +45,25 @@ OTHERWISE = {
         **dict.fromkeys(("links", "title", "empty-tags"), "page|timeout"),
     },
     "sitemap": {
-        **dict.fromkeys(("gzip", "gzip-encoded", "cut-gzip", "bomb"), "skipped"), "404": "status", "big": "page|timeout"
+        **dict.fromkeys(("gzip", "gzip-encoded", "cut-gzip", "bomb"), "skipped"),
+        "404": "status",
+        "big": "page|timeout",
     },
     "robots": {
-        "404": "status", "403": "blocked", "401": "status", "429": "rate_limited|timeout", "500": "status",
-        "503": "status|timeout", "redirect-loop": "redirects", "redirect-private": "policy", "endless": "too_large",
-        "stall": "timeout", "reset": "closed", "huge": "page|timeout",
+        "404": "status",
+        "403": "blocked",
+        "401": "status",
+        "429": "rate_limited|timeout",
+        "500": "status",
+        "503": "status|timeout",
+        "redirect-loop": "redirects",
+        "redirect-private": "policy",
+        "endless": "too_large",
+        "stall": "timeout",
+        "reset": "closed",
+        "huge": "page|timeout",
     },
-}  # fmt: skip
+}
 
 
 class Ended(NamedTuple):
@@ -156,8 +167,9 @@ async def test_the_table_names_only_what_exists() -> None:
 async def test_nobody_gets_an_answer_that_was_another_page_s(watched: Watched) -> None:
     ended = await watched.crawl(
         urls=[f"{watched.site.url}/nasty/body/two-answers", *(f"{watched.site.url}/outlet/{n}" for n in range(1, 9))],
-        concurrency=1, max_pages=20,
-    )  # fmt: skip
+        concurrency=1,
+        max_pages=20,
+    )
     assert ended.result is not None
     assert "Poison" not in json.dumps(ended.result)
     assert ended.result["metrics"]["pages_crawled"] == 9

@@ -51,11 +51,26 @@ async def asked(nasty: SiteProcess) -> Counter[str]:
 # -- sitemaps: which pages they give, and what is said of them
 
 SITEMAPS: dict[str, tuple[int, str]] = {
-    "good": (3, ""), "gzip": (3, ""), "gzip-encoded": (3, ""), "text": (3, ""), "prefixed": (3, ""), "nested": (3, ""),
-    "loop": (3, ""), "self": (0, ""), "endless": (0, "levels deep"), "big": (99, ""), "foreign": (1, ""),
-    "broken": (2, "broken"), "cut-gzip": (1, "ends too early"), "lastmod": (8, ""), "entities": (0, "entities"),
-    "html": (0, ""), "404": (0, "404"), "empty": (0, ""), "bomb": (0, ""),
-}  # fmt: skip
+    "good": (3, ""),
+    "gzip": (3, ""),
+    "gzip-encoded": (3, ""),
+    "text": (3, ""),
+    "prefixed": (3, ""),
+    "nested": (3, ""),
+    "loop": (3, ""),
+    "self": (0, ""),
+    "endless": (0, "levels deep"),
+    "big": (99, ""),
+    "foreign": (1, ""),
+    "broken": (2, "broken"),
+    "cut-gzip": (1, "ends too early"),
+    "lastmod": (8, ""),
+    "entities": (0, "entities"),
+    "html": (0, ""),
+    "404": (0, "404"),
+    "empty": (0, ""),
+    "bomb": (0, ""),
+}
 
 
 @pytest.mark.parametrize("name", SITEMAPS)
@@ -77,12 +92,22 @@ ALL, NONE = frozenset(PROBED), frozenset[str]()
 RULED = ALL - {"/products/1"}
 ROBOTS: dict[str, tuple[frozenset[str], str]] = {
     **dict.fromkeys(("404", "403", "401", "empty", "html", "binary", "slow-pattern", "redirect-loop"), (ALL, "")),
-    "429": (NONE, "blocked"), "500": (NONE, "http"), "503": (NONE, "http"), "reset": (NONE, "network"),
-    "nothing": (NONE, "policy"), "rules": (RULED, ""), "redirect": (RULED, ""), "redirect-2": (RULED, ""),
-    "huge": (RULED - {"/products/10"}, ""), "endless": (RULED - {"/products/10"}, ""), "slow": (RULED, ""),
-    "wildcards": (ALL - {"/products/50/reviews"}, ""), "agents": (ALL - {"/about", "/help"}, ""),
-    "odd": (ALL - {"/about", "/help"}, ""), "redirect-private": (NONE, "policy"),
-}  # fmt: skip
+    "429": (NONE, "blocked"),
+    "500": (NONE, "http"),
+    "503": (NONE, "http"),
+    "reset": (NONE, "network"),
+    "nothing": (NONE, "policy"),
+    "rules": (RULED, ""),
+    "redirect": (RULED, ""),
+    "redirect-2": (RULED, ""),
+    "huge": (RULED - {"/products/10"}, ""),
+    "endless": (RULED - {"/products/10"}, ""),
+    "slow": (RULED, ""),
+    "wildcards": (ALL - {"/products/50/reviews"}, ""),
+    "agents": (ALL - {"/about", "/help"}, ""),
+    "odd": (ALL - {"/about", "/help"}, ""),
+    "redirect-private": (NONE, "policy"),
+}
 OTHER_ROBOTS = {"utf-16", "delay", "long-delay", "stall", "sitemaps"}
 """With tests of their own."""
 
@@ -143,9 +168,16 @@ async def test_all_bad_sitemaps_at_once(nasty: SiteProcess) -> None:
 
 GUARDS = {"calendar": 20, "session": 20, "query": 20, "id": 20, "pattern": 50}
 TRAPS: dict[str, tuple[int, str]] = {
-    "calendar": (100, "calendar"), "session": (4, ""), "deeper": (100, "repeats"), "relative": (30, ""),
-    "facets": (250, "query"), "counter": (51, "pattern"), "words": (21, "id"), "soft": (21, ""), "hosts": (1, ""),
-}  # fmt: skip
+    "calendar": (100, "calendar"),
+    "session": (4, ""),
+    "deeper": (100, "repeats"),
+    "relative": (30, ""),
+    "facets": (250, "query"),
+    "counter": (51, "pattern"),
+    "words": (21, "id"),
+    "soft": (21, ""),
+    "hosts": (1, ""),
+}
 
 
 @pytest.mark.parametrize("name", TRAPS)

@@ -76,12 +76,19 @@ class SubmitAFlow(FlowScenario):
 class ReleaseSteps(FlowScenario):
     async def prepare(self) -> None:
         await self.submitted(
-            good=step(), bad=step(), next=step("good"), broken=step("good", "bad"), mend=step("bad:failure"),
-            clean=step("good:always", "bad:always"), unwanted=step("good", when="steps.good.result.n > `5`"),
-            after_unwanted=step("unwanted"), filled=step("good", parameters={"n": {"$from": "steps.good.result.n"}}),
+            good=step(),
+            bad=step(),
+            next=step("good"),
+            broken=step("good", "bad"),
+            mend=step("bad:failure"),
+            clean=step("good:always", "bad:always"),
+            unwanted=step("good", when="steps.good.result.n > `5`"),
+            after_unwanted=step("unwanted"),
+            filled=step("good", parameters={"n": {"$from": "steps.good.result.n"}}),
             each=step("good", for_each="steps.good.result.list", parameters={"of": {"$from": "item"}}),
-            unfit=step("good", parameters={"n": {"$from": "steps.good.result.missing"}}), last=step("each"),
-        )  # fmt: skip
+            unfit=step("good", parameters={"n": {"$from": "steps.good.result.missing"}}),
+            last=step("each"),
+        )
         tasks = {key: one.task for key, one in (await self.steps()).items()}
         self.node, held = await self.held()
         self.node.end(held[tasks["good"]], result=msgspec.Raw(b'{"n":3,"list":["x","y"]}'))
@@ -92,16 +99,26 @@ class ReleaseSteps(FlowScenario):
 
     async def expect(self) -> None:
         await self.expect_words(
-            good="completed", bad="failed", next="completed", broken="cancelled", mend="completed", clean="completed",
-            unwanted="cancelled", after_unwanted="cancelled", filled="completed", each="completed", unfit="failed",
+            good="completed",
+            bad="failed",
+            next="completed",
+            broken="cancelled",
+            mend="completed",
+            clean="completed",
+            unwanted="cancelled",
+            after_unwanted="cancelled",
+            filled="completed",
+            each="completed",
+            unfit="failed",
             last="completed",
-        )  # fmt: skip
+        )
         steps = await self.steps()
         assert (await self.fleet.record(steps["filled"].task)).parameters == b'{"n":3}'
         assert steps["each"].items == {_S.COMPLETED: 2}
         assert {letter.task for letter in await self.fleet.store.dead_letters(10)} == {
-            steps["bad"].task, steps["unfit"].task,
-        }  # fmt: skip
+            steps["bad"].task,
+            steps["unfit"].task,
+        }
 
 
 class GatherItems(FlowScenario):
@@ -122,16 +139,22 @@ class GatherItems(FlowScenario):
         result = await self.fleet.store.unrun_result((await self.steps())["each"].task)
         assert result is not None
         assert msgspec.json.decode(result) == {
-            "results": [0, None, 2], "completed": 2, "failed": 1, "reasons": {"1": "it broke"},
-        }  # fmt: skip
+            "results": [0, None, 2],
+            "completed": 2,
+            "failed": 1,
+            "reasons": {"1": "it broke"},
+        }
 
 
 class ResumeAFlow(FlowScenario):
     async def prepare(self) -> None:
         await self.submitted(
-            bad=step(), next=step("bad"), each=step(for_each=[1, 2]), both=step("next", "each"),
+            bad=step(),
+            next=step("bad"),
+            each=step(for_each=[1, 2]),
+            both=step("next", "each"),
             mend=step("bad:failure"),
-        )  # fmt: skip
+        )
         node, held = await self.held()
         for execution in list(held.values())[:2]:
             node.end(execution, End.FAILED, ErrorClass.INPUT)

@@ -30,8 +30,13 @@ PASS_S = 2.0
 ONCE = {"max_retries": 0}
 Ends = Callable[[ExecutionId], tuple[End, ErrorClass | None]]
 OWN_FAULTS = (
-    ErrorClass.NETWORK, ErrorClass.HTTP, ErrorClass.BLOCKED, ErrorClass.PARSE, ErrorClass.INPUT, ErrorClass.POLICY,
-)  # fmt: skip
+    ErrorClass.NETWORK,
+    ErrorClass.HTTP,
+    ErrorClass.BLOCKED,
+    ErrorClass.PARSE,
+    ErrorClass.INPUT,
+    ErrorClass.POLICY,
+)
 
 
 def completes(_: ExecutionId) -> tuple[End, ErrorClass | None]:

@@ -178,9 +178,13 @@ async def test_visits_to_products_wait_for_their_shop_together() -> None:
     heard = Heard()
     async with restarting(stops_after=35) as served:
         context = TaskContext(
-            heard, task_id="task-1", execution_id="exec-1", task_type="batch_products", allow_hosts=LOOPBACK,
+            heard,
+            task_id="task-1",
+            execution_id="exec-1",
+            task_type="batch_products",
+            allow_hosts=LOOPBACK,
             parameters={},
-        )  # fmt: skip
+        )
         async with Shopper(context, {}) as shopper:
             for start in range(0, len(PAGES), 10):
                 urls = [f"{served.url}{path}" for path in PAGES[start : start + 10]]

@@ -88,9 +88,12 @@ async def test_a_database_whose_clock_is_behind_decides_what_is_old(fleet: Fleet
         return right
 
     pruner = Pruner(
-        store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(),
+        store=fleet.store,
+        clock=fleet.clock,
+        lead=fleet.master.lead,
+        retention=Retention(),
         database_clock=database_clock,
-    )  # fmt: skip
+    )
     before = await lasting_rows(fleet)
     fleet.clock.jump(MONTH_MS)
     await run_minutes(fleet, pruner, minutes=200)

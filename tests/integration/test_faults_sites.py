@@ -32,49 +32,140 @@ NEVER_END = {"/nasty/body/length-long", "/nasty/robots/stall"}
 # What is not simply read. A word is a kind of failure; `skipped` is none.
 EXPECTED = {
     "refuse": {
-        "flaky": "status", "429": "rate_limited", "503": "status", "503-silent": "status", "500": "status",
-        "for-ever": "rate_limited", "broken-wait": "rate_limited", "negative-wait": "rate_limited", "403": "blocked",
-        "401": "status", "451": "status", "captcha": "blocked", "challenge": "blocked",
+        "flaky": "status",
+        "429": "rate_limited",
+        "503": "status",
+        "503-silent": "status",
+        "500": "status",
+        "for-ever": "rate_limited",
+        "broken-wait": "rate_limited",
+        "negative-wait": "rate_limited",
+        "403": "blocked",
+        "401": "status",
+        "451": "status",
+        "captcha": "blocked",
+        "challenge": "blocked",
     },
     "stall": {
-        "slow": "timeout", "before": "timeout", "in-head": "timeout", "in-body": "timeout", "drip": "timeout",
-        "drip-chunked": "timeout", "drip-head": "timeout", "no-end": "timeout",
+        "slow": "timeout",
+        "before": "timeout",
+        "in-head": "timeout",
+        "in-body": "timeout",
+        "drip": "timeout",
+        "drip-chunked": "timeout",
+        "drip-head": "timeout",
+        "no-end": "timeout",
     },
     "body": {
-        "cut-length": "cut", "cut-chunked": "cut", "cut-chunk": "cut", "reset": "cut", "nothing": "closed",
-        "in-head": "closed", "garbage": "protocol", "length-long": "timeout",
-        "length-negative": "protocol", "length-words": "protocol", "length-twice": "protocol",
-        "length-and-chunks": "protocol", "bad-chunk": "protocol", "huge": "too_large", "endless": "too_large",
-        "endless-chunked": "too_large", "endless-trailers": "protocol", "endless-headers": "protocol",
-        "endless-header": "protocol", "endless-hints": "protocol",
+        "cut-length": "cut",
+        "cut-chunked": "cut",
+        "cut-chunk": "cut",
+        "reset": "cut",
+        "nothing": "closed",
+        "in-head": "closed",
+        "garbage": "protocol",
+        "length-long": "timeout",
+        "length-negative": "protocol",
+        "length-words": "protocol",
+        "length-twice": "protocol",
+        "length-and-chunks": "protocol",
+        "bad-chunk": "protocol",
+        "huge": "too_large",
+        "endless": "too_large",
+        "endless-chunked": "too_large",
+        "endless-trailers": "protocol",
+        "endless-headers": "protocol",
+        "endless-header": "protocol",
+        "endless-hints": "protocol",
     },
     "encoding": {
-        "very-nested": "decode", "cut": "cut", "corrupt": "decode", "checksum": "decode", "not": "decode",
-        "unsaid": "skipped", "unknown": "decode", "gzip-bomb": "too_large", "br-bomb": "too_large",
-        "zstd-bomb": "too_large", "nested-bomb": "too_large",
+        "very-nested": "decode",
+        "cut": "cut",
+        "corrupt": "decode",
+        "checksum": "decode",
+        "not": "decode",
+        "unsaid": "skipped",
+        "unknown": "decode",
+        "gzip-bomb": "too_large",
+        "br-bomb": "too_large",
+        "zstd-bomb": "too_large",
+        "nested-bomb": "too_large",
     },
     "type": {"octets": "skipped", "pdf": "skipped", "jpeg": "skipped"},
-    "markup": {"deep": "too_large", "attributes": "too_large", "links": "too_large", "title": "too_large",
-               "one-line": "too_large"},
+    "markup": {
+        "deep": "too_large",
+        "attributes": "too_large",
+        "links": "too_large",
+        "title": "too_large",
+        "one-line": "too_large",
+    },
     "redirect": {
-        **dict.fromkeys(("loop", "chain", "endless", "growing", "self", "query", "file", "javascript", "data", "ftp",
-                         "gopher", "broken", "port", "empty", "none", "bytes"), "redirects"),
-        **dict.fromkeys(("secure", "loopback", "loopback-name", "loopback-6", "mapped", "decimal", "octal", "any",
-                         "metadata", "private"), "policy"),
-        "other-host": "dns", "huge": "protocol", "300": "status", "304": "status",
+        **dict.fromkeys(
+            (
+                "loop",
+                "chain",
+                "endless",
+                "growing",
+                "self",
+                "query",
+                "file",
+                "javascript",
+                "data",
+                "ftp",
+                "gopher",
+                "broken",
+                "port",
+                "empty",
+                "none",
+                "bytes",
+            ),
+            "redirects",
+        ),
+        **dict.fromkeys(
+            (
+                "secure",
+                "loopback",
+                "loopback-name",
+                "loopback-6",
+                "mapped",
+                "decimal",
+                "octal",
+                "any",
+                "metadata",
+                "private",
+            ),
+            "policy",
+        ),
+        "other-host": "dns",
+        "huge": "protocol",
+        "300": "status",
+        "304": "status",
     },
     "session": {"many": "protocol"},
     "answer": {
-        "404": "status", "410": "status", "999": "status", "1000": "protocol", "bad-header": "protocol",
-        "upgrade": "status", "switch": "status", "http-0.9": "protocol",
+        "404": "status",
+        "410": "status",
+        "999": "status",
+        "1000": "protocol",
+        "bad-header": "protocol",
+        "upgrade": "status",
+        "switch": "status",
+        "http-0.9": "protocol",
     },
-}  # fmt: skip
+}
 FETCHED = [family for family in FAMILIES if family.name not in {"sitemap", "robots", "trap"}]
 """Those are about more than one page."""
 CLASSES = {
-    "status": "http", "redirects": "http", "rate_limited": "blocked", "too_large": "parse", "decode": "parse",
-    "cut": "network", "closed": "network", "protocol": "network", "dns": "network",
-}  # fmt: skip
+    "status": "http",
+    "redirects": "http",
+    "rate_limited": "blocked",
+    "too_large": "parse",
+    "decode": "parse",
+    "cut": "network",
+    "closed": "network",
+    "protocol": "network",
+    "dns": "network",
+}
 
 
 class Met(NamedTuple):
@@ -201,9 +292,15 @@ async def test_a_page_that_works_the_second_time_is_there_once(nasty: SiteProces
 
 async def test_no_page_is_lost_when_connections_are_closed(nasty: SiteProcess) -> None:
     heard = Heard()
-    urls = [f"{nasty.url}/nasty/answer/{name}/{number}" for name in ("closes-after", "closes-next", "closes-always")
-            for number in range(15)]  # fmt: skip
-    result = await crawl({"urls": urls, "max_pages": 100, "respect_robots": False, "concurrency": 4}, heard,
-                         allow=frozenset({nasty.host}))  # fmt: skip
+    urls = [
+        f"{nasty.url}/nasty/answer/{name}/{number}"
+        for name in ("closes-after", "closes-next", "closes-always")
+        for number in range(15)
+    ]
+    result = await crawl(
+        {"urls": urls, "max_pages": 100, "respect_robots": False, "concurrency": 4},
+        heard,
+        allow=frozenset({nasty.host}),
+    )
     assert sorted(item["_url"] for item in heard.items) == sorted(urls)
     assert result["metrics"]["pages_failed"] == 0

@@ -68,9 +68,13 @@ class Player:
             self._results.sent[self.run.execution, self._chunks] = [one.url for one in answer.urls]
             self._chunks += 1
             self._report = ChunkReport(
-                answer.number, CrawlCounts(pages=len(answer.urls)), list(self._found(answer.urls)), (),
-                self._chunks - 1, self._chunks,
-            )  # fmt: skip
+                answer.number,
+                CrawlCounts(pages=len(answer.urls)),
+                list(self._found(answer.urls)),
+                (),
+                self._chunks - 1,
+                self._chunks,
+            )
 
     def _found(self, urls: Sequence[CrawlUrl]) -> Iterator[CrawlUrl]:
         for one in urls:
@@ -175,9 +179,12 @@ AHEAD = [("ask", 0), ("ask", 0), *[("ask", 1)] * 6]
 @given(links=GRAPHS, steps=STEPS, depth=st.integers(0, 4), members=st.integers(1, 4))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_every_page_in_reach_counts_once(
-    loop_and_kit: tuple[asyncio.Runner, Kit], links: list[list[int]], steps: list[tuple[str, int]], depth: int,
+    loop_and_kit: tuple[asyncio.Runner, Kit],
+    links: list[list[int]],
+    steps: list[tuple[str, int]],
+    depth: int,
     members: int,
-) -> None:  # fmt: skip
+) -> None:
     runner, kit = loop_and_kit
     runner.run(_play(kit, dict(enumerate(links)), steps, depth, members))
 

@@ -45,9 +45,15 @@ class Server:
             _, self.trusting = own_certificate(folder / "both.pem")
             settings = MasterSettings(tls_cert=folder / "both.pem", tls_key=folder / "both.pem")
         self.config = uvicorn.Config(
-            self.answer, interface="asgi3", loop="none", http=protocol_factory(settings, self.guard), ws="none",
-            lifespan="off", access_log=False, log_config=None,
-        )  # fmt: skip
+            self.answer,
+            interface="asgi3",
+            loop="none",
+            http=protocol_factory(settings, self.guard),
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+        )
         self.port = 0
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
@@ -152,12 +158,16 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [
-        (b"GET / HTTP/1.1\r\nX: " + b"a" * 5_000, 431), (b"GET /" + b"a" * 5_000, 431), (b"\r\n" * 3_000, 431),
-        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * (HEAD_FIELDS + 2), 431), (b"no http\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nX: " + b"a" * 3_000 + b"\r\n\r\n", 200), (GET, 200),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 5_000, 431),
+        (b"GET /" + b"a" * 5_000, 431),
+        (b"\r\n" * 3_000, 431),
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * (HEAD_FIELDS + 2), 431),
+        (b"no http\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 3_000 + b"\r\n\r\n", 200),
+        (GET, 200),
         (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * HEAD_FIELDS + b"\r\n", 200),
     ],
-)  # fmt: skip
+)
 def test_a_head_has_its_bounds(run: Callable[[Scenario], None], sent: bytes, expected: int) -> None:
     async def scenario() -> None:
         async with serving(ConnectionLimits(head_bytes=4_096)) as site:

@@ -87,10 +87,21 @@ async def test_429_by_measured_rate(
 
 @pytest.mark.parametrize(
     ("name", "status", "wait"),
-    [("429", 429, "2"), ("503", 503, "2"), ("503-silent", 503, None), ("403", 403, None), ("401", 401, None),
-     ("500", 500, None), ("451", 451, None), ("captcha", 200, None), ("challenge", 503, None),
-     ("broken-wait", 429, "soon"), ("negative-wait", 429, "-5"), ("for-ever", 429, "315360000")],
-)  # fmt: skip
+    [
+        ("429", 429, "2"),
+        ("503", 503, "2"),
+        ("503-silent", 503, None),
+        ("403", 403, None),
+        ("401", 401, None),
+        ("500", 500, None),
+        ("451", 451, None),
+        ("captcha", 200, None),
+        ("challenge", 503, None),
+        ("broken-wait", 429, "soon"),
+        ("negative-wait", 429, "-5"),
+        ("for-ever", 429, "315360000"),
+    ],
+)
 async def test_refusals(site: RunningShop, name: str, status: int, wait: str | None) -> None:
     heard = await ask(site, f"/nasty/refuse/{name}")
     assert (heard.status, heard.headers["Retry-After"]) == (status, wait)
@@ -109,10 +120,16 @@ async def test_flaky_once_and_banned_in_the_end(site: RunningShop) -> None:
 
 @pytest.mark.parametrize(
     ("name", "begins", "least", "most"),
-    [("before", b"", 0, 0), ("in-head", b"HTTP/1.1 200", 10, 100), ("in-body", b"HTTP/1.1 200", 100, 400),
-     ("no-end", b"HTTP/1.1 200", 100, 400), ("drip", b"HTTP/1.1 200", 50, 130), ("drip-head", b"HTTP/1.1 200", 20, 60),
-     ("drip-chunked", b"HTTP/1.1 200", 50, 130)],
-)  # fmt: skip
+    [
+        ("before", b"", 0, 0),
+        ("in-head", b"HTTP/1.1 200", 10, 100),
+        ("in-body", b"HTTP/1.1 200", 100, 400),
+        ("no-end", b"HTTP/1.1 200", 100, 400),
+        ("drip", b"HTTP/1.1 200", 50, 130),
+        ("drip-head", b"HTTP/1.1 200", 20, 60),
+        ("drip-chunked", b"HTTP/1.1 200", 50, 130),
+    ],
+)
 async def test_stalls(site: RunningShop, name: str, begins: bytes, least: int, most: int) -> None:
     heard = await ask(site, f"/nasty/stall/{name}", silence_s=0.3, first_s=20 if least else 0.3)
     assert heard.ended == "silent"

@@ -60,9 +60,11 @@ async def test_no_connection_of_ours_can_hold_up_the_cluster(engine: PostgresEng
         return {name: (await tx.fetch(f"SHOW {name}"))[0][0] for name in names}
 
     assert await engine.write(settings) == {
-        "idle_in_transaction_session_timeout": "2s", "lock_timeout": "3s", "statement_timeout": "30s",
+        "idle_in_transaction_session_timeout": "2s",
+        "lock_timeout": "3s",
+        "statement_timeout": "30s",
         "synchronous_commit": "on",
-    }  # fmt: skip
+    }
 
 
 async def test_what_the_database_refuses_is_our_own_fault(engine: PostgresEngine, dsn: str) -> None:

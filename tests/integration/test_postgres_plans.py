@@ -25,9 +25,22 @@ Plan = dict[str, Any]
 
 FINISHED = 50_000
 GROWING = {
-    "task", "live", "done", "execution", "event_log", "dependency", "dead_letter", "idempotency", "heartbeat", "lane",
-    "audit", "tick", "preemption", "parking", "day_slice",
-}  # fmt: skip
+    "task",
+    "live",
+    "done",
+    "execution",
+    "event_log",
+    "dependency",
+    "dead_letter",
+    "idempotency",
+    "heartbeat",
+    "lane",
+    "audit",
+    "tick",
+    "preemption",
+    "parking",
+    "day_slice",
+}
 HISTORY = ("done", "execution", "event_log")
 # Only what nodes hold is in this index, however many tasks there are.
 SMALL_INDEX = "ix_live_held"
@@ -139,8 +152,12 @@ async def test_no_hot_statement_scans_a_table_that_grows(engine: NotingEngine, k
 
 
 async def test_the_watch_on_plans_sees_a_scan(engine: NotingEngine, kit: Kit) -> None:
-    for sql in ("SELECT * FROM done WHERE ended_at < 5", "SELECT id FROM live WHERE timeout_s = 1",
-                "UPDATE execution SET message = NULL WHERE node = 3", "SELECT id FROM task ORDER BY id"):  # fmt: skip
+    for sql in (
+        "SELECT * FROM done WHERE ended_at < 5",
+        "SELECT id FROM live WHERE timeout_s = 1",
+        "UPDATE execution SET message = NULL WHERE node = 3",
+        "SELECT id FROM task ORDER BY id",
+    ):
         await engine.write(lambda tx, sql=sql: tx.execute(sql))  # type: ignore[misc]
         assert list(scans(engine.plans[sql])), sql
 

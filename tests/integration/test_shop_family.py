@@ -52,9 +52,14 @@ async def run(
 ) -> Any:
     check_of(kind)(parameters)
     context = TaskContext(
-        heard or Heard(), task_id="task-0192f0c4a5b6c7d8", execution_id="exec-1", task_type=kind.task_type,
-        parameters=parameters, allow_hosts=LOOPBACK, master=master,
-    )  # fmt: skip
+        heard or Heard(),
+        task_id="task-0192f0c4a5b6c7d8",
+        execution_id="exec-1",
+        task_type=kind.task_type,
+        parameters=parameters,
+        allow_hosts=LOOPBACK,
+        master=master,
+    )
     return await kind().run(context)
 
 
@@ -228,9 +233,12 @@ async def test_words_are_searched_for(shop: RunningShop) -> None:
     word = product["title"].split()[1]
     heard = Heard()
     parameters = {
-        "url": f"{shop.url}/search?q={{keyword}}", "keywords": [word, "nothing like it", word],
-        "product_pages": ["/products/\\d+$", "/p/\\d+$"], "selectors": SELECTORS, "respect_robots": False,
-    }  # fmt: skip
+        "url": f"{shop.url}/search?q={{keyword}}",
+        "keywords": [word, "nothing like it", word],
+        "product_pages": ["/products/\\d+$", "/p/\\d+$"],
+        "selectors": SELECTORS,
+        "respect_robots": False,
+    }
     result = await run(SearchKeywords, parameters, heard)
     assert (result["total"], result["success"], result["failed"]) == (2, 2, 0)
     found = {detail["keyword"]: detail["products"] for detail in result["details"]}
@@ -253,8 +261,11 @@ async def test_a_sync_that_is_part_of_something_else(shop: RunningShop) -> None:
     heard, master = Heard(), Master()
     result = await run(FullSync, {"url": shop.url}, heard, master)
     assert {name: result[name] for name in ("new", "changed", "gone", "unchanged")} == {
-        "new": 1, "changed": 2, "gone": 3, "unchanged": 4,
-    }  # fmt: skip
+        "new": 1,
+        "changed": 2,
+        "gone": 3,
+        "unchanged": 4,
+    }
     assert master.asked[0] == "products:unseen"
     assert result["steps"]["crawl"]["products"] == len(heard.products)
     assert result["complete"] is True

@@ -55,9 +55,14 @@ async def test_what_has_become_of_each_page(kit: Kit, members: int, lose_after: 
         again = {**asked, "since": SINCE}
         second = await crawled(kit, again, members, first, lose_after)
         expected = {
-            "/": "unchanged", "/a": "unchanged", "/b": "changed", "/c": "unchanged", "/d": "gone",
-            "/deep": "unchanged", "/new": "new",
-        }  # fmt: skip
+            "/": "unchanged",
+            "/a": "unchanged",
+            "/b": "changed",
+            "/c": "unchanged",
+            "/d": "gone",
+            "/deep": "unchanged",
+            "/new": "new",
+        }
         assert await told(second, served.url) == expected
         assert await titles(second) == ["b2", "new"]
         counts = (await second.state()).counts

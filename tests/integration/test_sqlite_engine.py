@@ -57,13 +57,16 @@ async def put_and_fail(tx: Tx, name: str) -> None:
 
 def test_one_that_fails_takes_nobody_of_its_group_with_it(path: Path) -> None:
     connection = connect(path, synchronous="OFF")
-    outcomes = commit_group(connection, [
-        (lambda tx: put(tx, "first"), None),
-        (lambda tx: put_and_fail(tx, "raised"), None),
-        (lambda tx: put(tx, "new", "first"), None),
-        (lambda tx: put(tx, "under an older term"), 7),
-        (lambda tx: put(tx, "last"), None),
-    ])  # fmt: skip
+    outcomes = commit_group(
+        connection,
+        [
+            (lambda tx: put(tx, "first"), None),
+            (lambda tx: put_and_fail(tx, "raised"), None),
+            (lambda tx: put(tx, "new", "first"), None),
+            (lambda tx: put(tx, "under an older term"), 7),
+            (lambda tx: put(tx, "last"), None),
+        ],
+    )
     connection.close()
     assert [type(outcome) for outcome in outcomes] == [type(None), Oops, InvariantBroken, NotLeader, type(None)]
     assert queues(path) == {"first", "last"}

@@ -19,9 +19,23 @@ pytestmark = pytest.mark.integration
 
 FINISHED = 50_000
 GROWING = {
-    "task", "live", "done", "execution", "event_log", "dependency", "dead_letter", "idempotency", "heartbeat", "lane",
-    "audit", "evidence", "tick", "preemption", "parking", "day_slice",
-}  # fmt: skip
+    "task",
+    "live",
+    "done",
+    "execution",
+    "event_log",
+    "dependency",
+    "dead_letter",
+    "idempotency",
+    "heartbeat",
+    "lane",
+    "audit",
+    "evidence",
+    "tick",
+    "preemption",
+    "parking",
+    "day_slice",
+}
 HISTORY = {"done", "execution", "event_log"}
 # One row is enough for these, and the table's own order or an index finds it.
 BOUNDED = re.compile(r"LIMIT 1\b")
@@ -75,8 +89,11 @@ async def test_no_statement_at_the_top_of_a_module_scans_a_table_that_grows(engi
 
 
 async def test_the_watch_on_plans_sees_a_scan(engine: OpenEngine, kit: Kit) -> None:
-    for sql in ("SELECT * FROM done WHERE ended_at < 5", "SELECT id FROM live l WHERE timeout_s = 1",
-                "UPDATE execution SET message = NULL WHERE node = 3"):  # fmt: skip
+    for sql in (
+        "SELECT * FROM done WHERE ended_at < 5",
+        "SELECT id FROM live l WHERE timeout_s = 1",
+        "UPDATE execution SET message = NULL WHERE node = 3",
+    ):
         assert [step for step in plan(engine.connection, sql) if is_scan(step, sql)], sql
 
 
@@ -137,9 +154,11 @@ def shape(sql: str) -> str:
 
 
 ACTIONS = {
-    sqlite3.SQLITE_READ: "read", sqlite3.SQLITE_INSERT: "insert", sqlite3.SQLITE_UPDATE: "update",
+    sqlite3.SQLITE_READ: "read",
+    sqlite3.SQLITE_INSERT: "insert",
+    sqlite3.SQLITE_UPDATE: "update",
     sqlite3.SQLITE_DELETE: "delete",
-}  # fmt: skip
+}
 
 
 def listen(connection: sqlite3.Connection) -> set[tuple[str, str]]:

@@ -73,8 +73,8 @@ async def working(master: HttpMaster | str, data_dir: Path, **options: Any) -> A
     url = master if isinstance(master, str) else master.url
     given = {"masters": [url], "data_dir": str(data_dir), "enrol_token": TOKEN, "slots": 8, **options}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _RUN, json.dumps(given), cwd=ROOT, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable, "-c", _RUN, json.dumps(given), cwd=ROOT, stderr=asyncio.subprocess.PIPE
+    )
     worker = Worker(process)
     try:
         yield worker

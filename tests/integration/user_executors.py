@@ -82,10 +82,13 @@ async def may_visit(context: TaskContext) -> list[str]:
 @executor("raises")
 async def raises(context: TaskContext) -> None:
     raise {
-        "value": ValueError("not this one"), "connection": ConnectionRefusedError("nobody there"),
-        "memory": MemoryError(), "exit": SystemExit(4), "timeout": TimeoutError("too slow"),
+        "value": ValueError("not this one"),
+        "connection": ConnectionRefusedError("nobody there"),
+        "memory": MemoryError(),
+        "exit": SystemExit(4),
+        "timeout": TimeoutError("too slow"),
         "own": TaskError("blocked by the site", error="blocked", permanent=True),
-    }[context.parameters["what"]]  # fmt: skip
+    }[context.parameters["what"]]
 
 
 @executor("fails_as")

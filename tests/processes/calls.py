@@ -35,9 +35,16 @@ class Answer:
 
 
 async def call(
-    url: str, method: str, path: str, *, token: str = "", address: str | None = None,
-    headers: Mapping[str, str] | None = None, data: Any = None, **sent: Any,
-) -> Answer:  # fmt: skip
+    url: str,
+    method: str,
+    path: str,
+    *,
+    token: str = "",
+    address: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    data: Any = None,
+    **sent: Any,
+) -> Answer:
     """The path goes out as it is written, dots and all. `address` is where the call comes from."""
     if isinstance(data, bytes):
         data = io.BytesIO(data)

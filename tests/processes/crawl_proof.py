@@ -27,17 +27,21 @@ WITHIN_S = 60 + PRODUCTS * 0.1
 FRAME = "/map/frame"
 """Not in the site's list, for which a frame is no link. For a crawl it is one."""
 CRAWL: dict[str, Any] = {
-    "depth": 90, "max_pages": 100_000, "concurrency": 16, "page": ["metadata"],
+    "depth": 90,
+    "max_pages": 100_000,
+    "concurrency": 16,
+    "page": ["metadata"],
     "extract": {
         "products": {
             "container": "main div.product",
             "fields": {
-                "sku": {"attribute": "data-id"}, "title": "h2.title",
+                "sku": {"attribute": "data-id"},
+                "title": "h2.title",
                 "price": {"selector": "span.price", "type": "price"},
             },
         }
     },
-}  # fmt: skip
+}
 HELD_URLS = 2 * 100
 """What a member that is lost may have been at: two chunks."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -151,8 +155,9 @@ class Proof:
         }
         got = {
             item["_url"]: (item["sku"], item["title"], Decimal(str(item["price"]["amount"])))
-            for item in map(_decode, crawled.lines) if item.get("_name") == "products" and item["_url"] in told
-        }  # fmt: skip
+            for item in map(_decode, crawled.lines)
+            if item.get("_name") == "products" and item["_url"] in told
+        }
         assert got == told
 
 

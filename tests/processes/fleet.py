@@ -82,9 +82,8 @@ class Fleet:
     async def start_master(self, *options: str, port: int = 0, within: Sequence[str] = ()) -> None:
         (self.data_dir / "address").unlink(missing_ok=True)
         self.master = await self._spawn(
-            "master", "master", "--data-dir", str(self.data_dir), "--port", str(port), *options,
-            within=within,
-        )  # fmt: skip
+            "master", "master", "--data-dir", str(self.data_dir), "--port", str(port), *options, within=within
+        )
         files = (self.data_dir / "address", self.data_dir / "admin.token")
         await self.until(
             lambda: self._has_ended() or all(file.exists() for file in files), "the master has not started"
@@ -105,15 +104,31 @@ class Fleet:
             return False
 
     async def start_worker(
-        self, name: str, *options: str, slots: int = 8, token: str | None = None, within: Sequence[str] = (),
+        self,
+        name: str,
+        *options: str,
+        slots: int = 8,
+        token: str | None = None,
+        within: Sequence[str] = (),
         masters: Sequence[str] = (),
-    ) -> Process:  # fmt: skip
+    ) -> Process:
         """`within`: a command that runs the worker, such as `unshare`; `masters`: other ways to them."""
         token = token or (await self.client.create_token("enrol", uses=1)).token
         worker = await self._spawn(
-            name, "worker", "--master", ",".join(masters or [self.client.url]), "--name", name, "--slots", str(slots),
-            "--data-dir", str(self.folder / name), *options, env={"CRAWLFLEET_ENROL_TOKEN": token}, within=within,
-        )  # fmt: skip
+            name,
+            "worker",
+            "--master",
+            ",".join(masters or [self.client.url]),
+            "--name",
+            name,
+            "--slots",
+            str(slots),
+            "--data-dir",
+            str(self.folder / name),
+            *options,
+            env={"CRAWLFLEET_ENROL_TOKEN": token},
+            within=within,
+        )
         self.workers.append(worker)
         return worker
 
@@ -221,9 +236,15 @@ class Fleet:
         log = self.folder / f"{len(self._started) + 1}-{name}.log"
         with log.open("wb") as file:
             child = await asyncio.create_subprocess_exec(
-                *within, sys.executable, "-m", "crawlfleet.cli", *argv,
-                stdout=file, stderr=file, env={**os.environ, "CRAWLFLEET_LOG_FORMAT": "console", **(env or {})},
-            )  # fmt: skip
+                *within,
+                sys.executable,
+                "-m",
+                "crawlfleet.cli",
+                *argv,
+                stdout=file,
+                stderr=file,
+                env={**os.environ, "CRAWLFLEET_LOG_FORMAT": "console", **(env or {})},
+            )
         self._started.append(Process(name, child, log))
         return self._started[-1]
 

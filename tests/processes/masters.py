@@ -62,9 +62,22 @@ class ManyMasters(Fleet):
 
     async def start_at(self, place: MasterAt, *options: str, is_awaited: bool = True) -> None:
         place.process = await self._spawn(
-            place.name, "master", "--name", place.name, "--data-dir", str(place.data_dir), "--port", str(place.port),
-            "--store", self.store, "--broker", self.broker, "--results", self.results, *options,
-        )  # fmt: skip
+            place.name,
+            "master",
+            "--name",
+            place.name,
+            "--data-dir",
+            str(place.data_dir),
+            "--port",
+            str(place.port),
+            "--store",
+            self.store,
+            "--broker",
+            self.broker,
+            "--results",
+            self.results,
+            *options,
+        )
         if is_awaited:
             await self.until_ready(place)
 
@@ -88,10 +101,18 @@ class ManyMasters(Fleet):
         begin = self.masters.index(place)
         urls = urls or [one.url for one in self.masters[begin:] + self.masters[:begin]]
         worker = await self._spawn(
-            name, "worker", *(part for url in urls for part in ("--master", url)), "--name", name,
-            "--slots", str(slots), "--data-dir", str(self.folder / name), *options,
+            name,
+            "worker",
+            *(part for url in urls for part in ("--master", url)),
+            "--name",
+            name,
+            "--slots",
+            str(slots),
+            "--data-dir",
+            str(self.folder / name),
+            *options,
             env={"CRAWLFLEET_ENROL_TOKEN": token} if token else None,
-        )  # fmt: skip
+        )
         self.workers.append(worker)
         return worker
 

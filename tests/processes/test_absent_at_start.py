@@ -118,9 +118,17 @@ async def test_a_redis_that_is_away_is_said_and_taken_when_it_comes(fleet: _Star
         await asyncio.to_thread(redis.kill)
         place = MasterAt("master", fleet.folder, free_port())
         place.process = await fleet.begin(
-            "master", "master", "--data-dir", str(place.data_dir), "--port", str(place.port),
-            "--store", postgres.create_database(), "--broker", redis.url,
-        )  # fmt: skip
+            "master",
+            "master",
+            "--data-dir",
+            str(place.data_dir),
+            "--port",
+            str(place.port),
+            "--store",
+            postgres.create_database(),
+            "--broker",
+            redis.url,
+        )
         await fleet.until(lambda: _is(place, "degraded"), "it does not serve without Redis")
         await _says(fleet, place.process, "redis_away")
         await asyncio.to_thread(redis.start)

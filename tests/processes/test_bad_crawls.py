@@ -39,18 +39,36 @@ def extract(field: Any) -> dict[str, Any]:
 
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "a CSS selector that does not end": (
-        {"selectors": {"product": "div.product", "title": "h2[class"}}, "selectors.title", "h2[class"),
+        {"selectors": {"product": "div.product", "title": "h2[class"}},
+        "selectors.title",
+        "h2[class",
+    ),
     "an XPath that does not parse": (
-        extract("//span[@class="), "extract.products.fields.price.selector", "//span[@class="),
-    "a selector of a container": ({"extract": {"p": {"container": "div >", "fields": {"t": "h2"}}}},
-                                  "extract.p.container", "div >"),
+        extract("//span[@class="),
+        "extract.products.fields.price.selector",
+        "//span[@class=",
+    ),
+    "a selector of a container": (
+        {"extract": {"p": {"container": "div >", "fields": {"t": "h2"}}}},
+        "extract.p.container",
+        "div >",
+    ),
     "an expression for JSON": (
-        {"extract": {"p": {"json": "things[", "fields": {"t": "id"}}}}, "extract.p.json", "position 7"),
+        {"extract": {"p": {"json": "things[", "fields": {"t": "id"}}}},
+        "extract.p.json",
+        "position 7",
+    ),
     "a pattern that looks ahead": ({"follow": {"deny": ["/login", "(?=x)"]}}, "follow.deny[1]", "(?"),
     "a pattern that refers back": (
-        extract({"selector": "span", "regex": r"(a)\1"}), "extract.products.fields.price.regex", r"\1"),
+        extract({"selector": "span", "regex": r"(a)\1"}),
+        "extract.products.fields.price.regex",
+        r"\1",
+    ),
     "a pattern that does not parse": (
-        {"follow": {"allow": [{"pattern": "a(b", "depth": 1}]}}, "follow.allow[0].pattern", "a(b"),
+        {"follow": {"allow": [{"pattern": "a(b", "depth": 1}]}},
+        "follow.allow[0].pattern",
+        "a(b",
+    ),
     "a negative depth": ({"depth": -1}, "depth", "-1"),
     "no pages": ({"max_pages": 0}, "max_pages", "0"),
     "negative seconds": ({"max_seconds": -5}, "max_seconds", "-5"),
@@ -60,7 +78,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "a profile that is none": ({"profile": "netscape"}, "profile", "is none of"),
     "a sitemap that is no URL": ({"sitemaps": ["x"]}, "sitemaps[0]", "'x' is not an http or https URL"),
     "a proxy that is no URL": ({"proxies": ["http://proxy.test:8080", "proxy.test"]}, "proxies[1]", "proxy.test"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

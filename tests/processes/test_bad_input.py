@@ -36,9 +36,7 @@ BODIES: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
     "unknown type": ({"json": {"task_type": "nonsense"}}, (422, "unknown_type", "task_type")),
     "parameters of another type": ({"json": sleep("a while")}, (422, "invalid_input", "parameters.seconds")),  # type: ignore[arg-type]
     "parameters in a list": ({"json": {**echo(1), "parameters": []}}, (422, "invalid_input", "parameters")),
-    "a parameter too few": (
-        {"json": {"task_type": "sleep", "parameters": {}}}, (422, "invalid_input", "parameters"),
-    ),
+    "a parameter too few": ({"json": {"task_type": "sleep", "parameters": {}}}, (422, "invalid_input", "parameters")),
     "priority 11": ({"json": {**echo(1), "priority": 11}}, (422, "invalid_input", "priority")),
     "no host": ({"json": crawl("http:///products")}, (422, "invalid_input", "parameters.url")),
     "a path alone": ({"json": crawl("/products")}, (422, "invalid_input", "parameters.url")),
@@ -53,10 +51,11 @@ BODIES: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
     ),
     "not JSON": ({"data": b'{"task_type":', "headers": JSON}, (400, "malformed", "body")),
     "unknown dependency": (
-        {"json": {**echo(1), "depends_on": [STRANGER]}}, (422, "unknown_dependency", "depends_on[0]"),
+        {"json": {**echo(1), "depends_on": [STRANGER]}},
+        (422, "unknown_dependency", "depends_on[0]"),
     ),
     "unknown field": ({"json": {**echo(1), "prioritiy": 3}}, (422, "invalid_input", "prioritiy")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -86,10 +85,14 @@ async def test_a_viewer_sees_everything_and_changes_nothing(running: Fleet) -> N
 
     before = await changes()
     for method, path, body in [
-        ("POST", f"{TASKS}/{task}:cancel", None), ("POST", f"{TASKS}:cancel", {"ids": [task]}),
-        ("PATCH", f"{TASKS}/{task}", {"priority": 1}), ("POST", TASKS, echo(1)),
-        ("POST", "/api/v1/queues/default:pause", None), ("GET", "/api/v1/audit", None), ("GET", "/api/v1/tokens", None),
-    ]:  # fmt: skip
+        ("POST", f"{TASKS}/{task}:cancel", None),
+        ("POST", f"{TASKS}:cancel", {"ids": [task]}),
+        ("PATCH", f"{TASKS}/{task}", {"priority": 1}),
+        ("POST", TASKS, echo(1)),
+        ("POST", "/api/v1/queues/default:pause", None),
+        ("GET", "/api/v1/audit", None),
+        ("GET", "/api/v1/tokens", None),
+    ]:
         answer = await running.call(method, path, json=body, token=viewer)
         assert answer.problem == (403, "not_allowed", "Authorization"), path
     assert (await running.call("GET", f"{TASKS}/{task}", token=viewer)).status == 200
@@ -110,9 +113,14 @@ async def test_an_enrolment_token_that_is_over_is_told_to_the_worker(running: Fl
     await running.until(is_over, "the token is not over")
     nodes = await running.client.nodes()
     code, said = await running.run(
-        "late", "worker", "--master", running.client.url, "--data-dir", str(running.folder / "late"),
+        "late",
+        "worker",
+        "--master",
+        running.client.url,
+        "--data-dir",
+        str(running.folder / "late"),
         env={"CRAWLFLEET_ENROL_TOKEN": token},
-    )  # fmt: skip
+    )
     assert code == 2
     assert "enrol_token: not accepted" in said
     assert "crawlfleet token create --role enrol" in said
@@ -132,13 +140,15 @@ WRONG_SETTINGS = {
     "environment": (["master"], {"CRAWLFLEET_MAX_WAITING": "many"}, None, ("max_waiting", "CRAWLFLEET_MAX_WAITING")),
     "file": (["master"], {}, "strategy = 'best'\n", ("strategy", "wrong.toml: strategy")),
     "section of a file": (
-        ["worker", "--master", "http://127.0.0.1:9"], {}, "[worker]\nslots = 0\n",
+        ["worker", "--master", "http://127.0.0.1:9"],
+        {},
+        "[worker]\nslots = 0\n",
         ("slots", "wrong.toml: worker.slots"),
     ),
     "name": (["master"], {}, "max_waitin = 3\n", ("max_waitin", "wrong.toml: max_waitin")),
     "address of a master": (["worker", "--master", "nowhere"], {}, None, ("masters", "--master")),
     "store": (["master", "--store", "mysql://root@db"], {}, None, ("store", "--store")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG_SETTINGS)

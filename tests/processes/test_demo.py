@@ -23,9 +23,16 @@ PATIENCE_S = 300.0
 async def demo(folder: Path, *options: str) -> asyncio.subprocess.Process:
     """In a folder for temporary files of its own."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "crawlfleet.cli", "demo", *options, cwd=folder, env={**os.environ, "TMPDIR": str(folder)},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "crawlfleet.cli",
+        "demo",
+        *options,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
 
 
 async def test_it_crawls_the_shop_with_all_nodes_though_a_worker_is_killed(tmp_path: Path) -> None:

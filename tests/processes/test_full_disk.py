@@ -81,9 +81,9 @@ async def test_results_without_space_wait_and_are_whole_with_space(tmp_path: Pat
             await running.start("--executors", "tests.integration.user_executors", workers=1)
             disk: Disk = small or BlockedFolder(results)
             disk.fill()
-            (streaming,) = await running.submit([
-                {"task_type": "streams", "parameters": {"file": str(tmp_path / "progress"), "count": 1_000}}
-            ])  # fmt: skip
+            (streaming,) = await running.submit(
+                [{"task_type": "streams", "parameters": {"file": str(tmp_path / "progress"), "count": 1_000}}]
+            )
             await running.until(lambda: "cannot write a chunk" in _log_of(running, "worker-0"), "the node says nothing")
             # Work that leaves nothing behind is not held up by work that does.
             await running.until_status(await running.submit([echo(1)]), "completed")

@@ -16,10 +16,12 @@ async def test_figures_of_two_nodes_are_those_of_the_site(tmp_path: Path) -> Non
     async with logging_site(tmp_path) as site, fleet(tmp_path) as running:
         await running.start("--allow-host", site.host, workers=2, slots=2)
         await running.client.put_host(site.host, rate=200, concurrency=16)
-        tasks = await running.submit([
-            {"task_type": "web_crawl", "parameters": {"url": f"{site.url}/{number}/0", "depth": 1}}
-            for number in range(4)
-        ])  # fmt: skip
+        tasks = await running.submit(
+            [
+                {"task_type": "web_crawl", "parameters": {"url": f"{site.url}/{number}/0", "depth": 1}}
+                for number in range(4)
+            ]
+        )
         await running.until_status(tasks, "completed")
         asked = len(await site.arrivals())
 

@@ -83,9 +83,11 @@ async def test_a_node_acts_only_for_itself(held: Running) -> None:
     noted = {entry.action for entry in await running.client.audit() if entry.node_id == held.other.node_id}
     assert {"node.open.refused", "node.sync.refused", "node.heartbeat.refused"} <= noted
     for method, path, body in [
-        ("GET", f"/api/v1/tasks/{held.task}", None), ("POST", "/api/v1/tasks", echo(1)),
-        ("POST", f"/api/v1/tasks/{held.task}:cancel", None), ("DELETE", f"/api/v1/nodes/{held.own.node_id}", None),
-    ]:  # fmt: skip
+        ("GET", f"/api/v1/tasks/{held.task}", None),
+        ("POST", "/api/v1/tasks", echo(1)),
+        ("POST", f"/api/v1/tasks/{held.task}:cancel", None),
+        ("DELETE", f"/api/v1/nodes/{held.own.node_id}", None),
+    ]:
         answer = await running.call(method, path, json=body, token=held.own.secret)
         assert answer.problem == (403, "not_allowed", "Authorization"), path
     assert [node.status for node in await running.client.nodes()] == ["online", "online"]
@@ -102,13 +104,23 @@ async def test_another_nodes_execution_takes_no_chunk(held: Running) -> None:
 
 async def test_paths_lead_nowhere_else(held: Running) -> None:
     paths = [
-        "/api/v1/executions/../../../../etc/items/0", f"/api/v1/executions/..%2F..%2Fetc/items/0?task={held.task}",
-        held.path("..%2F..%2F..%2Fescaped"), held.path("%2e%2e"), held.path("-1"), held.path("0%00"), held.path("0x1"),
-        held.path("9" * 30), held.path("%EF%BC%91"), held.path(task=f"../{held.task}"), held.path(task="..%2F..%2Fx"),
-        held.path(execution="exec-0%2e%2e"), held.path(execution="exec-ffffffffffffffff"),
-        held.path(task="task-0000000000000001"), held.path().replace("/items/", "/secrets/"),
+        "/api/v1/executions/../../../../etc/items/0",
+        f"/api/v1/executions/..%2F..%2Fetc/items/0?task={held.task}",
+        held.path("..%2F..%2F..%2Fescaped"),
+        held.path("%2e%2e"),
+        held.path("-1"),
+        held.path("0%00"),
+        held.path("0x1"),
+        held.path("9" * 30),
+        held.path("%EF%BC%91"),
+        held.path(task=f"../{held.task}"),
+        held.path(task="..%2F..%2Fx"),
+        held.path(execution="exec-0%2e%2e"),
+        held.path(execution="exec-ffffffffffffffff"),
+        held.path(task="task-0000000000000001"),
+        held.path().replace("/items/", "/secrets/"),
         held.path().partition("?")[0],
-    ]  # fmt: skip
+    ]
     for path in paths:
         answer = await held.fleet.call("PUT", path, token=held.own.secret, data=b"{}\n", headers=LINES)
         assert answer.problem[0] in (404, 409, 422), path

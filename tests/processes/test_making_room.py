@@ -55,9 +55,14 @@ async def test_a_node_that_joins_and_slots_that_are_raised_get_waiting_work_at_o
         await running.until_online(2)
         await running.until(lambda: has("worker-1", 4), "the new node has no work", promised(AT_ONCE_S))
         code, said = await running.run(
-            "slots", "node", "slots", "worker-0", "5", "--json",
+            "slots",
+            "node",
+            "slots",
+            "worker-0",
+            "5",
+            "--json",
             env={"CRAWLFLEET_URL": running.client.url, "CRAWLFLEET_TOKEN": running.admin},
-        )  # fmt: skip
+        )
         assert code == 0, said
         await running.until(lambda: has("worker-0", 5), "the new slots are empty", promised(AT_ONCE_S))
         assert await run_on("worker-1") == 4, "nothing was moved"

@@ -21,9 +21,7 @@ from crawlfleet.testing.servers import PostgresServer, RedisServer
 from tests.processes.fleet import echo, sleep
 from tests.processes.masters import ManyMasters, MasterAt, many_masters
 
-pytestmark = [
-    pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"),
-]  # fmt: skip
+pytestmark = [pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 AT_ONCE_S = 0.8
 """Less than the second after which a lost hint would be made good: that it came is what is tested."""

@@ -20,9 +20,7 @@ from tests.processes.fleet import Process, echo, sleep
 from tests.processes.held_pages import ALLOW, USERS, WaitingTasks, held_tasks, lift_budgets
 from tests.processes.masters import ManyMasters, MasterAt, has_readiness, many_masters, readiness
 
-pytestmark = [
-    pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"),
-]  # fmt: skip
+pytestmark = [pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 NOTICED_S = 3.0
 GOES_ON_S = 3.0
@@ -139,9 +137,11 @@ async def test_a_short_outage_of_postgres_is_a_503_and_takes_nothing_from_the_no
     stopped_at = time.monotonic()
     for place in running.masters:
         for method, path, body in (
-            ("POST", "/api/v1/tasks", echo(1)), ("POST", "/api/v1/tasks:batch", {"tasks": [echo(1)]}),
-            ("GET", f"/api/v1/tasks/{through[0]}", None), ("GET", "/api/v1/nodes", None),
-        ):  # fmt: skip
+            ("POST", "/api/v1/tasks", echo(1)),
+            ("POST", "/api/v1/tasks:batch", {"tasks": [echo(1)]}),
+            ("GET", f"/api/v1/tasks/{through[0]}", None),
+            ("GET", "/api/v1/nodes", None),
+        ):
             answer = await running.at(place, method, path, json=body)
             assert answer.problem[:2] in ((503, "store_unavailable"), (503, "outcome_unknown")), path
             assert int(answer.headers["Retry-After"]) >= 1

@@ -35,12 +35,14 @@ async def test_only_the_guilty_suffer(tmp_path: Path) -> None:
         await running.start(
             "--executors", "tests.integration.user_executors", "--memory-limit-mb", "200", workers=1, slots=SLOTS
         )
-        crashes, eats, ignores, holds = bad = await running.submit([
-            guilty("dies", {"how": "SIGSEGV"}),
-            guilty("eats_memory", {}),
-            guilty("ignores_cancel", {"file": str(deaf)}),
-            guilty("holds_interpreter", {"file": str(stuck)}, timeout_s=RUNS_S, retry={"max_retries": 0}),
-        ])  # fmt: skip
+        crashes, eats, ignores, holds = bad = await running.submit(
+            [
+                guilty("dies", {"how": "SIGSEGV"}),
+                guilty("eats_memory", {}),
+                guilty("ignores_cancel", {"file": str(deaf)}),
+                guilty("holds_interpreter", {"file": str(stuck)}, timeout_s=RUNS_S, retry={"max_retries": 0}),
+            ]
+        )
         innocent = await running.submit([sleep(0.2)] * 40)
         await running.until(lambda: all(_has_words(file) for file in (deaf, stuck)), "they have not started")
         pids = [int(file.read_text()) for file in (deaf, stuck)]

@@ -80,9 +80,17 @@ async def test_what_one_master_took_another_gives(
             for task in tasks:
                 assert [item["number"] async for item in place.client.results(task)] == list(range(ITEMS))
         code, said = await running.run(
-            "third", "master", "--data-dir", str(tmp_path / "third"), "--port", "0", "--store", postgres_dsn,
-            "--broker", redis_server.url,
-        )  # fmt: skip
+            "third",
+            "master",
+            "--data-dir",
+            str(tmp_path / "third"),
+            "--port",
+            "0",
+            "--store",
+            postgres_dsn,
+            "--broker",
+            redis_server.url,
+        )
         assert code == 2, said
         assert "error: results: " in said
         assert f"first used as {address}" in said

@@ -32,8 +32,12 @@ async def test_two_syncs_with_a_worker_killed_in_the_second(tmp_path: Path) -> N
         first = await shown(site)
         result = await sync(running, site)
         assert {name: result[name] for name in ("new", "changed", "gone", "unchanged", "unsure")} == {
-            "new": len(first), "changed": 0, "gone": 0, "unchanged": 0, "unsure": 0,
-        }  # fmt: skip
+            "new": len(first),
+            "changed": 0,
+            "gone": 0,
+            "unchanged": 0,
+            "unsure": 0,
+        }
         assert await kept(running) == set(first)
 
         await site.set(version=3)
@@ -44,8 +48,10 @@ async def test_two_syncs_with_a_worker_killed_in_the_second(tmp_path: Path) -> N
         assert all(expected.values()), "the shop has not changed enough"
         assert {name: result[name] for name in expected} == {name: len(paths) for name, paths in expected.items()}
         assert (result["unchanged"], result["unsure"], result["complete"]) == (
-            len(first.keys() & second.keys()) - len(changed), 0, True,
-        )  # fmt: skip
+            len(first.keys() & second.keys()) - len(changed),
+            0,
+            True,
+        )
         assert await kept(running) == set(second)
         assert await kept(running, gone=True) == expected["gone"]
         await by_batch(running, site, sorted(second), sorted(expected["gone"]))
@@ -91,10 +97,14 @@ async def kill_half_way(running: Fleet, site: SiteProcess) -> str:
 
 async def shown(site: SiteProcess) -> Shown:
     return {
-        item["path"]: (item["title"], item["price"], item["currency"],
-                       item["in_stock"] if item["markup"] in SAYS_STOCK else None)
+        item["path"]: (
+            item["title"],
+            item["price"],
+            item["currency"],
+            item["in_stock"] if item["markup"] in SAYS_STOCK else None,
+        )
         for item in await site.items()
-    }  # fmt: skip
+    }
 
 
 async def kept(running: Fleet, *, gone: bool = False) -> set[str]:

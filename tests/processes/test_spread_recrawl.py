@@ -32,8 +32,10 @@ async def test_a_later_crawl_over_nodes_says_what_has_changed(tmp_path: Path) ->
         await running.start("--allow-host", site.host, workers=2, slots=2)
         await running.client.put_host(site.host, rate=500, concurrency=16)
         asked: dict[str, Any] = {
-            "depth": 20, "max_pages": 5_000, "follow": {"obey_nofollow": True, "deny": ["/feeds/"]},
-        }  # fmt: skip
+            "depth": 20,
+            "max_pages": 5_000,
+            "follow": {"obey_nofollow": True, "deny": ["/feeds/"]},
+        }
         first = await running.client.crawl(
             [f"{site.url}/"], {**asked, "keep_pages": True, "archive": "warc"}, members=3
         )
@@ -42,9 +44,10 @@ async def test_a_later_crawl_over_nodes_says_what_has_changed(tmp_path: Path) ->
         assert len((await told(running, first.id, site.url))[""]) == ended.crawl.pages
         archive = b"".join([part async for part in running.client.export_group(first.id, format="warc")])
         archived = [
-            one.rec_headers.get_header("WARC-Target-URI") for one in ArchiveIterator(io.BytesIO(archive))
+            one.rec_headers.get_header("WARC-Target-URI")
+            for one in ArchiveIterator(io.BytesIO(archive))
             if one.rec_type in {"response", "revisit"}
-        ]  # fmt: skip
+        ]
         assert len(archived) == len(set(archived)) == ended.crawl.pages
         quality = await running.client.group_quality(first.id)
         assert quality.items == ended.crawl.items
@@ -52,9 +55,17 @@ async def test_a_later_crawl_over_nodes_says_what_has_changed(tmp_path: Path) ->
         assert whole.data["items"] and not any("_page" in item for item in whole.data["items"])
         await site.set(version=2)
         code, said = await running.run(
-            "crawl", "crawl", f"{site.url}/", "--members", "3", "--params", json.dumps({**asked, "since": first.id}),
-            "--progress", "--json", env={"CRAWLFLEET_URL": running.client.url, "CRAWLFLEET_TOKEN": running.admin},
-        )  # fmt: skip
+            "crawl",
+            "crawl",
+            f"{site.url}/",
+            "--members",
+            "3",
+            "--params",
+            json.dumps({**asked, "since": first.id}),
+            "--progress",
+            "--json",
+            env={"CRAWLFLEET_URL": running.client.url, "CRAWLFLEET_TOKEN": running.admin},
+        )
         assert code == 0, said
         last = json.loads(next(line for line in reversed(said.splitlines()) if line.startswith("{")))
         changes, found = last["crawl"]["changes"], await told(running, last["id"], site.url)

@@ -136,9 +136,12 @@ def healthy(node_id: int, held: int) -> NodeState:
 
 @SETTINGS
 @given(
-    st.sampled_from(sorted(BUILT_IN)), st.integers(0, 5), st.floats(TRIAL_INTERVAL_S, 1e6), st.integers(1, 100),
+    st.sampled_from(sorted(BUILT_IN)),
+    st.integers(0, 5),
+    st.floats(TRIAL_INTERVAL_S, 1e6),
+    st.integers(1, 100),
     st.integers(0, 2**32),
-)  # fmt: skip
+)
 def test_a_node_in_doubt_always_gets_a_trickle(
     strategy: str, others: int, waited_s: float, tasks: int, seed: int
 ) -> None:

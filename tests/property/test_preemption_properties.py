@@ -67,9 +67,12 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         waiting.append(Waiting(lane, asked, "p", priority, rank, size, draw(mostly(5.0, 0.0))))
     waiting.sort(key=lambda one: -one.rank)
     return {
-        "nodes": nodes, "held": list(chain(*held)), "stopping": list(chain(*stopping)), "waiting": waiting,
+        "nodes": nodes,
+        "held": list(chain(*held)),
+        "stopping": list(chain(*stopping)),
+        "waiting": waiting,
         "budget": draw(st.integers(0, 4)),
-    }  # fmt: skip
+    }
 
 
 def states(case: dict[str, Any]) -> list[NodeState]:
@@ -78,9 +81,7 @@ def states(case: dict[str, Any]) -> list[NodeState]:
 
 def rooms_of(case: dict[str, Any], **changes: Any) -> list[Room]:
     case = case | changes
-    return make_room(
-        case["waiting"], states(case), case["held"], case["stopping"], budget=case["budget"], rules=RULES
-    )  # fmt: skip
+    return make_room(case["waiting"], states(case), case["held"], case["stopping"], budget=case["budget"], rules=RULES)
 
 
 def move(state: NodeState, asked: Requirement, count: int) -> None:

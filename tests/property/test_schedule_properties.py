@@ -24,9 +24,15 @@ SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=N
 YEAR = 2026
 # Shifts of an hour, of half an hour, at midnight, in the south, and none at all.
 ZONES = (
-    "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana", "Africa/Cairo", "America/Santiago",
-    "Asia/Kathmandu", "UTC",
-)  # fmt: skip
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "America/Havana",
+    "Africa/Cairo",
+    "America/Santiago",
+    "Asia/Kathmandu",
+    "UTC",
+)
 
 
 def instant(*moment: int) -> Instant:
@@ -154,9 +160,23 @@ def timings(draw: st.DrawFn) -> Timing:
 def a_schedule(timing: Timing, now: Instant, catch_up: CatchUp = CatchUp.ALL) -> Schedule:
     coming = ticks.upcoming(7, timing, now, now)
     return Schedule(
-        7, None, "", "echo", b"{}", timing, now, catch_up, Overlap.ALLOW, False, now, "", now, now, coming.at,
+        7,
+        None,
+        "",
+        "echo",
+        b"{}",
+        timing,
+        now,
+        catch_up,
+        Overlap.ALLOW,
+        False,
+        now,
+        "",
+        now,
+        now,
+        coming.at,
         coming.due_at,
-    )  # fmt: skip
+    )
 
 
 @given(timings(), st.sampled_from(CatchUp), st.lists(st.integers(-DAY_MS // 2, DAY_MS), min_size=1, max_size=8))

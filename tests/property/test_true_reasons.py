@@ -28,9 +28,22 @@ from crawlfleet.testing.factories import Kit, KitClock, ReadyNode, Run
 from crawlfleet.testing.true_reasons import untrue
 
 CAUSES = {
-    "time", "parents", "host_backoff", "daily_quota", "later", "retry", "queue_paused", "quota", "turn", "no_node",
-    "making_room", "assigned", "processing", "recalled", "final",
-}  # fmt: skip
+    "time",
+    "parents",
+    "host_backoff",
+    "daily_quota",
+    "later",
+    "retry",
+    "queue_paused",
+    "quota",
+    "turn",
+    "no_node",
+    "making_room",
+    "assigned",
+    "processing",
+    "recalled",
+    "final",
+}
 RESOURCES = ((), (("cpu", 1.0),), (("cpu", 0.25), ("memory_mb", 512.0)), (("cpu", 64.0),))
 PROJECTS, QUEUES = ("p", "q"), ("default", "slow")
 
@@ -44,10 +57,26 @@ class Installation:
         self.tasks: list[TaskId] = []
         self.nodes: list[ReadyNode] = []
         self.verbs = [
-            self.submit, self.submit, self.assign, self.assign, self.assign, self.start, self.park, self.park,
-            self.fail, self.cancel, self.pause, self.quota, self.join, self.join, self.leave, self.drain, self.preempt,
-            self.release, self.complete,
-        ]  # fmt: skip
+            self.submit,
+            self.submit,
+            self.assign,
+            self.assign,
+            self.assign,
+            self.start,
+            self.park,
+            self.park,
+            self.fail,
+            self.cancel,
+            self.pause,
+            self.quota,
+            self.join,
+            self.join,
+            self.leave,
+            self.drain,
+            self.preempt,
+            self.release,
+            self.complete,
+        ]
 
     async def step(self) -> None:
         self.kit.later(self.rng.randrange(3_000))
@@ -55,9 +84,12 @@ class Installation:
 
     async def submit(self) -> None:
         requirement = Requirement(
-            self.rng.choice(("echo", "echo", "echo", "rare")), resources=self.rng.choice(RESOURCES), preemptible=True,
-            cluster=self.rng.choice((None, None, "other")), categories=self.rng.choice(((), (), ("news",))),
-        )  # fmt: skip
+            self.rng.choice(("echo", "echo", "echo", "rare")),
+            resources=self.rng.choice(RESOURCES),
+            preemptible=True,
+            cluster=self.rng.choice((None, None, "other")),
+            categories=self.rng.choice(((), (), ("news",))),
+        )
         lane = Lane.of(self.rng.choice(QUEUES), self.rng.choice(PROJECTS), self.rng.randint(1, 10), requirement)
         await self.kit.store.ensure_lanes([lane])
         parents = self.rng.sample(self.tasks, min(len(self.tasks), self.rng.choice((0, 0, 1, 2))))
@@ -113,9 +145,10 @@ class Installation:
 
     async def quota(self) -> None:
         limits = Quotas(
-            running=self.rng.choice((None, 1, 3)), cpu=self.rng.choice((None, 0.5, 2.0)),
+            running=self.rng.choice((None, 1, 3)),
+            cpu=self.rng.choice((None, 0.5, 2.0)),
             memory_mb=self.rng.choice((None, None, 1_024.0)),
-        )  # fmt: skip
+        )
 
         def change(have: Project) -> Project:
             return Project(have.name, quotas=limits)
@@ -125,11 +158,13 @@ class Installation:
     async def join(self) -> None:
         if len(self.nodes) < 6:
             fields = {
-                "slots": self.rng.randint(0, 3), "task_types": ("echo",), "machine": self.rng.choice(("", "m")),
+                "slots": self.rng.randint(0, 3),
+                "task_types": ("echo",),
+                "machine": self.rng.choice(("", "m")),
                 "resources": self.rng.choice(((), (("cpu", 2.0), ("memory_mb", 1_024.0)))),
                 "cluster": self.rng.choice(("default", "default", "other")),
                 "capabilities": self.rng.choice(((), (), (("categories", ("news",)),))),
-            }  # fmt: skip
+            }
             node = await self.kit.join(**fields)
             if self.rng.random() < 0.9:
                 self.nodes.append(await self.kit.online(node))
@@ -186,7 +221,7 @@ async def asked(template: Path, seed: int, steps: int) -> Counter[str]:
         kit = await Kit.open(store, store, seed)
         master = Master(
             name="m", boot=99, store=store, broker=MemoryBroker(), clock=KitClock(kit), rng=Random(seed), schemas={}
-        )  # fmt: skip
+        )
         installation = Installation(kit, seed)
         for _ in range(steps):
             await installation.step()

@@ -17,9 +17,13 @@ pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 SMALL = Scale(tasks=120, busy_s=200.0, total_s=600.0)
 MOST_SEEDS = 80
 CAUGHT_BY = {
-    "completes_without_the_fence": 10, "elects_late": 2, "fires_the_newest_tick_only": 1, "judges_late": 10,
-    "never_stops_its_own_work": 12, "reads_stacks_as_queues": 1,
-}  # fmt: skip
+    "completes_without_the_fence": 10,
+    "elects_late": 2,
+    "fires_the_newest_tick_only": 1,
+    "judges_late": 10,
+    "never_stops_its_own_work": 12,
+    "reads_stacks_as_queues": 1,
+}
 """Where to look first: these need a fault at the right moment, which few seeds have."""
 FAILED_ONCE = (1, 74, 133, 134, 990094)
 """A late hint took the next execution of its task out of the leader's count; a late call that opened a session ended

@@ -27,10 +27,26 @@ async def by_wget(url: str, agent: str, folder: Path) -> float:
     """
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        "wget", "--recursive", "--level=inf", "--execute", "robots=on", "--no-config", "--tries=2", "--no-verbose",
-        "--delete-after", "--ignore-tags=link,form", "--reject-regex", r"\?", "--user-agent", agent,
-        "--directory-prefix", str(folder), "--output-file", str(folder.with_suffix(".log")), url,
-    )  # fmt: skip
+        "wget",
+        "--recursive",
+        "--level=inf",
+        "--execute",
+        "robots=on",
+        "--no-config",
+        "--tries=2",
+        "--no-verbose",
+        "--delete-after",
+        "--ignore-tags=link,form",
+        "--reject-regex",
+        r"\?",
+        "--user-agent",
+        agent,
+        "--directory-prefix",
+        str(folder),
+        "--output-file",
+        str(folder.with_suffix(".log")),
+        url,
+    )
     # 8: a page was not found; 4: a link led to another port, where nobody is.
     if await process.wait() not in {0, 4, 8}:
         raise RuntimeError(f"wget ended with {process.returncode}: see {folder.with_suffix('.log')}")
@@ -38,9 +54,7 @@ async def by_wget(url: str, agent: str, folder: Path) -> float:
 
 
 def parameters(agent: str) -> dict[str, Any]:
-    return {
-        "depth": DEPTH, "max_pages": 100_000, "user_agent": agent, "follow": {"deny": [r"\?"]}, "concurrency": 16,
-    }  # fmt: skip
+    return {"depth": DEPTH, "max_pages": 100_000, "user_agent": agent, "follow": {"deny": [r"\?"]}, "concurrency": 16}
 
 
 async def by_task(client: AsyncClient, url: str, agent: str) -> Crawled:

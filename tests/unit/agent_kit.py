@@ -32,7 +32,7 @@ from crawlfleet.wire.sync import (
     SyncDown,
     SyncUp,
     SyncVerdict,
-)  # fmt: skip
+)
 
 P = ParamSpec("P")
 LEASE_MS = 9_000
@@ -306,9 +306,15 @@ class Node:
 
 @asynccontextmanager
 async def node(
-    directory: Path, *masters: Master, slots: int = 4, work: Work | None = None, executor: Any = None,
-    allow_hosts: AllowHosts = hosts_unheard, clock: LoopClock | None = None, **settings: Any,
-) -> AsyncIterator[Node]:  # fmt: skip
+    directory: Path,
+    *masters: Master,
+    slots: int = 4,
+    work: Work | None = None,
+    executor: Any = None,
+    allow_hosts: AllowHosts = hosts_unheard,
+    clock: LoopClock | None = None,
+    **settings: Any,
+) -> AsyncIterator[Node]:
     """An agent that runs, killed at the end if it still does. It has a session, and its first sync is parked."""
     events: list[tuple[float, str, dict[str, object]]] = []
     work = work or Work()

@@ -19,7 +19,7 @@ from crawlfleet.wire.sync import (
     SyncDown,
     SyncUp,
     SyncVerdict,
-)  # fmt: skip
+)
 from tests.unit.agent_kit import monotonic
 
 LEASE_S = 9.0

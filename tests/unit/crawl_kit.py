@@ -129,9 +129,13 @@ async def crawl(
     earlier: Heard | None = None,
 ) -> dict[str, Any]:
     context = TaskContext(
-        heard or Heard(), task_id="task-1", execution_id="exec-1", task_type="web_crawl", parameters=parameters,
+        heard or Heard(),
+        task_id="task-1",
+        execution_id="exec-1",
+        task_type="web_crawl",
+        parameters=parameters,
         allow_hosts=allow,
-    )  # fmt: skip
+    )
     if earlier is not None:
         context.earlier = earlier.parts
     result: dict[str, Any] = await WebCrawl().run(context)

@@ -207,5 +207,7 @@ def test_an_outcome_that_takes_the_place_of_another_is_found_again(tmp_path: Pat
     again = Outbox(tmp_path, is_synced=False)
     again.close()
     assert {one.outcome.execution: End(one.outcome.end) for one in again.pending()} == {
-        1: End.COMPLETED, 2: End.FAILED, 3: End.COMPLETED,
-    }  # fmt: skip
+        1: End.COMPLETED,
+        2: End.FAILED,
+        3: End.COMPLETED,
+    }

@@ -102,9 +102,14 @@ class Storm:
             7, "secret", self.directory, 6, ["any"], prefetch=self.rng.choice([0, 2]), is_outbox_synced=False
         )
         self.agent = Agent(
-            settings, self.networks, self.executor, clock=LoopClock(), rng=self.rng, measure=MeasurementBody,
+            settings,
+            self.networks,
+            self.executor,
+            clock=LoopClock(),
+            rng=self.rng,
+            measure=MeasurementBody,
             on_event=lambda name, data: self.events.append((monotonic(), name, data)),
-        )  # fmt: skip
+        )
         self.running: asyncio.Task[Departure] = asyncio.get_running_loop().create_task(self.agent.run())
 
     async def blow(self) -> None:

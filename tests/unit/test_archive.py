@@ -137,9 +137,12 @@ async def test_what_is_made_is_taken() -> None:
 async def test_what_is_no_record_is_refused(spoil: str) -> None:
     good, _ = await archived_of(exchange())
     bad = {
-        "cut": good[:-5], "plain": b"WARC/1.1\r\n", "other": zlib.compress(b"WARC/1.1"), "tail": good + b"xyz",
+        "cut": good[:-5],
+        "plain": b"WARC/1.1\r\n",
+        "other": zlib.compress(b"WARC/1.1"),
+        "tail": good + b"xyz",
         "empty": good + record("x", [], b"")[:0] + zlib.compress(b"", wbits=31),
-    }[spoil]  # fmt: skip
+    }[spoil]
     with pytest.raises(InvalidInput) as refused:
         checked_records(bad)
     assert str(refused.value.field).startswith("body[")

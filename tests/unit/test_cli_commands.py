@@ -58,15 +58,29 @@ async def test_a_filtered_list_of_events_goes_on_to_the_end_of_the_log() -> None
 
 async def test_the_audit_log_is_listed() -> None:
     entry = {
-        "id": 1, "at": AT, "role": "admin", "name": "ann", "token": 1, "node_id": None, "address": "127.0.0.1",
-        "action": "node.drain", "target": "node-1", "details": {"within_s": 5},
-    }  # fmt: skip
+        "id": 1,
+        "at": AT,
+        "role": "admin",
+        "name": "ann",
+        "token": 1,
+        "node_id": None,
+        "address": "127.0.0.1",
+        "action": "node.drain",
+        "target": "node-1",
+        "details": {"within_s": 5},
+    }
     script = Script(answers({"entries": [entry], "next_before": None}))
     told = (await said(script, "audit", "list", "--limit", "7")).stdout
     assert "limit=7" in script.requests[0]
     assert told.splitlines()[1].split(maxsplit=6) == [
-        SECOND, "ann", "admin", "127.0.0.1", "node.drain", "node-1", '{"within_s": 5}',
-    ]  # fmt: skip
+        SECOND,
+        "ann",
+        "admin",
+        "127.0.0.1",
+        "node.drain",
+        "node-1",
+        '{"within_s": 5}',
+    ]
 
 
 async def test_the_history_of_a_configuration_says_what_changed() -> None:
@@ -76,29 +90,35 @@ async def test_the_history_of_a_configuration_says_what_changed() -> None:
     versions = [version(3, max_retries=5), version(2, max_retries=5, strategy="random"), version(1, max_retries=4)]
     told = (await said(Script(answers({"versions": versions})), "config", "history", "--cluster", "eu")).stdout
     assert [line.split("ann", 1)[1].strip() for line in told.splitlines()[1:]] == [
-        "strategy unset", "max_retries=5, strategy=random", "max_retries=4",
-    ]  # fmt: skip
+        "strategy unset",
+        "max_retries=5, strategy=random",
+        "max_retries=4",
+    ]
 
 
 SCHEMA = {
-    "type": "object", "required": ["url"],
+    "type": "object",
+    "required": ["url"],
     "properties": {
         "url": {"type": "string", "description": "an address"},
         "depth": {"type": "integer", "minimum": 0, "maximum": 9},
-        "order": {"enum": ["a", "b"]}, "many": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/list"}]},
+        "order": {"enum": ["a", "b"]},
+        "many": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/list"}]},
         "spread": {"type": "boolean", "x-internal": True},
     },
     "$defs": {"list": {"type": "array", "maxItems": 3}},
-}  # fmt: skip
+}
 
 
 async def test_a_type_is_shown_with_its_parameters() -> None:
     types = answers({"task_types": [{"name": "visit", "version": 1, "schema": SCHEMA, "changed_at": AT, "nodes": 2}]})
     told = [line.split(maxsplit=1) for line in (await said(Script(types), "type", "show", "visit")).stdout.splitlines()]
     assert told[1:] == [
-        ["url", "yes     text, an address"], ["depth", "whole number, from 0, to 9"], ["order", "one of a, b"],
+        ["url", "yes     text, an address"],
+        ["depth", "whole number, from 0, to 9"],
+        ["order", "one of a, b"],
         ["many", "true or false or list, at most 3 entries"],
-    ]  # fmt: skip
+    ]
     wrong = (await said(Script(types), "type", "show", "vist", code=3)).stderr
     assert "no task type 'vist'; did you mean visit?" in wrong
     assert "visit  1        2      url" in (await said(Script(types), "type", "list")).stdout
@@ -142,10 +162,11 @@ async def test_several_queues_are_paused_in_one_call() -> None:
 @pytest.mark.parametrize(
     ("given", "host"),
     [
-        ("http://shop.example:8080/a?b", "shop.example%3A8080"), ("https://u:p@shop.example", "shop.example"),
+        ("http://shop.example:8080/a?b", "shop.example%3A8080"),
+        ("https://u:p@shop.example", "shop.example"),
         ("shop.example", "shop.example"),
     ],
-)  # fmt: skip
+)
 async def test_a_host_may_be_given_by_an_address(given: str, host: str) -> None:
     script = Script(answers({"name": "shop.example", "has_changed": True}))
     await said(script, "host", "forgive", given)
@@ -164,8 +185,10 @@ def test_the_settings_of_a_worker_are_shown_without_a_master(monkeypatch: pytest
     told = runner.invoke(app, ["config", "show", "--mode", "worker", "--json"])
     assert told.exit_code == 0, told.stderr
     assert json.loads(told.stdout)["settings"]["masters"] == {
-        "value": None, "source": "needed to start", "from": "needed to start",
-    }  # fmt: skip
+        "value": None,
+        "source": "needed to start",
+        "from": "needed to start",
+    }
     assert runner.invoke(app, ["worker"]).exit_code == 2
 
 

@@ -31,10 +31,20 @@ def group(**crawl: Any) -> web.Response:
     figures |= {"members": 4, "depth": 5, "max_pages": 100, "pages": 100, "found": 250, "queued": 150, "items": 90}
     figures |= {"percent": 100.0, **crawl}
     body: dict[str, Any] = {
-        "id": GROUP, "name": None, "project_id": None, "kind": "crawl", "created_at": AT, "is_closed": True,
-        "is_finished": True, "is_complete": True, "finished_at": AT, "shard": None, "failures": [],
-        "progress": {**progress, "rate_per_s": None, "left_s": None}, "crawl": figures,
-    }  # fmt: skip
+        "id": GROUP,
+        "name": None,
+        "project_id": None,
+        "kind": "crawl",
+        "created_at": AT,
+        "is_closed": True,
+        "is_finished": True,
+        "is_complete": True,
+        "finished_at": AT,
+        "shard": None,
+        "failures": [],
+        "progress": {**progress, "rate_per_s": None, "left_s": None},
+        "crawl": figures,
+    }
     return web.json_response(body, status=201)
 
 
@@ -57,14 +67,30 @@ async def test_what_nobody_said_is_told(options: list[str], note: str | None) ->
 
 def whole_result(pages: int, failed: int, notes: list[str], errors: dict[str, int]) -> dict[str, Any]:
     metrics: dict[str, Any] = {
-        "pages_crawled": pages, "processing_time": 1.0, "data_size": 0, "pages_failed": failed, "pages_skipped": 0,
-        "pages_moved": 0, "items": 0, "max_pages": 100, "stopped_by": None, "changes": None, "errors": errors,
-        "failures": {}, "links_left_out": {}, "fields": {},
-    }  # fmt: skip
+        "pages_crawled": pages,
+        "processing_time": 1.0,
+        "data_size": 0,
+        "pages_failed": failed,
+        "pages_skipped": 0,
+        "pages_moved": 0,
+        "items": 0,
+        "max_pages": 100,
+        "stopped_by": None,
+        "changes": None,
+        "errors": errors,
+        "failures": {},
+        "links_left_out": {},
+        "fields": {},
+    }
     return {
-        "success": pages > 0, "data": {"items": []}, "items": 0, "data_truncated": False, "metrics": metrics,
-        "timestamp": AT, "notes": notes,
-    }  # fmt: skip
+        "success": pages > 0,
+        "data": {"items": []},
+        "items": 0,
+        "data_truncated": False,
+        "metrics": metrics,
+        "timestamp": AT,
+        "notes": notes,
+    }
 
 
 def ended(*, notes: list[str] | None = None, errors: dict[str, int] | None = None, **crawl: Any) -> Script:
@@ -128,9 +154,12 @@ def test_who_stops_waiting_is_told_that_it_goes_on(
 
 
 WHY = {
-    "id": GROUP, "sentence": "waits for host shop.test: in back-off until later, in 12 s", "cause": "host_backoff",
-    "open": 4, "waits_for": [{"host": "shop.test", "cause": "host_backoff", "until": "later"}],
-}  # fmt: skip
+    "id": GROUP,
+    "sentence": "waits for host shop.test: in back-off until later, in 12 s",
+    "cause": "host_backoff",
+    "open": 4,
+    "waits_for": [{"host": "shop.test", "cause": "host_backoff", "until": "later"}],
+}
 
 
 class Still(Script):

@@ -103,9 +103,15 @@ async def test_an_export_of_unfinished_work_says_so(tmp_path: Path) -> None:
 async def test_quality_is_a_table_or_json() -> None:
     field = {"name": "title", "filled": 3, "fill_rate": 0.75, "types": {"text": 3, "null": 1}}
     report = {
-        "items": 4, "pages": 2, "items_per_page": 2.0, "duplicates": 1, "is_exact": False, "is_final": True,
-        "fields": [field], "fields_left_out": 0,
-    }  # fmt: skip
+        "items": 4,
+        "pages": 2,
+        "items_per_page": 2.0,
+        "duplicates": 1,
+        "is_exact": False,
+        "is_final": True,
+        "fields": [field],
+        "fields_left_out": 0,
+    }
     told = await said(Script(lambda: web.json_response(report)), "task", "quality", TASK)
     assert "about 1" in told.stdout
     assert ["title", "75.0%", "text", "3,", "null", "1"] in [line.split() for line in told.stdout.splitlines()]

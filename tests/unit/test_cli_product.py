@@ -18,11 +18,22 @@ ID = "product-0000000000000001"
 
 def product(**more: Any) -> dict[str, Any]:
     return {
-        "id": ID, "project_id": "spring", "shop": "shop.example", "product_id": "A-7", "url": "http://shop.example/7",
-        "title": "Teapot", "price": "12.50", "currency": "EUR", "availability": "in_stock",
-        "attributes": {"brand": "Acme", "images": ["http://shop.example/7.jpg"]}, "first_seen_at": AT,
-        "changed_at": AT, "seen_at": LATER, "gone_at": None, **more,
-    }  # fmt: skip
+        "id": ID,
+        "project_id": "spring",
+        "shop": "shop.example",
+        "product_id": "A-7",
+        "url": "http://shop.example/7",
+        "title": "Teapot",
+        "price": "12.50",
+        "currency": "EUR",
+        "availability": "in_stock",
+        "attributes": {"brand": "Acme", "images": ["http://shop.example/7.jpg"]},
+        "first_seen_at": AT,
+        "changed_at": AT,
+        "seen_at": LATER,
+        "gone_at": None,
+        **more,
+    }
 
 
 def page(*products: dict[str, Any]) -> Script:

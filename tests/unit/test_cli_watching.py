@@ -19,9 +19,14 @@ from tests.unit.test_client import Script, accepted
 TASK = "task-0000000000000001"
 LATER = "2026-01-01T00:01:15Z"
 METRICS = {
-    "pages_crawled": 1_070, "pages_failed": 3, "pages_skipped": 2, "items": 180, "errors": {"http": 3},
-    "failures": {"status": 2, "timeout": 1}, "stopped_by": "max_pages",
-}  # fmt: skip
+    "pages_crawled": 1_070,
+    "pages_failed": 3,
+    "pages_skipped": 2,
+    "items": 180,
+    "errors": {"http": 3},
+    "failures": {"status": 2, "timeout": 1},
+    "stopped_by": "max_pages",
+}
 
 
 def view(**more: Any) -> TaskView:

@@ -79,9 +79,13 @@ def accepted() -> web.Response:
 
 def error(status: int, code: str = "some_code", **headers: str) -> Callable[[], web.Response]:
     problem = {
-        "type": f"urn:crawlfleet:error:{code}", "status": status, "code": code, "detail": "went wrong",
-        "field": "priority", "hint": "do better",
-    }  # fmt: skip
+        "type": f"urn:crawlfleet:error:{code}",
+        "status": status,
+        "code": code,
+        "detail": "went wrong",
+        "field": "priority",
+        "hint": "do better",
+    }
     return lambda: web.json_response(problem, status=status, headers=headers)
 
 
@@ -457,11 +461,28 @@ def _view(task: str) -> dict[str, Any]:
     said: dict[str, Any] = {field.name: None for field in msgspec.structs.fields(TaskView)}
     now = "2026-01-01T00:00:00Z"
     return said | {
-        "id": task, "task_type": "echo", "parameters": {}, "priority": 5, "min_resources": {}, "capabilities": {},
-        "require_region": False, "content_features": {}, "categories": [], "queue": "default", "depends_on": [],
-        "timeout_s": 60, "retry": {}, "status": "pending", "created_at": now, "updated_at": now, "retry_count": 0,
-        "max_retries": 3, "losses": 0, "round": 1, "preemptible": False,
-    }  # fmt: skip
+        "id": task,
+        "task_type": "echo",
+        "parameters": {},
+        "priority": 5,
+        "min_resources": {},
+        "capabilities": {},
+        "require_region": False,
+        "content_features": {},
+        "categories": [],
+        "queue": "default",
+        "depends_on": [],
+        "timeout_s": 60,
+        "retry": {},
+        "status": "pending",
+        "created_at": now,
+        "updated_at": now,
+        "retry_count": 0,
+        "max_retries": 3,
+        "losses": 0,
+        "round": 1,
+        "preemptible": False,
+    }
 
 
 async def test_a_token_whose_answer_was_lost_gets_another_secret() -> None:

@@ -83,11 +83,14 @@ def test_names_are_bounded_in_length_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=50, deadline=None)

@@ -83,29 +83,67 @@ async def test_a_version_that_is_not_the_newest_is_a_conflict(desk: Desk) -> Non
 
 async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
     hosts = [
-        "Shop.Example.COM.", "127.0.0.1", "::0001", "localhost", "shop.example.com", "my_host-1", "Shop:080",
-        "[0::1]:81", "10.1.2.3/8",
-    ]  # fmt: skip
+        "Shop.Example.COM.",
+        "127.0.0.1",
+        "::0001",
+        "localhost",
+        "shop.example.com",
+        "my_host-1",
+        "Shop:080",
+        "[0::1]:81",
+        "10.1.2.3/8",
+    ]
     put = await desk.configure.put("eu", {"allow_hosts": hosts}, by="ann")
     assert put.values["allow_hosts"] == [
-        "10.0.0.0/8", "127.0.0.1", "::1", "[::1]:81", "localhost", "my_host-1", "shop.example.com", "shop:80",
-    ]  # fmt: skip
+        "10.0.0.0/8",
+        "127.0.0.1",
+        "::1",
+        "[::1]:81",
+        "localhost",
+        "my_host-1",
+        "shop.example.com",
+        "shop:80",
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("colour", "red"), ("", 1), ("x" * 10_000, 1), ("strategy", "best"), ("strategy", 1), ("strategy", None),
-        ("slots", -1), ("slots", 10_001), ("slots", True), ("slots", 2.5), ("slots", "3"), ("slots", None),
-        ("sync_interval_s", 0), ("sync_interval_s", 3.1), ("sync_interval_s", float("nan")), ("sync_interval_s", False),
-        ("task_timeout_s", 0), ("max_retries", 101), ("allow_hosts", "shop"), ("allow_hosts", [1]),
-        ("allow_hosts", ["http://shop"]), ("allow_hosts", ["shop:99999"]),
-        ("allow_hosts", ["10.0.0.0/99"]), ("allow_hosts", [""]), ("allow_hosts", ["a b"]),
-        ("allow_hosts", ["a..b"]), ("allow_hosts", ["h" * 64]), ("allow_hosts", [".".join(["a"] * 200)]),
-        ("allow_hosts", ["a"] * (HOSTS_MOST + 1)), ("allow_hosts", ["a\x00"]), ("max_waiting", 5),
-        ("overcommit", 2), ("regions", {}),
+        ("colour", "red"),
+        ("", 1),
+        ("x" * 10_000, 1),
+        ("strategy", "best"),
+        ("strategy", 1),
+        ("strategy", None),
+        ("slots", -1),
+        ("slots", 10_001),
+        ("slots", True),
+        ("slots", 2.5),
+        ("slots", "3"),
+        ("slots", None),
+        ("sync_interval_s", 0),
+        ("sync_interval_s", 3.1),
+        ("sync_interval_s", float("nan")),
+        ("sync_interval_s", False),
+        ("task_timeout_s", 0),
+        ("max_retries", 101),
+        ("allow_hosts", "shop"),
+        ("allow_hosts", [1]),
+        ("allow_hosts", ["http://shop"]),
+        ("allow_hosts", ["shop:99999"]),
+        ("allow_hosts", ["10.0.0.0/99"]),
+        ("allow_hosts", [""]),
+        ("allow_hosts", ["a b"]),
+        ("allow_hosts", ["a..b"]),
+        ("allow_hosts", ["h" * 64]),
+        ("allow_hosts", [".".join(["a"] * 200)]),
+        ("allow_hosts", ["a"] * (HOSTS_MOST + 1)),
+        ("allow_hosts", ["a\x00"]),
+        ("max_waiting", 5),
+        ("overcommit", 2),
+        ("regions", {}),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_set_is_refused_by_name(desk: Desk, name: str, value: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         await desk.configure.put("eu", {"max_retries": 1, name: value}, by="ann")
@@ -135,15 +173,27 @@ async def test_an_installation_has_its_own_regions_and_factor(desk: Desk) -> Non
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("overcommit", 0), ("overcommit", 101), ("overcommit", float("nan")), ("overcommit", "2"), ("overcommit", True),
-        ("regions", []), ("regions", "eu"), ("regions", {"": PLACE}), ("regions", {"a\x00": PLACE}),
-        ("regions", {"x" * 101: PLACE}), ("regions", {"a": {}}), ("regions", {"a": [48, 16]}),
-        ("regions", {"a": PLACE | {"more": 1}}), ("regions", {"a": PLACE | {"latitude": 91}}),
-        ("regions", {"a": PLACE | {"longitude": float("nan")}}), ("regions", {"a": PLACE | {"latitude": "48"}}),
-        ("regions", {"a": PLACE | {"country": "Austria"}}), ("regions", {"a": PLACE | {"country": None}}),
+        ("overcommit", 0),
+        ("overcommit", 101),
+        ("overcommit", float("nan")),
+        ("overcommit", "2"),
+        ("overcommit", True),
+        ("regions", []),
+        ("regions", "eu"),
+        ("regions", {"": PLACE}),
+        ("regions", {"a\x00": PLACE}),
+        ("regions", {"x" * 101: PLACE}),
+        ("regions", {"a": {}}),
+        ("regions", {"a": [48, 16]}),
+        ("regions", {"a": PLACE | {"more": 1}}),
+        ("regions", {"a": PLACE | {"latitude": 91}}),
+        ("regions", {"a": PLACE | {"longitude": float("nan")}}),
+        ("regions", {"a": PLACE | {"latitude": "48"}}),
+        ("regions", {"a": PLACE | {"country": "Austria"}}),
+        ("regions", {"a": PLACE | {"country": None}}),
         ("regions", {str(number): PLACE for number in range(1_001)}),
     ],
-)  # fmt: skip
+)
 async def test_what_is_no_region_or_factor_is_refused_by_name(desk: Desk, name: str, value: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         await desk.configure.put("default", {name: value}, by="ann")

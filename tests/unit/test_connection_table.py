@@ -109,10 +109,14 @@ def test_the_counts_are_those_of_the_connections_held(steps: list[tuple[bool, in
 @pytest.mark.parametrize(
     ("address", "source"),
     [
-        ("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"), ("", ""), ("testclient:x", "testclient:x"),
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("testclient:x", "testclient:x"),
     ],
-)  # fmt: skip
+)
 def test_one_caller_is_one_source(address: str, source: str) -> None:
     assert source_of(address) == source
 

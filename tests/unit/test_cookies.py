@@ -100,11 +100,13 @@ async def test_a_session_that_is_not_kept_notes_nothing() -> None:
 async def test_restored_cookies_go_to_their_site_and_end_when_they_would_have() -> None:
     clock = Clock()
     session = CookieSession(is_kept=True, clock=clock)
-    session.restore([
-        CookieBody(URL, "a=1; Path=/", 5_000),
-        CookieBody(URL, "old=1; Path=/; Max-Age=4", 5_000),
-        CookieBody(URL, "young=1; Path=/; max-age=60", 5_000),
-    ])  # fmt: skip
+    session.restore(
+        [
+            CookieBody(URL, "a=1; Path=/", 5_000),
+            CookieBody(URL, "old=1; Path=/; Max-Age=4", 5_000),
+            CookieBody(URL, "young=1; Path=/; max-age=60", 5_000),
+        ]
+    )
     sent = session.cookies_for("http://shop.test/")
     assert {name: morsel.value for name, morsel in sent.items()} == {"a": "1", "young": "1"}
     assert not session.cookies_for("http://other.test/")

@@ -26,9 +26,7 @@ def chunks(sizes: list[tuple[int, int]], first: int = 1) -> list[OpenChunk]:
     return [OpenChunk(number, *one) for number, one in enumerate(ordered, first)]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=500), st.integers(0, 50), st.integers(1, 20)
-)  # fmt: skip
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=500), st.integers(0, 50), st.integers(1, 20))
 def test_every_url_is_in_one_chunk_of_its_level(said: list[tuple[int, bool]], waiting: int, members: int) -> None:
     urls = [
         CrawlUrl(f"http://a.test/{n}", depth, flags=int(UrlFlag.SITEMAP) if is_sitemap else 0)

@@ -15,9 +15,9 @@ from tests.unit.crawl_kit import fetcher, site
 
 PARSES = """
 import resource
-from crawlfleet.execution.executors import kernel
+from crawlfleet.execution.executors.outside import linux
 from selectolax.lexbor import LexborHTMLParser
-kernel.keep_freed_memory()
+linux.keep_freed_memory()
 html = "<ul>" + "<li><a href='/p'>a page</a></li>" * 900
 LexborHTMLParser(html)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -55,11 +55,19 @@ async def test_a_page() -> None:
 @pytest.mark.parametrize(
     ("status", "error", "permanent"),
     [
-        (400, "http", True), (401, "http", True), (403, "blocked", False), (404, "http", True), (408, "http", False),
-        (410, "http", True), (425, "http", False), (429, "blocked", False), (500, "http", False), (503, "http", False),
+        (400, "http", True),
+        (401, "http", True),
+        (403, "blocked", False),
+        (404, "http", True),
+        (408, "http", False),
+        (410, "http", True),
+        (425, "http", False),
+        (429, "blocked", False),
+        (500, "http", False),
+        (503, "http", False),
         (304, "http", False),
     ],
-)  # fmt: skip
+)
 async def test_the_class_of_an_answer(status: int, error: str, permanent: bool) -> None:
     async with site({"/": says(status, Retry_After="7")}) as served:
         told = await failure(f"{served.url}/")
@@ -282,5 +290,8 @@ def test_retry_after() -> None:
     assert [retry_after_s(text) for text in ("5", "-3", "", "soon", "Wed, 01 Jan 2020 00:00:00 GMT")] == [5, 0, 0, 0, 0]
     # What a site says must be a span that can be kept.
     assert [retry_after_s(text) for text in ("1e300", "inf", "nan", "Wed, 01 Jan 2200 00:00:00 GMT")] == [
-        86_400, 86_400, 0, 86_400,
-    ]  # fmt: skip
+        86_400,
+        86_400,
+        0,
+        86_400,
+    ]

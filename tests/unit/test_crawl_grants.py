@@ -57,9 +57,14 @@ class Agent:
 
 async def crawl(agent: Agent, served: Site, **parameters: Any) -> dict[str, Any]:
     context = TaskContext(
-        Heard(), task_id="task-1", execution_id="exec-1", task_type="web_crawl",
-        parameters={"url": served.url, "depth": 1, **parameters}, allow_hosts=LOOPBACK, gate=agent.gate,
-    )  # fmt: skip
+        Heard(),
+        task_id="task-1",
+        execution_id="exec-1",
+        task_type="web_crawl",
+        parameters={"url": served.url, "depth": 1, **parameters},
+        allow_hosts=LOOPBACK,
+        gate=agent.gate,
+    )
     result: dict[str, Any] = await WebCrawl().run(context)
     return result
 

@@ -45,9 +45,14 @@ class Day:
 
 async def crawl(day: Day, url: str, **parameters: Any) -> Mapping[str, Any]:
     context = TaskContext(
-        Heard(), task_id="task-1", execution_id="exec-1", task_type="web_crawl",
-        parameters={"url": url, "depth": 1, **parameters}, allow_hosts=LOOPBACK, meter=day.meter,
-    )  # fmt: skip
+        Heard(),
+        task_id="task-1",
+        execution_id="exec-1",
+        task_type="web_crawl",
+        parameters={"url": url, "depth": 1, **parameters},
+        allow_hosts=LOOPBACK,
+        meter=day.meter,
+    )
     result: dict[str, Any] = await WebCrawl().run(context)
     return result
 

@@ -172,9 +172,7 @@ def test_a_wait_that_is_cut_short_holds_nobody_up_and_is_told() -> None:
     run(main())
 
 
-@given(
-    away_s=st.floats(0, 200), patience_s=st.floats(0.1, 100), takes_s=st.floats(0, 10), fails_at=st.floats(0, 50)
-)  # fmt: skip
+@given(away_s=st.floats(0, 200), patience_s=st.floats(0.1, 100), takes_s=st.floats(0, 10), fails_at=st.floats(0, 50))
 @settings(max_examples=30)
 def test_nobody_is_lost_who_came_back_in_time(
     away_s: float, patience_s: float, takes_s: float, fails_at: float

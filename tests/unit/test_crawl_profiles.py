@@ -45,11 +45,21 @@ async def test_own_headers_outrank_a_profile_in_any_spelling() -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Host": "x"}, {"connection": "close"}, {"Transfer-Encoding": "chunked"}, {"Content-Length": "1"},
-        {"Proxy-Authorization": "x"}, {"Accept-Encoding": "x"}, {"X Y": "1"}, {"X": "a\r\nY: b"}, {"X": "ä"}, {"": "x"},
-        {"X": "1", "x": "2"}, {"X": "a" * 4_001}, {f"X{n}": "a" * 3_000 for n in range(1 + HEADERS_BYTES // 3_000)},
+        {"Host": "x"},
+        {"connection": "close"},
+        {"Transfer-Encoding": "chunked"},
+        {"Content-Length": "1"},
+        {"Proxy-Authorization": "x"},
+        {"Accept-Encoding": "x"},
+        {"X Y": "1"},
+        {"X": "a\r\nY: b"},
+        {"X": "ä"},
+        {"": "x"},
+        {"X": "1", "x": "2"},
+        {"X": "a" * 4_001},
+        {f"X{n}": "a" * 3_000 for n in range(1 + HEADERS_BYTES // 3_000)},
     ],
-)  # fmt: skip
+)
 def test_headers_that_are_refused(headers: dict[str, str]) -> None:
     with pytest.raises(BadRule, match="headers"):
         checked_headers(headers)

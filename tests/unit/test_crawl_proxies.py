@@ -69,8 +69,9 @@ def test_a_proxys_url(text: str, url: str, user: str | None, password: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["", "p.test:80", "socks5://p.test", "http://", "http://a:secret@p.test/x", "http://p.test:99999", "http://p:0"]
-)  # fmt: skip
+    "text",
+    ["", "p.test:80", "socks5://p.test", "http://", "http://a:secret@p.test/x", "http://p.test:99999", "http://p:0"],
+)
 def test_what_is_no_proxy_is_refused_without_its_password(text: str) -> None:
     with pytest.raises(ValueError, match="not a proxy") as told:
         proxy_of(text)
@@ -205,13 +206,17 @@ def own_certificate(file: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
     certificate = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-        .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(days=1))
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
-    )  # fmt: skip
+    )
     plain = serialization.NoEncryption()
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))

@@ -77,15 +77,23 @@ async def test_what_has_become_of_each_page() -> None:
         second = Heard()
         result = await crawl({**asked, "since": SINCE}, second, earlier=first)
         assert told(second, served.url) == {
-            "/": "unchanged", "/a": "unchanged", "/b": "changed", "/c": "unchanged", "/d": "gone",
-            "/deep": "unchanged", "/new": "new",
-        }  # fmt: skip
+            "/": "unchanged",
+            "/a": "unchanged",
+            "/b": "changed",
+            "/c": "unchanged",
+            "/d": "gone",
+            "/deep": "unchanged",
+            "/new": "new",
+        }
         # Both were asked for on a condition, and what they lead to was visited all the same.
         assert sorted(pages.not_modified) == ["/", "/a"]
         assert titles(second) == ["b2", "new"]
         assert {name: result["metrics"]["changes"][name] for name in ("new", "changed", "unchanged", "gone")} == {
-            "new": 1, "changed": 1, "unchanged": 4, "gone": 1,
-        }  # fmt: skip
+            "new": 1,
+            "changed": 1,
+            "unchanged": 4,
+            "gone": 1,
+        }
         assert result["metrics"]["changes"]["urls"]["gone"] == [f"{served.url}/d"]
         # What it noted is enough for the next one.
         third = Heard()

@@ -77,7 +77,7 @@ RULES = "User-agent: *\nDisallow: /private\nAllow: /private/open\nDisallow: /*.p
         (says(503), "/p", "http"),
         (says(429), "/p", "blocked"),
     ],
-)  # fmt: skip
+)
 async def test_what_an_answer_allows(answer: Answer, path: str, said: str) -> None:
     async with asyncio.timeout(5):
         assert await verdict(answer, path) == said
@@ -136,10 +136,16 @@ async def test_it_is_read_once_for_all_executions_of_a_process(clock: Clock) -> 
 @pytest.mark.parametrize(
     ("said", "kept_s"),
     [
-        ("", KEPT_S), ("max-age=1000", 1_000), ("public, max-age=3", LEAST_S), ("no-cache", LEAST_S),
-        ("no-store", LEAST_S), ("max-age=99999999", KEPT_S), ("max-age=x", KEPT_S), ('MAX-AGE="900"', 900),
+        ("", KEPT_S),
+        ("max-age=1000", 1_000),
+        ("public, max-age=3", LEAST_S),
+        ("no-cache", LEAST_S),
+        ("no-store", LEAST_S),
+        ("max-age=99999999", KEPT_S),
+        ("max-age=x", KEPT_S),
+        ('MAX-AGE="900"', 900),
     ],
-)  # fmt: skip
+)
 def test_how_long_it_is_kept(clock: Clock, said: str, kept_s: float) -> None:
     cache = RobotsCache(clock)
     entry = cache.entry("a")

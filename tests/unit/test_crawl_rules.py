@@ -193,7 +193,7 @@ def test_a_shop_comes_through_whole() -> None:
         (["".join(f"/d{at}" for at in range(n)) for n in range(1, 100)], "segments", 20),
         (["/" + "x" * n for n in range(1, 4_000, 10)], "length", 199),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_end_is_stopped(paths: list[str], guard: str, most: int) -> None:
     traps = Traps()
     assert taken(traps, *paths) == most

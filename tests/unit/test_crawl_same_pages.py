@@ -74,9 +74,15 @@ async def test_what_was_read_is_not_looked_at() -> None:
 
 async def test_names_that_cannot_be_right_are_passed_over() -> None:
     names: Names = {
-        url("1"): "http://other.test/1", url("2"): "/private/2", url("3"): "/missing", url("4"): "mailto:x",
-        url("5"): None, url("6"): "/6", url("7"): "/7?utm_source=a", url("8"): "/manual.pdf",
-    }  # fmt: skip
+        url("1"): "http://other.test/1",
+        url("2"): "/private/2",
+        url("3"): "/missing",
+        url("4"): "mailto:x",
+        url("5"): None,
+        url("6"): "/6",
+        url("7"): "/7?utm_source=a",
+        url("8"): "/manual.pdf",
+    }
     reader = Reader(names, deny=["/private/"])
     assert [await reader.read(page) for page in names] == [None] * len(names)
     assert reader.looked == [url("missing")]

@@ -50,7 +50,7 @@ ARTICLE = b"<p>" + b"A long text about many things that people read. " * 60 + b"
         (403, {}, b"<h1>Members only</h1>", None),
         (503, {}, b"<h1>Maintenance</h1>", None),
     ],
-)  # fmt: skip
+)
 def test_wall_of(status: int, headers: dict[str, str], body: bytes, whose: str | None) -> None:
     assert wall_of(status, CIMultiDict(headers), body) == whose
 
@@ -75,12 +75,18 @@ def test_what_a_refusal_is(status: int, wall: str | None, error: str, kind: str,
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        (b"%PDF-1.7", "a PDF"), (b"\xff\xd8\xff\xe0", "a JPEG"), (b"\x1f\x8b\x08\x00", "gzip"),
-        (b"\0\0\0\x18ftypmp42", "a video"), (b"RIFF\0\0\0\0WEBP", "a picture"),
-        (b"<html>", None), (b"", None), (b"GIFTS for everybody", None), (b"PKW und LKW", None),
+        (b"%PDF-1.7", "a PDF"),
+        (b"\xff\xd8\xff\xe0", "a JPEG"),
+        (b"\x1f\x8b\x08\x00", "gzip"),
+        (b"\0\0\0\x18ftypmp42", "a video"),
+        (b"RIFF\0\0\0\0WEBP", "a picture"),
+        (b"<html>", None),
+        (b"", None),
+        (b"GIFTS for everybody", None),
+        (b"PKW und LKW", None),
         ("<html>".encode("utf-16"), None),
     ],
-)  # fmt: skip
+)
 def test_files_are_known_by_their_bytes(body: bytes, kind: str | None) -> None:
     assert file_kind(body) == kind
 
@@ -145,9 +151,14 @@ async def test_a_crawl_that_stands_still_for_a_host_says_so(monkeypatch: pytest.
     async with site({"/": '<a href="/b">b</a>', "/b": "x"}) as served:
         parameters = {"url": f"{served.url}/", "depth": 1, "max_pages": 5, "respect_robots": False}
         context = TaskContext(
-            heard, task_id="task-1", execution_id="exec-1", task_type="web_crawl", parameters=parameters,
-            allow_hosts=LOOPBACK, gate=Closing(),
-        )  # fmt: skip
+            heard,
+            task_id="task-1",
+            execution_id="exec-1",
+            task_type="web_crawl",
+            parameters=parameters,
+            allow_hosts=LOOPBACK,
+            gate=Closing(),
+        )
         result = await WebCrawl().run(context)
         host = served.url.removeprefix("http://")
     assert result["metrics"]["pages_crawled"] == 2

@@ -49,9 +49,7 @@ class Shop:
         return shop
 
     async def set(self, on_full: OnFull = OnFull.WAIT, **quotas: Any) -> None:
-        await self.master.projects.change(
-            "shop", lambda have: replace(have, quotas=Quotas(**quotas), on_full=on_full)
-        )  # fmt: skip
+        await self.master.projects.change("shop", lambda have: replace(have, quotas=Quotas(**quotas), on_full=on_full))
 
     async def start(self) -> AssignmentBody:
         """A task of it, on the node."""
@@ -98,9 +96,10 @@ async def test_wants_are_answered_at_once(kit: Kit) -> None:
     run = await shop.start()
     assert await shop.ask(run, 1, 100) == SliceBody(run.execution, 1, 10, 0)
     assert await shop.ask(run, 1, 100) == SliceBody(run.execution, 1, 10, 0)
-    nonsense = [
-        SliceWantBody(run.task, run.execution, number, -5, 1 << 80) for number in (-1, 0, 1 << 40)
-    ] + [SliceWantBody(1 << 70, -4, 1), SliceWantBody(run.task, 99, 1)]  # fmt: skip
+    nonsense = [SliceWantBody(run.task, run.execution, number, -5, 1 << 80) for number in (-1, 0, 1 << 40)] + [
+        SliceWantBody(1 << 70, -4, 1),
+        SliceWantBody(run.task, 99, 1),
+    ]
     assert (await shop.sync(wants=nonsense)).slices == []
 
 
@@ -115,8 +114,13 @@ async def test_a_spent_day_places_nothing_until_midnight(kit: Kit) -> None:
     renews_at = "2026-01-02T00:00:00.000Z"
     assert (why.sentence, why.data["cause"]) == (SPENT, "quota")
     assert {name: why.data[name] for name in ("limit", "used", "left", "renews_at", "quota", "project")} == {
-        "limit": 10, "used": 10, "left": 0, "renews_at": renews_at, "quota": "pages_per_day", "project": "shop",
-    }  # fmt: skip
+        "limit": 10,
+        "used": 10,
+        "left": 0,
+        "renews_at": renews_at,
+        "quota": "pages_per_day",
+        "project": "shop",
+    }
     shop.clock.jump(end_of(day_of(shop.clock.now())) - shop.clock.now() - 1)
     assert await shop.one.dispatch() == 0
     shop.clock.advance(1.1)
@@ -160,9 +164,16 @@ async def test_a_parked_task_says_so_and_comes_back_when_the_quota_is_raised(kit
     shop = await Shop.of(kit)
     run = await shop.spend()
     parked = OutcomeBody(
-        run.task, run.execution, int(End.RETURNED), int(ErrorClass.POLICY), SPENT, again_ms=3_600_000,
-        cause=int(ParkCause.DAILY_QUOTA), subject="shop", used=UsedBody(10, 0),
-    )  # fmt: skip
+        run.task,
+        run.execution,
+        int(End.RETURNED),
+        int(ErrorClass.POLICY),
+        SPENT,
+        again_ms=3_600_000,
+        cause=int(ParkCause.DAILY_QUOTA),
+        subject="shop",
+        used=UsedBody(10, 0),
+    )
     await shop.sync(outcomes=[parked])
     why = await shop.why(run.task)
     assert why.sentence.startswith(f"{SPENT}; is tried again at 2026-01-01T01:")

@@ -108,11 +108,33 @@ def test_every_refusal_has_a_phrase_of_its_own(node: dict[str, Any]) -> None:
 
 LANE = Lane.of("bulk", "p", 5, BROWSER)
 TASK = TaskRecord(
-    id=7, project="p", workflow=None, name=None, task_type="web_crawl", queue="bulk", priority=5, created_at=NOW - 90,
-    parameters=b"{}", spec=None, status=TaskStatus.PENDING, round=1, retries=0, losses=0, deaths=0, waits=0,
-    due_at=None, timeout_s=60, recall=Recall.NONE, node=None, execution=None, assigned_at=None, started_at=None,
-    ended_at=None, reason=None, lane=LANE.id,
-)  # fmt: skip
+    id=7,
+    project="p",
+    workflow=None,
+    name=None,
+    task_type="web_crawl",
+    queue="bulk",
+    priority=5,
+    created_at=NOW - 90,
+    parameters=b"{}",
+    spec=None,
+    status=TaskStatus.PENDING,
+    round=1,
+    retries=0,
+    losses=0,
+    deaths=0,
+    waits=0,
+    due_at=None,
+    timeout_s=60,
+    recall=Recall.NONE,
+    node=None,
+    execution=None,
+    assigned_at=None,
+    started_at=None,
+    ended_at=None,
+    reason=None,
+    lane=LANE.id,
+)
 
 
 def ask_why(

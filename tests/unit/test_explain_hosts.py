@@ -27,8 +27,11 @@ def test_a_back_off_is_what_it_waits_for() -> None:
     (wait,) = host_waits([HostUse(SHARE, AWAY, BUDGET, 4)], NOW)
     assert wait.sentence == f"waits for host a.example: in back-off until {to_text(NOW + 60_000)}, in 1 min 0 s"
     assert wait.as_data() == {
-        "host": "a.example", "cause": "host_backoff", "until": to_text(NOW + 60_000), "reason": "answered 429",
-    }  # fmt: skip
+        "host": "a.example",
+        "cause": "host_backoff",
+        "until": to_text(NOW + 60_000),
+        "reason": "answered 429",
+    }
 
 
 def test_a_budget_that_is_too_small_is_named_with_those_who_share_it() -> None:

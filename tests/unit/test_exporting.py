@@ -107,9 +107,14 @@ async def test_csv_opens_with_pandas() -> None:
 async def test_parquet_has_one_schema_for_all_items() -> None:
     table = await parquet_of(*ITEMS)
     assert {field.name: str(field.type).replace("element", "item") for field in table.schema} == {
-        "title": "string", "price": "double", "tags": "list<item: string>", "shop": "string", "in_stock": "bool",
-        "late": "string", "mixed": "string",
-    }  # fmt: skip
+        "title": "string",
+        "price": "double",
+        "tags": "list<item: string>",
+        "shop": "string",
+        "in_stock": "bool",
+        "late": "string",
+        "mixed": "string",
+    }
     rows = table.to_pylist()
     assert [row["price"] for row in rows] == [3.0, 2.5, None, None]
     assert [row["tags"] for row in rows] == [["a", "b"], [], None, None]
@@ -216,11 +221,10 @@ async def test_batches_hold_the_same_lines(chunks: list[list[int]], size: int) -
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
-)  # fmt: skip
+)
 many_items = st.lists(
     st.dictionaries(st.sampled_from(["a", "b", "", "c.d", '"', "茶"]), values, max_size=4), max_size=8
 )

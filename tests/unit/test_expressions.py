@@ -117,15 +117,59 @@ def test_what_has_no_answer_says_why_on_one_line(text: str) -> None:
 
 def test_truth_is_that_of_jmespath() -> None:
     assert [is_true(one) for one in (None, False, "", [], {}, 0, 0.0, True, "x", [0], {"a": None})] == [
-        False, False, False, False, False, True, True, True, True, True, True,
-    ]  # fmt: skip
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+        True,
+    ]
 
 
-PIECES = st.sampled_from([
-    "@", "steps", ".", "a", "[", "]", "[]", "[*]", "[?", "(", ")", "|", "||", "&&", "!", ",", "{", "}", ":", "`1`",
-    "==", "<", "&", "map(", "sort_by(", "to_string(", "join(", "length(", "[@,@]", "[@,@][]|", "*", "[::-1]", '"a"',
-    "'x'", "\\",
-])  # fmt: skip
+PIECES = st.sampled_from(
+    [
+        "@",
+        "steps",
+        ".",
+        "a",
+        "[",
+        "]",
+        "[]",
+        "[*]",
+        "[?",
+        "(",
+        ")",
+        "|",
+        "||",
+        "&&",
+        "!",
+        ",",
+        "{",
+        "}",
+        ":",
+        "`1`",
+        "==",
+        "<",
+        "&",
+        "map(",
+        "sort_by(",
+        "to_string(",
+        "join(",
+        "length(",
+        "[@,@]",
+        "[@,@][]|",
+        "*",
+        "[::-1]",
+        '"a"',
+        "'x'",
+        "\\",
+    ]
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),

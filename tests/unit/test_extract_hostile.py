@@ -21,15 +21,18 @@ CSS: dict[str, Any] = {
         "things": {
             "container": "div",
             "fields": {
-                "name": {"selector": "b", "regex": "(x+)+y"}, "all": {"selector": "b", "all": True},
-                "html": {"selector": "b", "type": "html"}, "price": {"selector": "b", "type": "price"},
-                "day": {"selector": "b", "type": "date"}, "inner": {"container": "div", "fields": {"b": "b"}},
+                "name": {"selector": "b", "regex": "(x+)+y"},
+                "all": {"selector": "b", "all": True},
+                "html": {"selector": "b", "type": "html"},
+                "price": {"selector": "b", "type": "price"},
+                "day": {"selector": "b", "type": "date"},
+                "inner": {"container": "div", "fields": {"b": "b"}},
             },
         },
         "json": {"json": "a", "fields": {"b": "b"}},
     },
     "page": ["metadata", "structured", "links"],
-}  # fmt: skip
+}
 XPATH = CSS | {"extract": CSS["extract"] | {"more": {"container": "//div", "fields": {"b": ".//b"}}}}
 PAGES = {
     "deep": "<div>" * 5_000 + "<b>x</b>",

@@ -37,9 +37,15 @@ THINGS = """<script type="application/ld+json"><!-- {"@graph": [{"@type": "Produ
 def test_links_in_one_pass(parse: type[Tree]) -> None:
     got = page_links(parse(HEAD + BODY))  # type: ignore[call-arg]
     assert got == PageLinks(
-        hrefs=["1", "2", "3"], nofollow=frozenset({"2"}), frames=["/frame"], base="/shop/", refresh="/soon",
-        canonical="tea", next="?page=2", robots=frozenset({"noindex", "nofollow"}),
-    )  # fmt: skip
+        hrefs=["1", "2", "3"],
+        nofollow=frozenset({"2"}),
+        frames=["/frame"],
+        base="/shop/",
+        refresh="/soon",
+        canonical="tea",
+        next="?page=2",
+        robots=frozenset({"noindex", "nofollow"}),
+    )
     assert not got.may_follow
 
 
@@ -69,11 +75,14 @@ def test_structured_data(parse: type[Tree]) -> None:
             "image": [f"{URL}a.jpg", f"{URL}b.jpg"],
             "sku": "77",
             "offers": {
-                "@context": "https://schema.org", "@type": "Offer", "price": "5.00", "until": "2024-05-03",
+                "@context": "https://schema.org",
+                "@type": "Offer",
+                "price": "5.00",
+                "until": "2024-05-03",
                 "url": "http://shop.test/buy",
             },
         }
-    ]  # fmt: skip
+    ]
     assert got["open_graph"]["og:image"] == ["/1.jpg", "/2.jpg"]
 
 
@@ -100,7 +109,7 @@ ARTICLE = (
     + "<h2>Water</h2><p>Water for tea is boiled <b>once</b>, and poured at once, because it loses its air. See "
     '<a href="/air">about air</a>.</p>' * 3 + "<ul><li>green: 80 degrees</li><li>black: 95 degrees</li></ul></article>"
     "<footer>All rights reserved</footer>"
-)  # fmt: skip
+)
 
 
 def test_a_page_as_text_and_markdown() -> None:

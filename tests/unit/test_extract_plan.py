@@ -76,12 +76,49 @@ def test_an_xpath_of_known_functions_and_words_before_brackets_is_taken(text: st
     assert problems({"selectors": {"it": text}}) == {}
 
 
-PIECES = st.sampled_from([
-    "div", "p", ".a", "#b", "[href]", "[a='x' i]", "*", " ", ">", "+", "~", ",", "|", ":not(", ":is(", ":has(",
-    ":where(",
-    ":nth-child(", ":nth-last-of-type(", "2n+1", " of ", ")", ")", "]", "[", ":", "::", ":nope", ":lexbor-contains(",
-    '"', "'", "\\", ":first-child", ":root", "é", "汉", "1", "=", "\t",
-])  # fmt: skip
+PIECES = st.sampled_from(
+    [
+        "div",
+        "p",
+        ".a",
+        "#b",
+        "[href]",
+        "[a='x' i]",
+        "*",
+        " ",
+        ">",
+        "+",
+        "~",
+        ",",
+        "|",
+        ":not(",
+        ":is(",
+        ":has(",
+        ":where(",
+        ":nth-child(",
+        ":nth-last-of-type(",
+        "2n+1",
+        " of ",
+        ")",
+        ")",
+        "]",
+        "[",
+        ":",
+        "::",
+        ":nope",
+        ":lexbor-contains(",
+        '"',
+        "'",
+        "\\",
+        ":first-child",
+        ":root",
+        "é",
+        "汉",
+        "1",
+        "=",
+        "\t",
+    ]
+)
 
 
 @settings(deadline=None)
@@ -104,25 +141,27 @@ def test_one_key_of_the_result_is_not_for_two_things() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    found = problems({
-        "selectors": {"a": "div["},
-        "extract": {
-            "things": {
-                "container": "li:nope",
-                "fields": {
-                    "one": "h2 >",
-                    "two": {"selector": "b", "regex": "(a"},
-                    "three": {"selector": "b", "regex": "(?=a)b"},
-                    "four": {"selector": "b", "currency": "EUR"},
-                    "five": {"json": "a"},
-                    "seven": {"fields": {"x": "y"}},
+    found = problems(
+        {
+            "selectors": {"a": "div["},
+            "extract": {
+                "things": {
+                    "container": "li:nope",
+                    "fields": {
+                        "one": "h2 >",
+                        "two": {"selector": "b", "regex": "(a"},
+                        "three": {"selector": "b", "regex": "(?=a)b"},
+                        "four": {"selector": "b", "currency": "EUR"},
+                        "five": {"json": "a"},
+                        "seven": {"fields": {"x": "y"}},
+                    },
                 },
+                "rows": {"json": "rows[", "fields": {"a": "b", "c": {"selector": "b"}, "d": "f(@)"}},
+                "both": {"json": "a", "container": "b", "fields": {"a": "b"}},
+                "as": {"fields": {"x": "b"}},
             },
-            "rows": {"json": "rows[", "fields": {"a": "b", "c": {"selector": "b"}, "d": "f(@)"}},
-            "both": {"json": "a", "container": "b", "fields": {"a": "b"}},
-            "as": {"fields": {"x": "b"}},
-        },
-    })  # fmt: skip
+        }
+    )
     assert set(found) == {
         "selectors.a",
         "extract.things.container",

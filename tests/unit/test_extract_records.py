@@ -49,7 +49,7 @@ XPATH: dict[str, Any] = {
             "fields": {"name": "./b", "count": {"selector": "u", "type": "integer"}},
         },
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("asked", [CSS, XPATH], ids=["css", "xpath"])
@@ -67,9 +67,16 @@ def test_fields_of_every_kind(asked: dict[str, Any]) -> None:
         "sizes": [{"name": "S", "count": 1}, {"name": "L", "count": None}],
     }
     assert cup == {
-        "name": "Cup", "sku": None, "code": "77", "price": None, "link": None, "tags": [], "day": None, "sale": True,
+        "name": "Cup",
+        "sku": None,
+        "code": "77",
+        "price": None,
+        "link": None,
+        "tags": [],
+        "day": None,
+        "sale": True,
         "sizes": [],
-    }  # fmt: skip
+    }
 
 
 def test_what_every_field_found_is_counted() -> None:
@@ -166,9 +173,14 @@ def test_json(where: str) -> None:
     kind = {"page": "application/json", "guarded": "application/vnd.api+json", "page without a type": ""}
     tea, cup = things(page, asked, content_type=kind.get(where, "text/html"))
     assert tea == {
-        "name": "Tea", "price": {"amount": "12.5", "currency": None}, "id": "123456789012345678901", "tags": ["a", "b"],
-        "sizes": [{"n": 1}, {"n": 2}], "deep": None, "bad": None,
-    }  # fmt: skip
+        "name": "Tea",
+        "price": {"amount": "12.5", "currency": None},
+        "id": "123456789012345678901",
+        "tags": ["a", "b"],
+        "sizes": [{"n": 1}, {"n": 2}],
+        "deep": None,
+        "bad": None,
+    }
     assert cup["price"] == {"amount": "9.99", "currency": "EUR"}
     assert (cup["deep"], cup["bad"], cup["tags"]) == ({"y": [1]}, "ab", [])
 

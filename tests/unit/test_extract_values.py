@@ -218,7 +218,13 @@ def test_any_text_is_a_date_or_none(text: str) -> None:
 
 def test_booleans_and_addresses() -> None:
     assert [boolean_of(word) for word in ("Yes", " true ", "是", "no", "0", "maybe", "")] == [
-        True, True, True, False, False, None, None,
-    ]  # fmt: skip
+        True,
+        True,
+        True,
+        False,
+        False,
+        None,
+        None,
+    ]
     assert absolute("../x?y#z", "http://a.test/b/c") == "http://a.test/x?y#z"
     assert absolute("http://[", "http://a.test/") is None

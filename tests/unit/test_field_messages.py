@@ -28,8 +28,11 @@ LIBRARY_WORDS = re.compile(
         ('{"task_type": 5}', "task_type", "must be a text, not a whole number"),
         ("{}", "task_type", "is needed"),
         ('{"task_type": "a", "priorty": 3}', "priorty", "there is no 'priorty'; did you mean priority?"),
-        ('{"task_type": "a", "retry": {"max_retires": 1}}', "retry.max_retires",
-         "there is no 'max_retires'; did you mean max_retries?"),
+        (
+            '{"task_type": "a", "retry": {"max_retires": 1}}',
+            "retry.max_retires",
+            "there is no 'max_retires'; did you mean max_retries?",
+        ),
         ('{"task_type": "a", "priority": 30}', "priority", "must be at most 10"),
         ('{"task_type": ""}', "task_type", "must not be empty"),
         ('{"task_type": "a", "timeout_s": 1.5}', "timeout_s", "must be a whole number, not a fraction"),
@@ -37,7 +40,7 @@ LIBRARY_WORDS = re.compile(
         ('{"task_type": "a", "min_resources": {"cpu": -1}}', "min_resources[...]", "must be at least 0"),
         ("[]", None, "must be an object, not a list"),
     ],
-)  # fmt: skip
+)
 def test_a_body_is_refused_in_words(body: str, field: str | None, detail: str) -> None:
     refusal = read_task(body.encode())
     assert isinstance(refusal, Refusal)

@@ -56,7 +56,7 @@ def test_a_step_sees_its_parents_and_the_earlier_ones_it_names() -> None:
         (drafts(a={"parameters": {"x": {"$from": 1}}}), "steps.a.task.parameters.x", "a reference is"),
         (drafts(a={"parameters": {"x": {"$from": "steps", "y": 1}}}), "steps.a.task.parameters.x", "a reference is"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_refused_with_its_field(steps: Mapping[str, Draft], field: str, detail: str) -> None:
     found = refused(steps)
     assert found[0] == field
@@ -65,9 +65,12 @@ def test_what_cannot_be_is_refused_with_its_field(steps: Mapping[str, Draft], fi
 
 def test_a_cycle_is_named() -> None:
     steps = drafts(
-        a={}, b={"after": {"a": "success", "d": "always"}}, c={"after": {"b": "success"}},
-        d={"after": {"c": "success"}}, e={"after": {"d": "success"}},
-    )  # fmt: skip
+        a={},
+        b={"after": {"a": "success", "d": "always"}},
+        c={"after": {"b": "success"}},
+        d={"after": {"c": "success"}},
+        e={"after": {"d": "success"}},
+    )
     assert refused(steps) == ("steps.b.after", "steps wait for each other: b -> c -> d -> b")
 
 

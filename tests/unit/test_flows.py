@@ -44,13 +44,24 @@ def decided(ended: Mapping[str, Ended], **fields: Any) -> Decision:
 @pytest.mark.parametrize(
     ("on", "end", "expected"),
     [
-        ("success", DONE, None), ("success", FAILED, Unrun.BROKEN), ("success", TIMEOUT, Unrun.BROKEN),
-        ("success", STOPPED, Unrun.BROKEN), ("success", BROKEN, Unrun.BROKEN), ("success", SKIPPED, Unrun.SKIPPED),
-        ("failure", DONE, Unrun.SKIPPED), ("failure", FAILED, None), ("failure", TIMEOUT, None),
-        ("failure", STOPPED, None), ("failure", BROKEN, None), ("failure", SKIPPED, Unrun.SKIPPED),
-        ("always", DONE, None), ("always", FAILED, None), ("always", SKIPPED, None), ("always", BROKEN, None),
+        ("success", DONE, None),
+        ("success", FAILED, Unrun.BROKEN),
+        ("success", TIMEOUT, Unrun.BROKEN),
+        ("success", STOPPED, Unrun.BROKEN),
+        ("success", BROKEN, Unrun.BROKEN),
+        ("success", SKIPPED, Unrun.SKIPPED),
+        ("failure", DONE, Unrun.SKIPPED),
+        ("failure", FAILED, None),
+        ("failure", TIMEOUT, None),
+        ("failure", STOPPED, None),
+        ("failure", BROKEN, None),
+        ("failure", SKIPPED, Unrun.SKIPPED),
+        ("always", DONE, None),
+        ("always", FAILED, None),
+        ("always", SKIPPED, None),
+        ("always", BROKEN, None),
     ],
-)  # fmt: skip
+)
 def test_an_edge_and_an_end_say_whether_a_step_runs(on: str, end: Ended, expected: Unrun | None) -> None:
     found = decided({"a": end}, after={"a": on})
     assert found == Run(None) if expected is None else isinstance(found, NotRun) and found.unrun is expected
@@ -128,8 +139,10 @@ def test_a_fan_out_of_the_most_items_is_within_its_budget() -> None:
     found = decided({"a": many}, for_each="steps.a.result", max_items=limits.FAN_OUT_MAX, template=template)
     assert isinstance(found, FanOut)
     assert json.loads(found.parameters[-1]) == {
-        "url": f"https://shop.example/product/{limits.FAN_OUT_MAX - 1}", "index": limits.FAN_OUT_MAX - 1, "depth": 0,
-    }  # fmt: skip
+        "url": f"https://shop.example/product/{limits.FAN_OUT_MAX - 1}",
+        "index": limits.FAN_OUT_MAX - 1,
+        "depth": 0,
+    }
 
 
 def test_an_empty_list_is_gathered_at_once() -> None:
@@ -195,8 +208,8 @@ def runs(draw: st.DrawFn) -> tuple[dict[str, dict[str, str]], dict[str, TaskStat
 
 
 def played(
-    graph: Mapping[str, Mapping[str, str]], outcomes: Mapping[str, TaskStatus], conditions: Mapping[str, bool],
-) -> dict[str, Ended]:  # fmt: skip
+    graph: Mapping[str, Mapping[str, str]], outcomes: Mapping[str, TaskStatus], conditions: Mapping[str, bool]
+) -> dict[str, Ended]:
     ended: dict[str, Ended] = {}
     for key, after in graph.items():
         spec = StepSpec(after=after, sees=dict.fromkeys(after, 1), when="`true`" if conditions[key] else "`false`")

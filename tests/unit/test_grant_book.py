@@ -64,8 +64,12 @@ class Leader:
             self.rows[share.id] = share
         for number in change.gone:
             del self.rows[number]
-        self.hosts |= {host.name: replace(self.hosts.get(host.name, host), backoff=host.backoff,
-                                          crawl_delay_ms=host.crawl_delay_ms) for host in change.hosts}  # fmt: skip
+        self.hosts |= {
+            host.name: replace(
+                self.hosts.get(host.name, host), backoff=host.backoff, crawl_delay_ms=host.crawl_delay_ms
+            )
+            for host in change.hosts
+        }
         for node, session, version in change.versions:
             assert version == self.sessions[node].granted + 1
             assert self.sessions[node].session == session

@@ -72,10 +72,12 @@ def test_a_strategy_of_a_users_own_chooses() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (RaisesAtOnce, "RuntimeError: no database"), (RaisesLater, "KeyError: 'gone'"),
-        (NoNumber, "ValueError: the price is not a number"), (NoPrice, "ValueError: could not convert string"),
+        (RaisesAtOnce, "RuntimeError: no database"),
+        (RaisesLater, "KeyError: 'gone'"),
+        (NoNumber, "ValueError: the price is not a number"),
+        (NoPrice, "ValueError: could not convert string"),
     ],
-)  # fmt: skip
+)
 def test_one_that_goes_wrong_is_told_once_and_every_task_is_placed(make: type[ByName], said: str) -> None:
     book = StrategyBook({"mine": make})
     for _ in range(3):

@@ -22,9 +22,11 @@ Sample = tuple[float, Measurement]
 
 
 def run(
-    samples: Iterable[Sample], thresholds: Thresholds = DEFAULT, state: HealthState | None = None,
+    samples: Iterable[Sample],
+    thresholds: Thresholds = DEFAULT,
+    state: HealthState | None = None,
     faults: NodeFaults = NO_FAULTS,
-) -> HealthState:  # fmt: skip
+) -> HealthState:
     state = state or HealthState()
     for at, measurement in samples:
         state = next_health(state, measurement, at, thresholds, faults)
@@ -229,10 +231,16 @@ def test_time_that_stands_still_or_goes_back_is_no_time() -> None:
 
 def test_every_rule_can_be_switched_off() -> None:
     off = Thresholds(
-        memory_degraded=None, memory_unhealthy=None, crash_rate_degraded=None, crash_rate_unhealthy=None,
-        network_rate_degraded=None, network_rate_unhealthy=None, start_latency_degraded_s=None,
-        unreachable_degraded=None, unreachable_unhealthy=None,
-    )  # fmt: skip
+        memory_degraded=None,
+        memory_unhealthy=None,
+        crash_rate_degraded=None,
+        crash_rate_unhealthy=None,
+        network_rate_degraded=None,
+        network_rate_unhealthy=None,
+        start_latency_degraded_s=None,
+        unreachable_degraded=None,
+        unreachable_unhealthy=None,
+    )
     worst = Measurement(cpu=1.0, memory=1.0, error_rate=1.0, start_latency_s=99.0)
     faults = NodeFaults(crash_rate=1.0, network_rate=1.0, is_silent=True)
     assert run(steady(worst, 0, 600), off, faults=faults).status is Health.HEALTHY

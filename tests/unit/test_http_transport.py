@@ -22,7 +22,7 @@ from crawlfleet.errors import (
     NotFound,
     SessionEnded,
     Unavailable,
-)  # fmt: skip
+)
 from crawlfleet.execution.agent.sync import http_calls
 from crawlfleet.execution.agent.sync.http_calls import StaleExecution, call, checked_address, open_session
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
@@ -67,13 +67,21 @@ async def test_open_and_sync_are_arrays_to_the_nodes_own_path() -> None:
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
-        (401, "not_authenticated", NotAllowed), (403, "not_allowed", NotAllowed), (404, "not_found", NotFound),
+        (401, "not_authenticated", NotAllowed),
+        (403, "not_allowed", NotAllowed),
+        (404, "not_found", NotFound),
         (403, "address_not_allowed", Unavailable),
-        (409, "session_ended", SessionEnded), (409, "stale_execution", StaleExecution), (409, "other", Conflict),
-        (422, "invalid_input", InvalidInput), (400, "malformed", InvalidInput), (413, "too_large", MessageTooLarge),
-        (429, "over_limit", Unavailable), (500, "internal", Unavailable), (503, "unavailable", Unavailable),
+        (409, "session_ended", SessionEnded),
+        (409, "stale_execution", StaleExecution),
+        (409, "other", Conflict),
+        (422, "invalid_input", InvalidInput),
+        (400, "malformed", InvalidInput),
+        (413, "too_large", MessageTooLarge),
+        (429, "over_limit", Unavailable),
+        (500, "internal", Unavailable),
+        (503, "unavailable", Unavailable),
     ],
-)  # fmt: skip
+)
 async def test_a_refusal_is_told_in_the_masters_words(status: int, code: str, kind: type[CrawlfleetError]) -> None:
     async def handler(_request: web.Request) -> web.Response:
         problem = {"type": f"urn:crawlfleet:error:{code}", "detail": "because", "code": code, "field": "slots"}
@@ -90,10 +98,16 @@ async def test_a_refusal_is_told_in_the_masters_words(status: int, code: str, ki
 @pytest.mark.parametrize(
     "body",
     [
-        b"", b"<html>not here</html>", b"\xff\xfe", b"[]", b"null", b'{"detail":"not_found"}', b"[" * 10_000,
+        b"",
+        b"<html>not here</html>",
+        b"\xff\xfe",
+        b"[]",
+        b"null",
+        b'{"detail":"not_found"}',
+        b"[" * 10_000,
         b'{"type":"about:blank","title":"Not Found","status":404,"code":"not_found","detail":"of another API"}',
     ],
-)  # fmt: skip
+)
 async def test_what_no_master_says_is_no_answer(status: int, body: bytes) -> None:
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(status=status, body=body, headers={"Location": "/elsewhere"})
@@ -173,9 +187,21 @@ async def test_a_ca_file_is_what_is_trusted(tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subject = ["-subj", "/CN=master", "-addext", "subjectAltName=IP:127.0.0.1"]
     made = await asyncio.create_subprocess_exec(
-        "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject,
-        "-keyout", str(key), "-out", str(certificate), stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        *subject,
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+        stderr=asyncio.subprocess.DEVNULL,
+    )
     assert await made.wait() == 0
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)

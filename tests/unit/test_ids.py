@@ -108,12 +108,28 @@ def test_texts_sort_as_the_ids_do() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "task", "task-", "task-1", "task-000000000000000g", "task-00000000000000001", "task-0000000000000000",
-        "task-FFFFFFFFFFFFFFFF", "task-ffffffffffffffff", "task-00000000000000AB", "node-0000000000000001",
-        "Task-0000000000000001", " task-0000000000000001", "task-0000000000000001 ", "task-+000000000000001",
-        "task-0x00000000000001", "task-٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠١", "task_0000000000000001", "task-000000000000_001", "task-\x00",
+        "",
+        "task",
+        "task-",
+        "task-1",
+        "task-000000000000000g",
+        "task-00000000000000001",
+        "task-0000000000000000",
+        "task-FFFFFFFFFFFFFFFF",
+        "task-ffffffffffffffff",
+        "task-00000000000000AB",
+        "node-0000000000000001",
+        "Task-0000000000000001",
+        " task-0000000000000001",
+        "task-0000000000000001 ",
+        "task-+000000000000001",
+        "task-0x00000000000001",
+        "task-٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠١",
+        "task_0000000000000001",
+        "task-000000000000_001",
+        "task-\x00",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_id_is_refused_with_its_field(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse(text, "task", field="depends_on[3]")

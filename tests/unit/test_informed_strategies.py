@@ -60,9 +60,14 @@ def wanted(region: str | None, **more: Any) -> Requirement:
 
 def test_first_the_region_then_the_country_then_the_nearest_then_whoever_is_nowhere() -> None:
     nodes = [
-        standing(1, "mars"), standing(2, "ap-southeast-2"), standing(3, "us-west-2"), standing(4, "ca-central-1"),
-        standing(5, "us-east-1"), standing(6, "eu-west-1"), standing(7, "us-east-2"),
-    ]  # fmt: skip
+        standing(1, "mars"),
+        standing(2, "ap-southeast-2"),
+        standing(3, "us-west-2"),
+        standing(4, "ca-central-1"),
+        standing(5, "us-east-1"),
+        standing(6, "eu-west-1"),
+        standing(7, "us-east-2"),
+    ]
     assert order(wanted("us-east-1"), nodes) == [5, 7, 3, 4, 6, 2, 1]
 
 

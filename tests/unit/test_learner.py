@@ -140,9 +140,14 @@ async def test_a_block_that_an_execution_outlived_is_evidence_on_its_node(desk: 
     kit, node = desk.kit, await desk.kit.node(egress="198.51.100.7")
     clock = FakeClock()
     granter = Granter(
-        store=kit.store, broker=MemoryBroker(), clock=clock, lead=Lead(), rng=Random(1),
-        configure=Configure(store=kit.store, clock=clock), knowing=desk.knowing,
-    )  # fmt: skip
+        store=kit.store,
+        broker=MemoryBroker(),
+        clock=clock,
+        lead=Lead(),
+        rng=Random(1),
+        configure=Configure(store=kit.store, clock=clock),
+        knowing=desk.knowing,
+    )
     assert (await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)).evidence.of(node.id, SHOP).total == 0
     await kit.store.note_hosts([HostNote("shop.example:8080", HostNews.BLOCKED, 0, node.id)])
     for _ in range(2):

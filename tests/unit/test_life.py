@@ -128,9 +128,14 @@ def test_a_start_makes_it_processing_with_its_deadline() -> None:
 
 
 @pytest.mark.parametrize("row", [*NOT_HELD, *HELD])
-@pytest.mark.parametrize("verb", [lambda n, e: task_state_machine.start({TASK: task_state_machine.Start(n, e, NOW)}),
-                                  lambda n, e: finish(End.COMPLETED, node=n, execution=e),
-                                  lambda n, e: finish(End.FAILED, node=n, execution=e)])  # fmt: skip
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda n, e: task_state_machine.start({TASK: task_state_machine.Start(n, e, NOW)}),
+        lambda n, e: finish(End.COMPLETED, node=n, execution=e),
+        lambda n, e: finish(End.FAILED, node=n, execution=e),
+    ],
+)
 def test_a_stale_or_foreign_execution_changes_nothing(verb: Callable[[int, int], Decide], row: LiveTask) -> None:
     assert refusal(verb(NODE, EXECUTION + 1), row).code is Code.STALE_EXECUTION
     if row.status.is_held:
@@ -263,19 +268,26 @@ def rows(draw: st.DrawFn) -> LiveTask:
     """Any live row the store can hold."""
     status = draw(st.sampled_from(LIVE_STATUSES))
     row = PENDING._replace(
-        status=status, retries=draw(st.integers(0, 5)), losses=draw(st.integers(0, 5)), deaths=draw(st.integers(0, 2)),
-        round=draw(st.integers(1, 3)), timeout_s=draw(st.integers(1, 86_400)),
-    )  # fmt: skip
+        status=status,
+        retries=draw(st.integers(0, 5)),
+        losses=draw(st.integers(0, 5)),
+        deaths=draw(st.integers(0, 2)),
+        round=draw(st.integers(1, 3)),
+        timeout_s=draw(st.integers(1, 86_400)),
+    )
     if status is S.WAITING:
         row = row._replace(waits=draw(st.integers(0, 3)))
     if status is S.RETRYING or (status is S.WAITING and (not row.waits or draw(st.booleans()))):
         row = row._replace(due_at=NOW + draw(st.integers(-1_000, 1_000)))
     if status.is_held:
         row = row._replace(
-            node=draw(st.sampled_from([NODE, NODE + 1])), session=SESSION, assigned_at=NOW - 1_000,
-            execution=draw(st.sampled_from([EXECUTION, EXECUTION + 1])), recall=draw(st.sampled_from(Recall)),
+            node=draw(st.sampled_from([NODE, NODE + 1])),
+            session=SESSION,
+            assigned_at=NOW - 1_000,
+            execution=draw(st.sampled_from([EXECUTION, EXECUTION + 1])),
+            recall=draw(st.sampled_from(Recall)),
             deadline_at=NOW + draw(st.integers(-1_000, 1_000)),
-        )  # fmt: skip
+        )
     if status is S.PROCESSING:
         row = row._replace(started_at=NOW - 500)
     return row
@@ -284,18 +296,31 @@ def rows(draw: st.DrawFn) -> LiveTask:
 policies = st.builds(RetryPolicy, st.integers(0, 5), st.floats(0, 10), st.floats(0, 100))
 failures = st.none() | st.builds(Failure, st.sampled_from(ErrorClass), st.text(max_size=5), st.booleans())
 outcomes = st.builds(
-    Outcome, st.just(NODE), st.just(TASK), st.just(EXECUTION), st.sampled_from(End), failures, st.none() | st.binary(),
-    st.none() | st.binary(), st.none() | st.just(NOW - 100), products=st.just(()),
-)  # fmt: skip
+    Outcome,
+    st.just(NODE),
+    st.just(TASK),
+    st.just(EXECUTION),
+    st.sampled_from(End),
+    failures,
+    st.none() | st.binary(),
+    st.none() | st.binary(),
+    st.none() | st.just(NOW - 100),
+    products=st.just(()),
+)
 finishes = outcomes.map(lambda outcome: task_state_machine.finish({TASK: outcome}, NOW, Random(1)))
 verbs = st.one_of(
     finishes,
     st.builds(task_state_machine.cancel, st.text(max_size=3)),
-    st.builds(task_state_machine.recall, st.sampled_from([why for why in Recall if why is not Recall.NONE]), st.just("x")),
-    st.just(task_state_machine.overdue(NOW)), st.just(task_state_machine.release(NOW)), st.just(task_state_machine.reprioritize({LANE: 99})),
-    st.just(task_state_machine.start({TASK: task_state_machine.Start(NODE, EXECUTION, NOW)})), st.just(task_state_machine.lose("x", NOW, Random(1))),
+    st.builds(
+        task_state_machine.recall, st.sampled_from([why for why in Recall if why is not Recall.NONE]), st.just("x")
+    ),
+    st.just(task_state_machine.overdue(NOW)),
+    st.just(task_state_machine.release(NOW)),
+    st.just(task_state_machine.reprioritize({LANE: 99})),
+    st.just(task_state_machine.start({TASK: task_state_machine.Start(NODE, EXECUTION, NOW)})),
+    st.just(task_state_machine.lose("x", NOW, Random(1))),
     st.just(task_state_machine.take_back("x", NOW, Random(1))),
-)  # fmt: skip
+)
 
 
 @given(rows(), policies, verbs)
@@ -334,8 +359,10 @@ def test_a_loss_never_costs_a_retry_and_a_retry_is_never_a_loss(
     decided = verb(row, policy)
     if isinstance(decided, Step):
         spent = (
-            decided.after.retries - row.retries, decided.after.losses - row.losses, decided.after.deaths - row.deaths,
-        )  # fmt: skip
+            decided.after.retries - row.retries,
+            decided.after.losses - row.losses,
+            decided.after.deaths - row.deaths,
+        )
         assert sum(spent) in (0, 1)
         assert min(spent) == 0
 

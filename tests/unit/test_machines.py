@@ -45,15 +45,19 @@ def test_slots_stay_each_agents_own() -> None:
 
 
 def test_what_one_agent_holds_is_gone_for_the_others() -> None:
-    nodes = [node_state(1, machine="m", resources=FOUR_CPUS, reserved={"cpu": 3.0}),
-             node_state(2, machine="m", resources=FOUR_CPUS, reserved={"cpu": 1.0})]  # fmt: skip
+    nodes = [
+        node_state(1, machine="m", resources=FOUR_CPUS, reserved={"cpu": 3.0}),
+        node_state(2, machine="m", resources=FOUR_CPUS, reserved={"cpu": 1.0}),
+    ]
     share_machines(nodes)
     assert explain_placement(ONE_CPU, "p", nodes).sentence == "0 of 2 nodes: 2 no cpu left"
 
 
 def test_a_machine_has_the_most_that_any_of_its_agents_sees() -> None:
-    nodes = [node_state(1, machine="m", resources=(("cpu", 2.0),)),
-             node_state(2, machine="m", resources=(("cpu", 8.0), ("gpu", 1.0)))]  # fmt: skip
+    nodes = [
+        node_state(1, machine="m", resources=(("cpu", 2.0),)),
+        node_state(2, machine="m", resources=(("cpu", 8.0), ("gpu", 1.0))),
+    ]
     share_machines(nodes)
     assert [state.declared for state in nodes] == [{"cpu": 8.0, "gpu": 1.0}] * 2
 

@@ -19,8 +19,11 @@ async def test_only_pages_that_match_are_held_and_robots_and_doors_never() -> No
     gate = PageGate()
     gate.hold(r"^/products/\d+$")
     assert [gate.admit(path) is None for path in ("/", "/products", "/products/1", "/products/1?a=b")] == [
-        True, True, False, True,
-    ]  # fmt: skip
+        True,
+        True,
+        False,
+        True,
+    ]
     gate.hold()
     assert [gate.admit(path) is None for path in ("/robots.txt", "/-/held", "/")] == [True, True, False]
     assert gate.held() == 2

@@ -60,9 +60,13 @@ def test_those_that_wait_for_the_same_do_not_come_back_together() -> None:
 
 @pytest.mark.parametrize(
     ("recall", "status"),
-    [(Recall.CANCEL, TaskStatus.CANCELLED), (Recall.PREEMPT, TaskStatus.PENDING), (Recall.MOVE, TaskStatus.PENDING),
-     (Recall.DEADLINE, TaskStatus.RETRYING)],
-)  # fmt: skip
+    [
+        (Recall.CANCEL, TaskStatus.CANCELLED),
+        (Recall.PREEMPT, TaskStatus.PENDING),
+        (Recall.MOVE, TaskStatus.PENDING),
+        (Recall.DEADLINE, TaskStatus.RETRYING),
+    ],
+)
 def test_a_recall_comes_before_parking(recall: Recall, status: TaskStatus) -> None:
     step = parked(ASSIGNED._replace(recall=recall))
     assert (step.after.status, step.parking) == (status, None)

@@ -74,14 +74,10 @@ def test_the_same_looks_again_change_nothing_but_when(looks: list[str | None]) -
 
 def test_the_difference_is_told_by_field() -> None:
     later = POT._replace(price="6", attributes={"size": "x" * 5_000, "rating": "4", "sources": ["json_ld"]})
-    assert difference(POT, later) == {
-        "price": ["5", "6"], "color": ["red", None], "size": [None, "x" * VALUE_CHARS],
-    }  # fmt: skip
+    assert difference(POT, later) == {"price": ["5", "6"], "color": ["red", None], "size": [None, "x" * VALUE_CHARS]}
     assert difference(POT, POT._replace(url="http://shop.test/2")) == {}
 
 
 def test_kinds_of_changes() -> None:
     _, changes = after(["5", "5", "6", None, None, "6", "6"])
-    assert [change.kind for change in changes] == [
-        ChangeKind.NEW, ChangeKind.CHANGED, ChangeKind.GONE, ChangeKind.BACK,
-    ]  # fmt: skip
+    assert [change.kind for change in changes] == [ChangeKind.NEW, ChangeKind.CHANGED, ChangeKind.GONE, ChangeKind.BACK]

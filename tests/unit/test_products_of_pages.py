@@ -46,17 +46,29 @@ def kettle(**more: Any) -> dict[str, Any]:
 
 
 def test_a_usual_page() -> None:
-    found = read_product(ld(kettle(
-        brand={"@type": "Brand", "name": "Boil & Co"}, image=["/a.jpg", {"@type": "ImageObject", "url": "b.jpg"}],
-        gtin13="4006381333931", aggregateRating={"ratingValue": 4.5, "reviewCount": "12"}, description=" A  kettle ",
-    )))  # fmt: skip
+    found = read_product(
+        ld(
+            kettle(
+                brand={"@type": "Brand", "name": "Boil & Co"},
+                image=["/a.jpg", {"@type": "ImageObject", "url": "b.jpg"}],
+                gtin13="4006381333931",
+                aggregateRating={"ratingValue": 4.5, "reviewCount": "12"},
+                description=" A  kettle ",
+            )
+        )
+    )
     assert found is not None
     assert found[:7] == ("shop.test", "K-1", URL, "Kettle", "39.90", "EUR", "in_stock")
     assert found.attributes == {
-        "brand": "Boil & Co", "images": ["https://www.shop.test/a.jpg", "https://www.shop.test/p/b.jpg"],
-        "description": "A kettle", "rating": "4.5", "reviews": "12", "sku": "K-1", "gtin": "4006381333931",
+        "brand": "Boil & Co",
+        "images": ["https://www.shop.test/a.jpg", "https://www.shop.test/p/b.jpg"],
+        "description": "A kettle",
+        "rating": "4.5",
+        "reviews": "12",
+        "sku": "K-1",
+        "gtin": "4006381333931",
         "sources": ["json_ld"],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("number", range(1, 61))
@@ -108,11 +120,14 @@ def test_offers_in_their_many_ways(offers: Any, price: str | None, currency: str
 
 def test_variants_are_offers_of_their_group() -> None:
     group = {
-        "@type": "ProductGroup", "name": "Shirt", "productGroupID": "S", "hasVariant": [
+        "@type": "ProductGroup",
+        "name": "Shirt",
+        "productGroupID": "S",
+        "hasVariant": [
             {"sku": "S-1", "offers": {"price": 9, "priceCurrency": "EUR", "availability": "SoldOut"}},
             {"sku": "S-2", "offers": {"price": 7, "priceCurrency": "EUR", "availability": "InStock"}},
         ],
-    }  # fmt: skip
+    }
     found = read_product(ld(group))
     assert found is not None
     assert (found.id, found.price, found.attributes["price_max"], found.availability) == ("S", "7", "9", "in_stock")
@@ -180,18 +195,30 @@ def test_a_list_is_no_product() -> None:
 
 
 def test_pages_without_a_product() -> None:
-    for html in ("", "<title>About us</title>", ld({"@type": "Organization", "name": "Shop"}), ld({"@type": "Product"}),
-                 '<meta property="og:type" content="website">', ld(5, None, "Product", [[]])):  # fmt: skip
+    for html in (
+        "",
+        "<title>About us</title>",
+        ld({"@type": "Organization", "name": "Shop"}),
+        ld({"@type": "Product"}),
+        '<meta property="og:type" content="website">',
+        ld(5, None, "Product", [[]]),
+    ):
         assert read_product(html) is None, html
     assert read_product('<h2 class="title">No price</h2>', {"title": "h2", "price": ".price"}) is None
 
 
 def test_selectors_say_more_than_texts() -> None:
     html = '<h1>Pot</h1><b class="p">12,50</b><i data-id="77"></i><em>blue</em><img src="/x.png">'
-    found = read_product(html, {
-        "title": "h1", "price": {"selector": "b.p", "type": "price", "currency": "EUR"}, "image": "img",
-        "id": {"selector": "i", "attribute": "data-id"}, "tone": "em",
-    })  # fmt: skip
+    found = read_product(
+        html,
+        {
+            "title": "h1",
+            "price": {"selector": "b.p", "type": "price", "currency": "EUR"},
+            "image": "img",
+            "id": {"selector": "i", "attribute": "data-id"},
+            "tone": "em",
+        },
+    )
     assert found is not None
     assert (found.id, found.price, found.currency) == ("77", "12.50", "EUR")
     assert found.attributes == {"images": ["https://www.shop.test/x.png"], "tone": "blue", "sources": ["selectors"]}
@@ -209,10 +236,20 @@ def test_hostile_values_stay_small() -> None:
     for _ in range(50):
         deep = {"offers": [deep]}
     long = "x" * 100_000
-    found = read_product(ld(kettle(
-        name=long, sku=long, description=long, offers=[deep] * 50, image=[f"/{at}.jpg" for at in range(500)],
-        brand={"name": [long]}, category={"a": 1}, color=[[["red"]]],
-    )))  # fmt: skip
+    found = read_product(
+        ld(
+            kettle(
+                name=long,
+                sku=long,
+                description=long,
+                offers=[deep] * 50,
+                image=[f"/{at}.jpg" for at in range(500)],
+                brand={"name": [long]},
+                category={"a": 1},
+                color=[[["red"]]],
+            )
+        )
+    )
     assert found is not None
     assert len(found.title) == 500
     assert len(found.id) == 200
@@ -235,17 +272,31 @@ def test_hostile_values_stay_small() -> None:
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("https://schema.org/InStock", "in_stock"), ("in stock", "in_stock"), ("http://schema.org/PreOrder", "preorder"),
-     ("Sold Out", "sold_out"), ("", None), ("schema.org/", None), ("Soon", "soon")],
-)  # fmt: skip
+    [
+        ("https://schema.org/InStock", "in_stock"),
+        ("in stock", "in_stock"),
+        ("http://schema.org/PreOrder", "preorder"),
+        ("Sold Out", "sold_out"),
+        ("", None),
+        ("schema.org/", None),
+        ("Soon", "soon"),
+    ],
+)
 def test_words_for_the_stock(text: str, word: str | None) -> None:
     assert availability_of(text) == word
 
 
 def test_amounts_have_one_spelling() -> None:
     assert [amount_of(text) for text in ("12.5", "12.50", "1299.00", "0.999", "-1", "1e400", "x", "NaN")] == [
-        "12.50", "12.50", "1299", "0.999", None, None, None, None,
-    ]  # fmt: skip
+        "12.50",
+        "12.50",
+        "1299",
+        "0.999",
+        None,
+        None,
+        None,
+        None,
+    ]
     assert price_in(12.0) == ("12", None)
     assert price_in(True) == (None, None)
 
@@ -260,10 +311,17 @@ def test_an_amount_keeps_its_value(value: Decimal) -> None:
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-        ["@type", "name", "offers", "price", "sku", "image", "brand", "url", "hasVariant", "aggregateRating"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["@type", "name", "offers", "price", "sku", "image", "brand", "url", "hasVariant", "aggregateRating"]
+            ),
+            inner,
+        )
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=50)

@@ -41,14 +41,23 @@ class Desk:
         self.configure = Configure(store=self.store, clock=self.clock)
         numbers = itertools.count(1)
         self.service = Register(
-            store=self.store, id_factory=kit.ids, clock=self.clock, make_secret=lambda: f"{next(numbers):064x}",
-            known_types=self.known, simple=SimpleClients(interval_s=20, timeout_s=100),
-        )  # fmt: skip
+            store=self.store,
+            id_factory=kit.ids,
+            clock=self.clock,
+            make_secret=lambda: f"{next(numbers):064x}",
+            known_types=self.known,
+            simple=SimpleClients(interval_s=20, timeout_s=100),
+        )
         broker, rng = MemoryBroker(), Random(1)
         self.sessions = OpenSession(
-            store=self.store, broker=broker, clock=self.clock, rng=rng, known_types=self.known,
-            finish=Finish(store=self.store, broker=broker, clock=self.clock, rng=rng), configure=self.configure,
-        )  # fmt: skip
+            store=self.store,
+            broker=broker,
+            clock=self.clock,
+            rng=rng,
+            known_types=self.known,
+            finish=Finish(store=self.store, broker=broker, clock=self.clock, rng=rng),
+            configure=self.configure,
+        )
 
     async def register(self, join_key: str = "key", types: Any = None, **fields: Any) -> Registration:
         description = NodeDescription(**{"name": "worker", **fields})
@@ -95,10 +104,22 @@ def test_silence_costs_no_node_before_three_heartbeats_were_missed() -> None:
 
 async def test_a_node_may_say_everything_there_is_to_say(desk: Desk) -> None:
     description = NodeDescription(
-        "n" * limits.NAME_CHARS, "d" * limits.MESSAGE_CHARS, "eu", "2001:db8::1", 65_535, "gpu", "eu-west", 0.5, 10_000,
-        ("echo",), (("javascript_rendering", 1.0), ("content_types", ("html", "pdf"))), (("cpu", 8.0), ("gpu", 0.0)),
-        "worker-001", True, 3_600_000,
-    )  # fmt: skip
+        "n" * limits.NAME_CHARS,
+        "d" * limits.MESSAGE_CHARS,
+        "eu",
+        "2001:db8::1",
+        65_535,
+        "gpu",
+        "eu-west",
+        0.5,
+        10_000,
+        ("echo",),
+        (("javascript_rendering", 1.0), ("content_types", ("html", "pdf"))),
+        (("cpu", 8.0), ("gpu", 0.0)),
+        "worker-001",
+        True,
+        3_600_000,
+    )
     joined = await desk.service.register(description, "k" * limits.NAME_CHARS)
     (record,) = await desk.store.nodes([joined.node])
     assert record.description == description
@@ -110,29 +131,50 @@ MANY = tuple((f"name {n}", 1.0) for n in range(limits.LABELS + 1))
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"join_key": ""}, "join_key"), ({"join_key": "k\x00"}, "join_key"), ({"join_key": "k" * 201}, "join_key"),
+        ({"join_key": ""}, "join_key"),
+        ({"join_key": "k\x00"}, "join_key"),
+        ({"join_key": "k" * 201}, "join_key"),
         ({"join_key": "\ud800"}, "join_key"),
-        ({"name": ""}, "name"), ({"name": "n" * 201}, "name"), ({"name": "\ud800"}, "name"),
-        ({"description": "d" * 2_001}, "description"), ({"description": "\x00"}, "description"),
-        ({"cluster": ""}, "cluster"), ({"cluster": "c\x00"}, "cluster"), ({"node_type": ""}, "node_type"),
-        ({"ip_address": "somewhere"}, "ip_address"), ({"ip_address": "10.0.0.256"}, "ip_address"),
-        ({"ip_address": "10.0.0.1\x00"}, "ip_address"), ({"port": -1}, "port"), ({"port": 65_536}, "port"),
-        ({"region": "r" * 101}, "region"), ({"region": "\x00"}, "region"),
-        ({"device_id": ""}, "device_id"), ({"device_id": "d" * 201}, "device_id"), ({"device_id": "\x00"}, "device_id"),
-        ({"weight": 0}, "weight"), ({"weight": float("nan")}, "weight"), ({"weight": float("inf")}, "weight"),
-        ({"slots": 0}, "slots"), ({"slots": 10_001}, "slots"),
-        ({"lease_ms": 999}, "lease_ms"), ({"lease_ms": 3_600_001}, "lease_ms"),
-        ({"resources": (("cpu", -1.0),)}, "resources.cpu"), ({"resources": (("cpu", float("inf")),)}, "resources.cpu"),
-        ({"resources": (("", 1.0),)}, "resources"), ({"resources": MANY}, "resources"),
-        ({"capabilities": (("js", float("nan")),)}, "capabilities.js"), ({"capabilities": MANY}, "capabilities"),
+        ({"name": ""}, "name"),
+        ({"name": "n" * 201}, "name"),
+        ({"name": "\ud800"}, "name"),
+        ({"description": "d" * 2_001}, "description"),
+        ({"description": "\x00"}, "description"),
+        ({"cluster": ""}, "cluster"),
+        ({"cluster": "c\x00"}, "cluster"),
+        ({"node_type": ""}, "node_type"),
+        ({"ip_address": "somewhere"}, "ip_address"),
+        ({"ip_address": "10.0.0.256"}, "ip_address"),
+        ({"ip_address": "10.0.0.1\x00"}, "ip_address"),
+        ({"port": -1}, "port"),
+        ({"port": 65_536}, "port"),
+        ({"region": "r" * 101}, "region"),
+        ({"region": "\x00"}, "region"),
+        ({"device_id": ""}, "device_id"),
+        ({"device_id": "d" * 201}, "device_id"),
+        ({"device_id": "\x00"}, "device_id"),
+        ({"weight": 0}, "weight"),
+        ({"weight": float("nan")}, "weight"),
+        ({"weight": float("inf")}, "weight"),
+        ({"slots": 0}, "slots"),
+        ({"slots": 10_001}, "slots"),
+        ({"lease_ms": 999}, "lease_ms"),
+        ({"lease_ms": 3_600_001}, "lease_ms"),
+        ({"resources": (("cpu", -1.0),)}, "resources.cpu"),
+        ({"resources": (("cpu", float("inf")),)}, "resources.cpu"),
+        ({"resources": (("", 1.0),)}, "resources"),
+        ({"resources": MANY}, "resources"),
+        ({"capabilities": (("js", float("nan")),)}, "capabilities.js"),
+        ({"capabilities": MANY}, "capabilities"),
         ({"capabilities": (("js", ("a", "b\x00")),)}, "capabilities.js"),
         ({"capabilities": (("js", ("x" * 101,)),)}, "capabilities.js"),
         ({"capabilities": (("\x00", 1.0),)}, "capabilities"),
-        ({"task_types": ("",)}, "task_types"), ({"task_types": ("a\x00",)}, "task_types"),
+        ({"task_types": ("",)}, "task_types"),
+        ({"task_types": ("a\x00",)}, "task_types"),
         ({"types": {"bad": {"type": "wrong"}}}, "task_types.bad"),
         ({"types": {f"t{n}": {} for n in range(TYPES_MOST + 1)}}, "task_types"),
     ],
-)  # fmt: skip
+)
 async def test_what_a_node_cannot_be_is_refused_by_field(desk: Desk, fields: dict[str, Any], field: str) -> None:
     async with desk.kit.unchanged():
         with pytest.raises(InvalidInput) as raised:

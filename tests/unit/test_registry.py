@@ -52,9 +52,14 @@ def test_the_built_in_types_have_strict_schemas() -> None:
     assert types.refusal("sleep", b'{"seconds": 0.5}') is None
     assert types.refusal("fail", b'{"times": 2, "class": "network", "permanent": true}') is None
     for task_type, parameters in (
-        ("sleep", b"{}"), ("sleep", b'{"seconds": -1}'), ("sleep", b'{"seconds": 1e9}'), ("sleep", b'{"second": 1}'),
-        ("fail", b'{"class": "no such class"}'), ("fail", b'{"times": 1.5}'), ("fail", b'{"often": 2}'),
-    ):  # fmt: skip
+        ("sleep", b"{}"),
+        ("sleep", b'{"seconds": -1}'),
+        ("sleep", b'{"seconds": 1e9}'),
+        ("sleep", b'{"second": 1}'),
+        ("fail", b'{"class": "no such class"}'),
+        ("fail", b'{"times": 1.5}'),
+        ("fail", b'{"often": 2}'),
+    ):
         assert types.refusal(task_type, parameters) is not None, (task_type, parameters)
 
 

@@ -63,9 +63,7 @@ def test_bucketing_what_is_bucketed_changes_nothing(asked: dict[str, float]) -> 
 
 def test_capabilities_are_numbers_or_sets_of_words() -> None:
     asked = {"js": True, "ram": 3, "os": "linux", "langs": ["en", "de", "en"]}
-    assert canonical_capabilities(asked) == (
-        ("js", 1.0), ("langs", ("de", "en")), ("os", ("linux",)), ("ram", 3.0),
-    )  # fmt: skip
+    assert canonical_capabilities(asked) == (("js", 1.0), ("langs", ("de", "en")), ("os", ("linux",)), ("ram", 3.0))
 
 
 @given(st.permutations([("js", True), ("langs", ["a", "b"]), ("cpu", 2)]))
@@ -78,12 +76,18 @@ def test_the_order_of_asking_makes_no_other_lane(asked: list[tuple[str, object]]
 def test_whatever_differs_makes_another_lane() -> None:
     plain = Requirement("echo")
     requirements = [
-        plain, Requirement("browser"), Requirement("echo", cluster="eu"), Requirement("echo", node_type="gpu"),
-        Requirement("echo", strategy="spread"), Requirement("echo", target_region="eu"),
-        Requirement("echo", preemptible=True), Requirement("echo", require_region=True),
-        Requirement("echo", capabilities=(("js", 1.0),)), Requirement("echo", resources=(("cpu", 1.0),)),
+        plain,
+        Requirement("browser"),
+        Requirement("echo", cluster="eu"),
+        Requirement("echo", node_type="gpu"),
+        Requirement("echo", strategy="spread"),
+        Requirement("echo", target_region="eu"),
+        Requirement("echo", preemptible=True),
+        Requirement("echo", require_region=True),
+        Requirement("echo", capabilities=(("js", 1.0),)),
+        Requirement("echo", resources=(("cpu", 1.0),)),
         Requirement("echo", subjects=(("host", "shop.example"),)),
-    ]  # fmt: skip
+    ]
     lanes = [Lane.of("default", "shop", 5, requirement) for requirement in requirements]
     lanes += [
         Lane.of("night", "shop", 5, plain),

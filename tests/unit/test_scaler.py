@@ -70,10 +70,14 @@ async def test_slots_rise_a_little_while_work_waits_and_there_is_room(one: Insta
     assert await one.dispatch() == 1, "it is given what it may run now"
     await one.master.relay.run_once(0)
     told = [event.data for event in await one.store.events_after(0, 10_000) if event.kind == "node.slots_changed"]
-    assert told == [{
-        "node": watched.node.id, "old": 8, "new": 9,
-        "reason": "all slots are used, work waits, and there is room for more",
-    }]  # fmt: skip
+    assert told == [
+        {
+            "node": watched.node.id,
+            "old": 8,
+            "new": 9,
+            "reason": "all slots are used, work waits, and there is room for more",
+        }
+    ]
 
 
 async def test_slots_fall_under_a_load_that_is_too_much_and_nothing_that_runs_is_stopped(one: Installation) -> None:

@@ -27,15 +27,26 @@ REST = {"unevaluatedProperties": {"$ref": "#"}, "allOf": [{"properties": {"a": {
 @pytest.mark.parametrize(
     "schema",
     [
-        unfolding(10), unfolding(60), REPEATED, OVERLAPPING, EITHER, REST, {"$ref": "#"},
+        unfolding(10),
+        unfolding(60),
+        REPEATED,
+        OVERLAPPING,
+        EITHER,
+        REST,
+        {"$ref": "#"},
         {"items": {"enum": [*range(4_000)]}},
-        {"not": {"$ref": "#"}}, {"allOf": [{"type": "object"}] * 600}, {"items": {"allOf": [{"pattern": "a"}] * 60}},
+        {"not": {"$ref": "#"}},
+        {"allOf": [{"type": "object"}] * 600},
+        {"items": {"allOf": [{"pattern": "a"}] * 60}},
         {"$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(900)}, "$ref": "#/$defs/d0"},
-        {"$dynamicRef": "#a"}, {"$ref": "other.json"}, {"$ref": "#anchor"}, {"$ref": "#/$defs/none"},
+        {"$dynamicRef": "#a"},
+        {"$ref": "other.json"},
+        {"$ref": "#anchor"},
+        {"$ref": "#/$defs/none"},
         {"properties": {str(n): {} for n in range(SUBSCHEMAS_MOST + 1)}},
         {"properties": {"a": {"$id": "http://elsewhere/", "type": "object"}}},
     ],
-)  # fmt: skip
+)
 def test_a_schema_without_a_bound_is_refused_quickly(schema: dict[str, Any]) -> None:
     began = time.process_time()
     with pytest.raises(TooCostly):
@@ -51,15 +62,18 @@ def test_built_in_schemas_are_well_below_the_bound(name: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "most"),
     [
-        ({}, 1), ({"type": "object"}, 2), (unfolding(4), 200),
+        ({}, 1),
+        ({"type": "object"}, 2),
+        (unfolding(4), 200),
         ({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "value": {"type": "integer"}}}, 10),
-        ({"type": "array", "items": {"$ref": "#"}}, 10), ({"properties": {"$id": {"type": "string"}}}, 10),
+        ({"type": "array", "items": {"$ref": "#"}}, 10),
+        ({"properties": {"$id": {"type": "string"}}}, 10),
         ({"$defs": {"a/b": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a~1b"}}}, 10),
         ({"prefixItems": [{"$ref": "#"}, {"$ref": "#"}], "items": False}, 10),
         ({"items": [True, {"type": "null"}]}, 10),
         ({"properties": {str(n): {"type": "string"} for n in range(1_000)}}, 10),
     ],
-)  # fmt: skip
+)
 def test_what_people_write_costs_little(schema: dict[str, Any], most: int) -> None:
     assert 0 < schema_cost(schema) <= most
 

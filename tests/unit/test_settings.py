@@ -141,10 +141,15 @@ def test_a_worker_has_what_its_flags_say() -> None:
     flags = {
         "--master": "http://a:1,https://b:2/",
         "--capability": ["javascript_rendering=1", 'content_types=["html"]', "x=y"],
-        "--weight": 2.5, "--resource": ["cpu_cores=2", "memory_gb=1", "licences=3"],
-        "--slots": 7, "--region": "us", "--device-id": "worker-001", "--enrol-token": "ab" * 32,
-        "--description": "in the cellar", "--port": 8081,
-    }  # fmt: skip
+        "--weight": 2.5,
+        "--resource": ["cpu_cores=2", "memory_gb=1", "licences=3"],
+        "--slots": 7,
+        "--region": "us",
+        "--device-id": "worker-001",
+        "--enrol-token": "ab" * 32,
+        "--description": "in the cellar",
+        "--port": 8081,
+    }
     settings = load(WorkerSettings, flags=flags).settings
     assert settings.masters == ("http://a:1", "https://b:2")
     assert settings.capabilities == {"javascript_rendering": 1, "content_types": ["html"], "x": "y"}
@@ -223,9 +228,11 @@ def test_every_setting_says_what_it_is() -> None:
 def test_results_are_a_folder_or_a_bucket(tmp_path: Path) -> None:
     assert MasterSettings(data_dir=tmp_path).results == f"{tmp_path}/results"
     for given, taken in {
-        "~/kept": str(Path.home() / "kept"), "kept": str(Path.cwd() / "kept"), "s3://bucket": "s3://bucket",
+        "~/kept": str(Path.home() / "kept"),
+        "kept": str(Path.cwd() / "kept"),
+        "s3://bucket": "s3://bucket",
         "s3://bucket/some/where/": "s3://bucket/some/where",
-    }.items():  # fmt: skip
+    }.items():
         assert load(MasterSettings, env={"CRAWLFLEET_RESULTS": given}).settings.results == taken
 
 

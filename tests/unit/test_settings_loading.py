@@ -34,16 +34,21 @@ monitoring:
   alert_thresholds: {failure_rate: 0.1, queue_size: 1000, avg_duration: 300}
 """
 BASIC = {
-    "mode": "master", "device_id": "设备唯一标识", "device_name": "设备显示名称", "host": "监听地址", "port": 8000,
+    "mode": "master",
+    "device_id": "设备唯一标识",
+    "device_name": "设备显示名称",
+    "host": "监听地址",
+    "port": 8000,
     "master_url": "主节点URL（工作节点需要）",
-}  # fmt: skip
+}
 SCHEDULING = {
-    "concurrent_tasks": 3, "task_timeout": 1800, "max_retry_count": 2, "dispatch_interval": 10,
+    "concurrent_tasks": 3,
+    "task_timeout": 1800,
+    "max_retry_count": 2,
+    "dispatch_interval": 10,
     "load_balance_strategy": "round_robin",
-}  # fmt: skip
-MONITORING = {
-    "heartbeat_interval": 20, "timeout_check_interval": 60, "device_timeout": 200, "enable_monitoring": True,
-}  # fmt: skip
+}
+MONITORING = {"heartbeat_interval": 20, "timeout_check_interval": 60, "device_timeout": 200, "enable_monitoring": True}
 
 
 def write(path: Path, content: object) -> Path:
@@ -82,8 +87,10 @@ def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
     loaded = load(MasterSettings, file, {"CRAWLFLEET_PORT": "2", "CRAWLFLEET_MAX_RETRIES": "2"}, {"--port": 3})
     assert [loaded.settings.port, loaded.settings.max_retries, loaded.settings.max_waiting] == [3, 2, 1]
     assert [str(loaded.sources[name]) for name in ("port", "max_retries", "max_waiting")] == [
-        "--port", "CRAWLFLEET_MAX_RETRIES", f"{file}: max_waiting",
-    ]  # fmt: skip
+        "--port",
+        "CRAWLFLEET_MAX_RETRIES",
+        f"{file}: max_waiting",
+    ]
 
 
 def test_a_flag_that_was_not_given_is_none() -> None:
@@ -159,9 +166,11 @@ def test_an_unknown_variable_is_refused_with_the_nearest_one() -> None:
 
 def test_what_kubernetes_says_of_a_service_is_no_setting() -> None:
     env = {
-        "CRAWLFLEET_PORT": "tcp://10.0.0.1:8000", "CRAWLFLEET_SERVICE_HOST": "10.0.0.1",
-        "CRAWLFLEET_SERVICE_PORT_HTTP": "8000", "CRAWLFLEET_PORT_8000_TCP_ADDR": "10.0.0.1",
-    }  # fmt: skip
+        "CRAWLFLEET_PORT": "tcp://10.0.0.1:8000",
+        "CRAWLFLEET_SERVICE_HOST": "10.0.0.1",
+        "CRAWLFLEET_SERVICE_PORT_HTTP": "8000",
+        "CRAWLFLEET_PORT_8000_TCP_ADDR": "10.0.0.1",
+    }
     assert load(MasterSettings, env=env).settings.port == 8000
 
 
@@ -191,16 +200,30 @@ def test_the_guides_blocks_load_for_a_master(tmp_path: Path) -> None:
     assert (settings.heartbeat_interval_s, settings.device_timeout_s) == (20, 200)
     assert str(loaded.sources["task_timeout_s"]).endswith("m.json: task_timeout")
     assert ignored(loaded) == {
-        "device_id", "device_name", "host", "master_url", "concurrent_tasks", "dispatch_interval",
-        "timeout_check_interval", "enable_monitoring",
-    }  # fmt: skip
+        "device_id",
+        "device_name",
+        "host",
+        "master_url",
+        "concurrent_tasks",
+        "dispatch_interval",
+        "timeout_check_interval",
+        "enable_monitoring",
+    }
 
 
 def test_the_guides_blocks_load_for_a_worker(tmp_path: Path) -> None:
-    block = BASIC | SCHEDULING | MONITORING | {
-        "mode": "worker", "device_id": "worker-001", "device_name": "Worker Node 1", "master_url": "http://m:8000",
-        "api_key": "ab" * 32,
-    }  # fmt: skip
+    block = (
+        BASIC
+        | SCHEDULING
+        | MONITORING
+        | {
+            "mode": "worker",
+            "device_id": "worker-001",
+            "device_name": "Worker Node 1",
+            "master_url": "http://m:8000",
+            "api_key": "ab" * 32,
+        }
+    )
     settings = load(WorkerSettings, write(tmp_path / "w.json", block)).settings
     assert (settings.device_id, settings.name, settings.masters) == ("worker-001", "Worker Node 1", ("http://m:8000",))
     assert (settings.slots, settings.enrol_token) == (3, "ab" * 32)
@@ -220,12 +243,22 @@ def test_the_queues_yaml_loads(tmp_path: Path) -> None:
     assert (master.settings.max_retries, master.settings.task_timeout_s) == (4, 300)
     assert str(master.sources["max_retries"]) == f"{file}: queue.retry.max_retries"
     assert ignored(master) == {
-        "redis.max_connections", "redis.connection_pool_timeout", "queue.priorities.high", "queue.priorities.normal",
-        "queue.priorities.low", "queue.retry.base_delay", "queue.retry.max_delay", "workers.default_count",
-        "workers.max_count", "workers.shutdown_timeout", "monitoring.stats_interval",
-        "monitoring.health_check_interval", "monitoring.alert_thresholds.failure_rate",
-        "monitoring.alert_thresholds.queue_size", "monitoring.alert_thresholds.avg_duration",
-    }  # fmt: skip
+        "redis.max_connections",
+        "redis.connection_pool_timeout",
+        "queue.priorities.high",
+        "queue.priorities.normal",
+        "queue.priorities.low",
+        "queue.retry.base_delay",
+        "queue.retry.max_delay",
+        "workers.default_count",
+        "workers.max_count",
+        "workers.shutdown_timeout",
+        "monitoring.stats_interval",
+        "monitoring.health_check_interval",
+        "monitoring.alert_thresholds.failure_rate",
+        "monitoring.alert_thresholds.queue_size",
+        "monitoring.alert_thresholds.avg_duration",
+    }
     assert load(StandaloneSettings, file).settings.slots == 5
 
 

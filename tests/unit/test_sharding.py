@@ -45,8 +45,9 @@ def test_only_the_list_differs_from_shard_to_shard() -> None:
     task = template({"a": 1, "urls": [1.50, "x", {"y": [2]}], "z": None}, priority=8, name="n", timeout_s=5)
     children, spec = split(task, ShardBody("urls", size=2))
     assert [msgspec.json.decode(child.parameters) for child in children if isinstance(child, TaskBody)] == [
-        {"a": 1, "urls": [1.5, "x"], "z": None}, {"a": 1, "urls": [{"y": [2]}], "z": None},
-    ]  # fmt: skip
+        {"a": 1, "urls": [1.5, "x"], "z": None},
+        {"a": 1, "urls": [{"y": [2]}], "z": None},
+    ]
     for child in children:
         assert isinstance(child, TaskBody)
         assert msgspec.structs.replace(child, parameters=task.parameters) == task

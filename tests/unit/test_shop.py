@@ -111,12 +111,34 @@ def test_behaviours_are_found_by_their_longest_path() -> None:
 
 
 _FRONTS = (
-    "/", "/products", "/p", "/category", "/category/kitchen", "/search", "/api", "/api/products", "/images", "/files",
-    "/feeds", "/sitemaps", "/robots.txt", "/-/log", "/-/set", "/-/pages", "/-/changes", "/nasty",
-    "/nasty/trap/calendar", "/nasty/trap/counter", "/nasty/trap/deeper", "/nasty/trap/facets",
-    "/nasty/redirect/chain", "/nasty/redirect/endless", "/nasty/refuse/ban", "/nasty/sitemap/endless",
+    "/",
+    "/products",
+    "/p",
+    "/category",
+    "/category/kitchen",
+    "/search",
+    "/api",
+    "/api/products",
+    "/images",
+    "/files",
+    "/feeds",
+    "/sitemaps",
+    "/robots.txt",
+    "/-/log",
+    "/-/set",
+    "/-/pages",
+    "/-/changes",
+    "/nasty",
+    "/nasty/trap/calendar",
+    "/nasty/trap/counter",
+    "/nasty/trap/deeper",
+    "/nasty/trap/facets",
+    "/nasty/redirect/chain",
+    "/nasty/redirect/endless",
+    "/nasty/refuse/ban",
+    "/nasty/sitemap/endless",
     "/nasty/session/login",
-)  # fmt: skip
+)
 # A superscript two is a digit to Python, and one byte of a request line.
 _TAILS = (
     "",
@@ -133,9 +155,22 @@ _TAILS = (
     "products-1.xml.gz",
 )
 _QUERIES = (
-    "", "?", "?page=\xb2", "?page=0", f"?page={'9' * 40}", "?n=\xb2", f"?n={'9' * 17}", "?q=%ff&page=2", "?sort=x",
-    "?&&==&", "?version=\xb2", "?since=nan", "?since=x", "?PHPSESSID=%00", "?before=1&after=99",
-)  # fmt: skip
+    "",
+    "?",
+    "?page=\xb2",
+    "?page=0",
+    f"?page={'9' * 40}",
+    "?n=\xb2",
+    f"?n={'9' * 17}",
+    "?q=%ff&page=2",
+    "?sort=x",
+    "?&&==&",
+    "?version=\xb2",
+    "?since=nan",
+    "?since=x",
+    "?PHPSESSID=%00",
+    "?before=1&after=99",
+)
 
 
 @pytest.fixture(scope="module")

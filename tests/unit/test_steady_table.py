@@ -31,6 +31,8 @@ def test_the_table_counts_failures_by_condition() -> None:
     runs = [Run("idle", 9, (), 1), Run("busy", 9, ("a::b",), 1), Run("busy", 9, ("a::b", "a::c"), 1)]
     lines = failure_table(runs, ["idle", "busy"]).splitlines()
     assert [line.split() for line in lines] == [
-        ["idle", "(1", "runs)", "busy", "(2", "runs)", "failed"], ["-", "2", "a::b"], ["-", "1", "a::c"],
-    ]  # fmt: skip
+        ["idle", "(1", "runs)", "busy", "(2", "runs)", "failed"],
+        ["-", "2", "a::b"],
+        ["-", "1", "a::c"],
+    ]
     assert failure_table(runs[:1], ["idle"]).splitlines()[1].split() == ["-", "none", "failed"]

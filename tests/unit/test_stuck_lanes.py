@@ -68,8 +68,10 @@ async def test_a_full_quota_is_told_once_for_all_who_wait(leading: Leading) -> N
     await leading.complete()
     await leading.passes()
     assert [await leading.kit.status(task) for task in (first, second, third)] == [
-        TaskStatus.COMPLETED, TaskStatus.ASSIGNED, TaskStatus.PENDING,
-    ]  # fmt: skip
+        TaskStatus.COMPLETED,
+        TaskStatus.ASSIGNED,
+        TaskStatus.PENDING,
+    ]
     assert [event.data["task"] for event in await leading.told()] == [second, third]
 
 

@@ -19,8 +19,11 @@ FEATURES = {"content_type": "HTML", "technologies": ["React", "webpack"], "anti_
 
 def test_the_words_that_strategies_know_are_found_whatever_their_spelling() -> None:
     assert content_subjects(FEATURES) == (
-        ("bypass", "cloudflare"), ("content_type", "html"), ("technology", "react"), ("technology", "webpack"),
-    )  # fmt: skip
+        ("bypass", "cloudflare"),
+        ("content_type", "html"),
+        ("technology", "react"),
+        ("technology", "webpack"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,8 +57,10 @@ def test_hosts_beyond_the_bound_share_classes() -> None:
 
 def test_an_outcome_counts_for_the_host_and_for_its_bucket() -> None:
     assert recorded({"content_type": "pdf", "anti_crawling": "captcha"}, "a.example") == (
-        ("content_type", "pdf"), ("host", "a.example"), bucket_of("a.example"),
-    )  # fmt: skip
+        ("content_type", "pdf"),
+        ("host", "a.example"),
+        bucket_of("a.example"),
+    )
     assert recorded({}, None) == ()
 
 

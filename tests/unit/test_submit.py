@@ -75,9 +75,12 @@ class NotingStore:
             raise StoreUnavailable("away")
         third, rest = divmod(self.waiting.get(project, 0), 3)
         return {
-            TaskStatus.PENDING: third, TaskStatus.WAITING: third, TaskStatus.RETRYING: third + rest,
-            TaskStatus.PROCESSING: 1_000_000, TaskStatus.COMPLETED: 1_000_000,
-        }  # fmt: skip
+            TaskStatus.PENDING: third,
+            TaskStatus.WAITING: third,
+            TaskStatus.RETRYING: third + rest,
+            TaskStatus.PROCESSING: 1_000_000,
+            TaskStatus.COMPLETED: 1_000_000,
+        }
 
     async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
         self.lane_calls += 1
@@ -110,10 +113,12 @@ class NotingStore:
 
     @staticmethod
     def _answer(submission: Submission) -> SubmissionAnswer:
-        return SubmissionAnswer([
-            item if isinstance(item, Refusal) else Accepted(item.id, TaskStatus.PENDING, 0, item.priority)
-            for item in submission.items
-        ])  # fmt: skip
+        return SubmissionAnswer(
+            [
+                item if isinstance(item, Refusal) else Accepted(item.id, TaskStatus.PENDING, 0, item.priority)
+                for item in submission.items
+            ]
+        )
 
 
 class Desk:
@@ -124,15 +129,21 @@ class Desk:
         store = cast("Store", self.store)
         types = TaskTypes({"echo": {}, "strict": {"required": ["url"]}})
         self.service = Submit(
-            store=store, broker=self.broker, id_factory=IdFactory(1, self.clock.now), clock=self.clock,
+            store=store,
+            broker=self.broker,
+            id_factory=IdFactory(1, self.clock.now),
+            clock=self.clock,
             known_types=KnownTypes(types, store=store, clock=self.clock),
             waiting=Waiting(store=store, clock=self.clock, limit=limit),
             configure=Configure(store=store, clock=self.clock, defaults={"task_timeout_s": 500}),
             projects=Projects(
-                store=store, broker=self.broker, clock=self.clock, id_factory=IdFactory(1, lambda: 0),
+                store=store,
+                broker=self.broker,
+                clock=self.clock,
+                id_factory=IdFactory(1, lambda: 0),
                 placing=asyncio.Lock(),
             ),
-        )  # fmt: skip
+        )
 
     async def submit(self, *bodies: TaskBody | Refusal, **how: Any) -> SubmissionAnswer:
         return await self.service.submit(bodies, **how)
@@ -181,8 +192,11 @@ async def test_what_is_beside_the_columns_is_kept_and_defaults_are_not(desk: Des
     (task,) = desk.store.tasks
     assert task.spec is not None
     assert msgspec.json.decode(task.spec) == {
-        "retry": {"max_retries": 9}, "categories": ["a"], "content_features": {"js": True}, "min_resources": {"cpu": 2},
-    }  # fmt: skip
+        "retry": {"max_retries": 9},
+        "categories": ["a"],
+        "content_features": {"js": True},
+        "min_resources": {"cpu": 2},
+    }
 
 
 async def test_what_a_task_does_not_say_is_as_its_cluster_says(desk: Desk) -> None:
@@ -195,9 +209,7 @@ async def test_what_a_task_does_not_say_is_as_its_cluster_says(desk: Desk) -> No
     await desk.submit(echo(), echo(cluster="eu"), echo(cluster="other"), echo(**retry), echo(**said))
     assert [task.timeout_s for task in desk.store.tasks] == [500, 60, 500, 500, 3_600]
     specs = [msgspec.json.decode(task.spec, type=SpecBody) if task.spec else SpecBody() for task in desk.store.tasks]
-    assert [spec.retry for spec in specs] == [
-        RetryBody(1), RetryBody(7), RetryBody(3), RetryBody(1, 9.0), RetryBody(3),
-    ]  # fmt: skip
+    assert [spec.retry for spec in specs] == [RetryBody(1), RetryBody(7), RetryBody(3), RetryBody(1, 9.0), RetryBody(3)]
 
 
 async def test_the_configuration_is_looked_at_once_a_second_however_many_come(desk: Desk) -> None:
@@ -256,12 +268,20 @@ async def test_different_words_for_the_same_ask_are_one_lane(
 @pytest.mark.parametrize(
     "fields",
     [
-        {"queue": "other"}, {"project_id": "p"}, {"priority": 6}, {"cluster": "eu"}, {"node_type": "n"},
-        {"schedule_strategy": "round_robin"}, {"target_region": "eu"}, {"require_region": True},
-        {"capabilities": {"gpu": True}}, {"min_resources": {"cpu": 1}}, {"categories": ["news"]},
+        {"queue": "other"},
+        {"project_id": "p"},
+        {"priority": 6},
+        {"cluster": "eu"},
+        {"node_type": "n"},
+        {"schedule_strategy": "round_robin"},
+        {"target_region": "eu"},
+        {"require_region": True},
+        {"capabilities": {"gpu": True}},
+        {"min_resources": {"cpu": 1}},
+        {"categories": ["news"]},
     ],
     ids=lambda fields: next(iter(fields)),
-)  # fmt: skip
+)
 async def test_whatever_placement_looks_at_makes_a_lane_of_its_own(desk: Desk, fields: dict[str, Any]) -> None:
     plain, asking = await desk.lane_of(), await desk.lane_of(**fields)
     assert plain.id != asking.id

@@ -55,10 +55,18 @@ class Played:
     ) -> SyncDown:
         self._number += 1
         up = SyncUp(
-            self.id, self._session, self._number, wait_ms, list(held), outcomes=list(outcomes), slots=self._slots,
-            config_version=self.config_version, config_mark=self.config_mark,
-            is_draining=is_departing, is_departing=is_departing,
-        )  # fmt: skip
+            self.id,
+            self._session,
+            self._number,
+            wait_ms,
+            list(held),
+            outcomes=list(outcomes),
+            slots=self._slots,
+            config_version=self.config_version,
+            config_mark=self.config_mark,
+            is_draining=is_departing,
+            is_departing=is_departing,
+        )
         return await self._master.sync.sync(up)
 
 

@@ -93,8 +93,11 @@ def test_parameters_are_refused_where_they_do_not_fit(types: TaskTypes, paramete
         ({"sitemaps": ["nope"]}, ".sitemaps[0]", "'nope' is not an http or https URL with a host"),
         ({"follow": {"allow": [""]}}, ".follow.allow[0]", "must not be empty"),
         ({"follow": {"allow": [{}]}}, ".follow.allow[0]", "needs pattern"),
-        ({"follow": {"hosts": ["a/b"]}}, ".follow.hosts[0]",
-         "'a/b' is not the name of a host, or *.name for all below it"),
+        (
+            {"follow": {"hosts": ["a/b"]}},
+            ".follow.hosts[0]",
+            "'a/b' is not the name of a host, or *.name for all below it",
+        ),
         ({"profile": "netscape"}, ".profile", "'netscape' is none of crawlfleet, chrome, firefox, safari, mobile"),
         ({"profile": 5}, ".profile", "5 is none of crawlfleet, chrome, firefox, safari, mobile"),
         ({"profile": []}, ".profile", "must not be empty"),
@@ -103,14 +106,23 @@ def test_parameters_are_refused_where_they_do_not_fit(types: TaskTypes, paramete
         ({"proxies": {"pool": "a", "urls": ["http://a.test"]}}, ".proxies", "pool and urls do not go together"),
         ({"proxies": {"pool": "a", "x": 1, "urls": ["http://a.test"]}}, ".proxies", "there is no 'x'"),
         ({"follow": {"scope": "galaxy"}}, ".follow.scope", "'galaxy' is none of host, subdomains, domain, any"),
-        ({"selectors": {"_url": "a"}}, ".selectors",
-         "'_url' is not a name of 1 to 64 characters without spaces that does not begin with _"),
-        ({"extract": {"a b": {"fields": {"c": "d"}}}}, ".extract",
-         "'a b' is not a name of 1 to 64 characters without spaces that does not begin with _"),
-        ({"normalise": {"sort": True}}, ".normalise",
-         "there is no 'sort'; there are strip_tracking, strip_sessions, sort_query, strip"),
+        (
+            {"selectors": {"_url": "a"}},
+            ".selectors",
+            "'_url' is not a name of 1 to 64 characters without spaces that does not begin with _",
+        ),
+        (
+            {"extract": {"a b": {"fields": {"c": "d"}}}},
+            ".extract",
+            "'a b' is not a name of 1 to 64 characters without spaces that does not begin with _",
+        ),
+        (
+            {"normalise": {"sort": True}},
+            ".normalise",
+            "there is no 'sort'; there are strip_tracking, strip_sessions, sort_query, strip",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_speaks_to_people_and_names_the_alternative_that_was_meant(
     parameters: Any, field: str, detail: str
 ) -> None:

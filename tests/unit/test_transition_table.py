@@ -70,21 +70,46 @@ def test_only_a_node_holds_what_is_assigned_or_processing() -> None:
 def test_the_stored_numbers_never_change() -> None:
     """They stand in databases."""
     assert {status.word: int(status) for status in TaskStatus} == {
-        "pending": 0, "waiting": 1, "assigned": 2, "processing": 3, "retrying": 4, "completed": 10, "failed": 11,
-        "timeout": 12, "cancelled": 13,
-    }  # fmt: skip
+        "pending": 0,
+        "waiting": 1,
+        "assigned": 2,
+        "processing": 3,
+        "retrying": 4,
+        "completed": 10,
+        "failed": 11,
+        "timeout": 12,
+        "cancelled": 13,
+    }
     assert {status.word: int(status) for status in ExecutionStatus} == {
-        "completed": 1, "failed": 2, "timeout": 3, "cancelled": 4, "lost": 5, "preempted": 6, "returned": 7,
+        "completed": 1,
+        "failed": 2,
+        "timeout": 3,
+        "cancelled": 4,
+        "lost": 5,
+        "preempted": 6,
+        "returned": 7,
         "parked": 8,
-    }  # fmt: skip
+    }
     assert {status.word: int(status) for status in NodeStatus} == {
-        "pending": 0, "online": 1, "maintenance": 2, "offline": 3, "unresponsive": 4,
-    }  # fmt: skip
+        "pending": 0,
+        "online": 1,
+        "maintenance": 2,
+        "offline": 3,
+        "unresponsive": 4,
+    }
     assert [health.word for health in Health] == ["unknown", "healthy", "degraded", "unhealthy"]
     assert [recall.word for recall in Recall] == ["none", "cancel", "deadline", "preempt", "move"]
     assert [error.word for error in ErrorClass] == [
-        "network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal",
-    ]  # fmt: skip
+        "network",
+        "http",
+        "blocked",
+        "parse",
+        "input",
+        "timeout",
+        "crash",
+        "policy",
+        "internal",
+    ]
 
 
 @pytest.mark.parametrize("status", list(TaskStatus))

@@ -50,14 +50,27 @@ def test_a_task_needs_nothing_but_its_type() -> None:
 
 def test_every_field_is_taken_unchanged() -> None:
     fields: dict[str, Any] = {
-        "task_type": "browser", "parameters": {"url": "https://a.example/ä", "depth": 3}, "project_id": "shop",
-        "workflow_id": "w-1", "name": "Preise 本", "cluster": "eu", "priority": 10,
-        "min_resources": {"cpu": 1.5, "memory_gb": 2}, "capabilities": {"js": True, "langs": ["de", "en"]},
-        "node_type": "gpu", "schedule_strategy": "round_robin", "target_region": "eu", "require_region": True,
-        "content_features": {"a": [1, {"b": None}]}, "categories": ["x", "y"], "queue": "night",
-        "depends_on": ["task-0000000000000001"], "run_at": "2026-01-31T12:00:00Z", "timeout_s": 60,
+        "task_type": "browser",
+        "parameters": {"url": "https://a.example/ä", "depth": 3},
+        "project_id": "shop",
+        "workflow_id": "w-1",
+        "name": "Preise 本",
+        "cluster": "eu",
+        "priority": 10,
+        "min_resources": {"cpu": 1.5, "memory_gb": 2},
+        "capabilities": {"js": True, "langs": ["de", "en"]},
+        "node_type": "gpu",
+        "schedule_strategy": "round_robin",
+        "target_region": "eu",
+        "require_region": True,
+        "content_features": {"a": [1, {"b": None}]},
+        "categories": ["x", "y"],
+        "queue": "night",
+        "depends_on": ["task-0000000000000001"],
+        "run_at": "2026-01-31T12:00:00Z",
+        "timeout_s": 60,
         "retry": {"max_retries": 0, "base_delay_s": 0.5, "max_delay_s": 1.0},
-    }  # fmt: skip
+    }
     task = taken(json.dumps(fields).encode())
     assert msgspec.json.decode(msgspec.json.encode(task)) == fields
 
@@ -229,11 +242,20 @@ def test_a_batch_is_read_in_order() -> None:
 
 
 BAD_ITEMS = [
-    b"5", b"{}", b"[]", with_field("priority", b"11"), with_field("no_such_field", b"1"), body(rb'{"a":"\u0000"}'),
-    body(b'{"a":NaN}'), body(rb'{"a":"\ud800"}'), body(b'{"a":"\xff"}'), with_field("name", b'"\xff"'),
-    body(b'{"a":' + nested(LEVELS) + b"}"), body(b'{"a":' + b"9" * 40 + b"}"),
+    b"5",
+    b"{}",
+    b"[]",
+    with_field("priority", b"11"),
+    with_field("no_such_field", b"1"),
+    body(rb'{"a":"\u0000"}'),
+    body(b'{"a":NaN}'),
+    body(rb'{"a":"\ud800"}'),
+    body(b'{"a":"\xff"}'),
+    with_field("name", b'"\xff"'),
+    body(b'{"a":' + nested(LEVELS) + b"}"),
+    body(b'{"a":' + b"9" * 40 + b"}"),
     body(b'{"a":"' + b"x" * limits.PARAMETERS_BYTES + b'"}'),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("bad", BAD_ITEMS)

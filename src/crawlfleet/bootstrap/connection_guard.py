@@ -50,9 +50,13 @@ class Wait(Enum):
 
 
 _TIMEOUTS_S = {
-    Wait.BODY: BODY_TIMEOUT_S, Wait.READ: WRITE_TIMEOUT_S, Wait.IDLE: IDLE_S, Wait.DRAIN: DRAIN_S, Wait.CLOSE: CLOSE_S,
+    Wait.BODY: BODY_TIMEOUT_S,
+    Wait.READ: WRITE_TIMEOUT_S,
+    Wait.IDLE: IDLE_S,
+    Wait.DRAIN: DRAIN_S,
+    Wait.CLOSE: CLOSE_S,
     Wait.LINGER: LINGER_S,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,16 @@ class Peer:
     """One accepted connection, as the guard sees it."""
 
     __slots__ = (
-        "_guard", "deadline", "is_gone", "is_identified", "on_expiry", "source", "transport", "wait", "waiting_since"
-    )  # fmt: skip
+        "_guard",
+        "deadline",
+        "is_gone",
+        "is_identified",
+        "on_expiry",
+        "source",
+        "transport",
+        "wait",
+        "waiting_since",
+    )
 
     def __init__(self, guard: ConnectionGuard, transport: Abortable, source: str) -> None:
         self._guard = guard
@@ -116,9 +128,7 @@ class ConnectionGuard:
         self.limits = limits
         self._monotonic = monotonic
         self._timeouts_s = {**_TIMEOUTS_S, Wait.HEAD: limits.head_timeout_s}
-        self._identified_timeouts_s = {
-            **self._timeouts_s, Wait.READ: IDENTIFIED_READ_S, Wait.CLOSE: IDENTIFIED_READ_S
-        }  # fmt: skip
+        self._identified_timeouts_s = {**self._timeouts_s, Wait.READ: IDENTIFIED_READ_S, Wait.CLOSE: IDENTIFIED_READ_S}
         self._unidentified: ConnectionTable[Peer] = ConnectionTable(
             limits.unidentified, limits.unidentified_per_address
         )

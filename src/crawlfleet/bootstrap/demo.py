@@ -106,9 +106,12 @@ async def crawl(demo: Demo, tell: Callable[[Told], None]) -> GroupView:
     """One crawl of the whole shop, over all nodes; its group, when it is over."""
     expected = len(demo.shop.catalogue.paths())
     group = await demo.client.crawl(
-        [f"{demo.shop.url}/"], {"depth": DEPTH, "max_pages": 2 * expected, "extract": EXTRACT},
-        members=NODES, project_id="demo", name="the shop",
-    )  # fmt: skip
+        [f"{demo.shop.url}/"],
+        {"depth": DEPTH, "max_pages": 2 * expected, "extract": EXTRACT},
+        members=NODES,
+        project_id="demo",
+        name="the shop",
+    )
     killed: int | None = None
     async for _ in _ticks():
         group = await demo.client.group(group.id)

@@ -40,9 +40,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     peer: Peer | None
 
     def __init__(
-        self, guard: ConnectionGuard, config: Config, server_state: ServerState, app_state: dict[str, Any],
+        self,
+        guard: ConnectionGuard,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(config=config, server_state=server_state, app_state=app_state, _loop=_loop)
         self.peer = None
         self._guard = guard

@@ -11,7 +11,6 @@ from typing import Any
 
 import structlog
 
-from crawlfleet import __version__
 from crawlfleet.control.admin.audit import Audit
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.hosts import Hosts
@@ -72,6 +71,7 @@ from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.nodes.node_faults import HostReach
 from crawlfleet.scheduling.placement.lane_order import Ageing
 from crawlfleet.scheduling.placement.strategies import Make
+from crawlfleet.version import __version__
 
 RESIGN_S = 2.0
 
@@ -98,11 +98,21 @@ class Master:
     """Items and logs; only of a master that serves nodes."""
 
     def __init__(
-        self, *, name: str, boot: int, store: Store, broker: Broker, clock: Clock, rng: Random,
-        schemas: Mapping[str, Mapping[str, Any]], window: int = 2_000,
-        make_secret: Callable[[], str] = lambda: secrets.token_hex(32), terms: Terms | None = None,
-        chunks: ChunkStore | None = None, id_slot: IdSlot | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        name: str,
+        boot: int,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        rng: Random,
+        schemas: Mapping[str, Mapping[str, Any]],
+        window: int = 2_000,
+        make_secret: Callable[[], str] = lambda: secrets.token_hex(32),
+        terms: Terms | None = None,
+        chunks: ChunkStore | None = None,
+        id_slot: IdSlot | None = None,
+    ) -> None:
         self.name = f"{name}#{boot}"
         """Of this start: a successor under the same name is somebody else."""
         self.store, self.broker, self.clock = store, broker, clock
@@ -122,16 +132,23 @@ class Master:
         self.audit = Audit(store=store, clock=clock)
         strategies = StrategyBook(terms.strategies)
         self.configure = Configure(
-            store=store, clock=clock, defaults={"max_waiting": terms.waiting.installation, **terms.clusters},
+            store=store,
+            clock=clock,
+            defaults={"max_waiting": terms.waiting.installation, **terms.clusters},
             strategies=strategies.makers,
-        )  # fmt: skip
+        )
         self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids, placing=placing)
         advice = Advice(Knowing(store=store, configure=self.configure), strategies)
         self.submit = Submit(
-            store=store, broker=broker, id_factory=ids, clock=clock, known_types=self.known_types,
+            store=store,
+            broker=broker,
+            id_factory=ids,
+            clock=clock,
+            known_types=self.known_types,
             waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
-            configure=self.configure, projects=self.projects,
-        )  # fmt: skip
+            configure=self.configure,
+            projects=self.projects,
+        )
         self.schedules = Schedules(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.cancel = Cancel(store=store, broker=broker, clock=clock)
         self.retry = Retry(store=store, broker=broker, clock=clock)
@@ -143,23 +160,35 @@ class Master:
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
         allocate = Allocate(store=store, clock=clock, configure=self.configure)
-        self.why = Why(
-            store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate
-        )  # fmt: skip
+        self.why = Why(store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate)
         self.flows = Flows(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
         self.sync = Sync(
-            store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, configure=self.configure,
-            allocate=allocate,
-        )  # fmt: skip
-        self.open_session = OpenSession(
-            store=store, broker=broker, clock=clock, rng=rng, finish=self.finish, known_types=self.known_types,
+            store=store,
+            broker=broker,
+            clock=clock,
+            rng=rng,
+            finish=self.finish,
             configure=self.configure,
-        )  # fmt: skip
+            allocate=allocate,
+        )
+        self.open_session = OpenSession(
+            store=store,
+            broker=broker,
+            clock=clock,
+            rng=rng,
+            finish=self.finish,
+            known_types=self.known_types,
+            configure=self.configure,
+        )
         self.register = Register(
-            store=store, id_factory=ids, clock=clock, make_secret=make_secret, known_types=self.known_types,
+            store=store,
+            id_factory=ids,
+            clock=clock,
+            make_secret=make_secret,
+            known_types=self.known_types,
             simple=terms.simple,
-        )  # fmt: skip
+        )
         self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=terms.simple)
         self.hosts = Hosts(store=store, broker=broker, clock=clock, configure=self.configure)
         self.drain = Drain(store=store, broker=broker, clock=clock)
@@ -167,17 +196,37 @@ class Master:
 
         self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
         sight = Sight(
-            store=store, broker=broker, clock=clock, ledger=ledger, rng=rng, configure=self.configure, orders=orders,
-            advice=advice, ageing=Ageing(), window=window,
-        )  # fmt: skip
+            store=store,
+            broker=broker,
+            clock=clock,
+            ledger=ledger,
+            rng=rng,
+            configure=self.configure,
+            orders=orders,
+            advice=advice,
+            ageing=Ageing(),
+            window=window,
+        )
         self.dispatcher = Dispatcher(
-            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, id_factory=ids, sight=sight,
-            placing=placing, advice=advice,
-        )  # fmt: skip
+            store=store,
+            broker=broker,
+            clock=clock,
+            lead=lead,
+            ledger=ledger,
+            id_factory=ids,
+            sight=sight,
+            placing=placing,
+            advice=advice,
+        )
         self.granter = Granter(
-            store=store, broker=broker, clock=clock, lead=lead, rng=rng, configure=self.configure,
+            store=store,
+            broker=broker,
+            clock=clock,
+            lead=lead,
+            rng=rng,
+            configure=self.configure,
             knowing=advice.knowing,
-        )  # fmt: skip
+        )
         self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
         self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead, avoided=advice.avoided)
         self.firer = Firer(store=store, broker=broker, clock=clock, lead=lead, submit=self.submit)
@@ -198,19 +247,37 @@ class Master:
             store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure
         )
         self.pruner = Pruner(
-            store=store, clock=clock, lead=lead, retention=terms.retention, chunks=chunks,
+            store=store,
+            clock=clock,
+            lead=lead,
+            retention=terms.retention,
+            chunks=chunks,
             # A clock that a test or a simulation moves has nothing to do with the database's.
             database_clock=store.database_clock if isinstance(clock, SystemClock) else None,
-        )  # fmt: skip
+        )
         self.id_keeper = None if id_slot is None else IdKeeper(store=store, clock=clock, ids=ids, boot=boot)
 
     @property
     def loops(self) -> list[Loop]:
         return [
-            self.leader, self.dispatcher, self.reaper, self.stager, self.relay, self.tallier, self.node_watcher,
-            self.reconciler, self.preempter, self.scaler, self.pruner, self.learner, self.firer, self.granter,
-            self.figure_tallier, self.work_mover, *([] if self.id_keeper is None else [self.id_keeper]),
-        ]  # fmt: skip
+            self.leader,
+            self.dispatcher,
+            self.reaper,
+            self.stager,
+            self.relay,
+            self.tallier,
+            self.node_watcher,
+            self.reconciler,
+            self.preempter,
+            self.scaler,
+            self.pruner,
+            self.learner,
+            self.firer,
+            self.granter,
+            self.figure_tallier,
+            self.work_mover,
+            *([] if self.id_keeper is None else [self.id_keeper]),
+        ]
 
     async def run(self) -> None:
         """All loops, until cancelled. A loop that ends is a bug and ends the master, loudly."""
@@ -231,16 +298,31 @@ class Master:
 
     @classmethod
     async def start(
-        cls, name: str, store: Store, broker: Broker, schemas: Mapping[str, Mapping[str, Any]],
-        clock: Clock | None = None, rng: Random | None = None, *, terms: Terms | None = None,
+        cls,
+        name: str,
+        store: Store,
+        broker: Broker,
+        schemas: Mapping[str, Mapping[str, Any]],
+        clock: Clock | None = None,
+        rng: Random | None = None,
+        *,
+        terms: Terms | None = None,
         chunks: ChunkStore | None = None,
-    ) -> Master:  # fmt: skip
+    ) -> Master:
         clock = clock or SystemClock()
         boot = await store.register_master(name, clock.now())
         id_slot = await store.take_id_slot(boot, clock.now() + AHEAD_MS)
         master = cls(
-            name=name, boot=boot, store=store, broker=broker, clock=clock, rng=rng or Random(), schemas=schemas,
-            terms=terms, chunks=chunks, id_slot=id_slot,
-        )  # fmt: skip
+            name=name,
+            boot=boot,
+            store=store,
+            broker=broker,
+            clock=clock,
+            rng=rng or Random(),
+            schemas=schemas,
+            terms=terms,
+            chunks=chunks,
+            id_slot=id_slot,
+        )
         await master.known_types.seed(schemas)
         return master

@@ -104,9 +104,13 @@ class MasterProcess:
             broker = await open_broker(settings.broker, await store.installation(), news)
             opened.push_async_callback(broker.close)
             master = await Master.start(
-                name, store, broker, built_in_schemas(), chunks=await open_results(settings, store),
+                name,
+                store,
+                broker,
+                built_in_schemas(),
+                chunks=await open_results(settings, store),
                 terms=master_terms(settings),
-            )  # fmt: skip
+            )
             process = cls(settings, master, listener)
             process.admin_token = await first_token(master, data_dir)
             process.closed_last = opened.pop_all()
@@ -270,19 +274,29 @@ def connection_limits(settings: MasterSettings, files: int) -> ConnectionLimits:
     within = limits.within_files(files)
     if within.unidentified < limits.unidentified:
         log.warning(
-            "few_open_files", files=files, unidentified_connections=within.unidentified,
+            "few_open_files",
+            files=files,
+            unidentified_connections=within.unidentified,
             hint="raise the limit of open files: LimitNOFILE of systemd, or ulimit -Hn",
-        )  # fmt: skip
+        )
     return within
 
 
 def uvicorn_config(app: object, settings: MasterSettings, guard: ConnectionGuard) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        loop="none", http=protocol_factory(settings, guard), ws="none", lifespan="off", access_log=False,
-        log_config=None, timeout_graceful_shutdown=GRACE_S, timeout_keep_alive=75, server_header=False,
-        proxy_headers=False, backlog=BACKLOG,
-    )  # fmt: skip
+        loop="none",
+        http=protocol_factory(settings, guard),
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=75,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+    )
 
 
 def protocol_factory(settings: MasterSettings, guard: ConnectionGuard) -> Any:

@@ -130,9 +130,12 @@ class Agents:
 
 
 def run_standalone(
-    settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = (),
+    settings: MasterSettings,
+    nodes: int,
+    slots: int,
+    executors: Sequence[str] = (),
     proxy_pools: Mapping[str, list[str]] | None = None,
-) -> int:  # fmt: skip
+) -> int:
     configure_logs(settings.log_level, settings.log_format)
     return uvloop.run(_run_standalone(settings, nodes, slots, executors, proxy_pools or {}))
 
@@ -153,16 +156,30 @@ async def _run_standalone(
 
 
 def agents_of(
-    process: MasterProcess, settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str] = (),
+    process: MasterProcess,
+    settings: MasterSettings,
+    nodes: int,
+    slots: int,
+    executors: Sequence[str] = (),
     proxy_pools: Mapping[str, list[str]] | None = None,
-) -> Agents:  # fmt: skip
+) -> Agents:
     orders = [
-        ChildOrder(os.getpid(), settings.log_level, settings.log_format, WorkerOptions(
-            masters=[process.url], name=f"local-{number}", slots=slots, executors=list(executors),
-            data_dir=_node_folder(settings.data_dir, number), drain_s=DRAIN_S, proxy_pools=proxy_pools or {},
-        ))
+        ChildOrder(
+            os.getpid(),
+            settings.log_level,
+            settings.log_format,
+            WorkerOptions(
+                masters=[process.url],
+                name=f"local-{number}",
+                slots=slots,
+                executors=list(executors),
+                data_dir=_node_folder(settings.data_dir, number),
+                drain_s=DRAIN_S,
+                proxy_pools=proxy_pools or {},
+            ),
+        )
         for number in range(1, nodes + 1)
-    ]  # fmt: skip
+    ]
     return Agents(process, orders)
 
 

@@ -49,9 +49,8 @@ class TlsEntry(asyncio.Protocol):
     async def _shake_hands(self, accepted: socket.socket) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._http, accepted, ssl=self._context,
-                ssl_handshake_timeout=self._guard.limits.head_timeout_s,
-            )  # fmt: skip
+                lambda: self._http, accepted, ssl=self._context, ssl_handshake_timeout=self._guard.limits.head_timeout_s
+            )
         except (OSError, asyncio.CancelledError):
             # The caller went, took too long, speaks something else, or had to make room for another.
             accepted.close()

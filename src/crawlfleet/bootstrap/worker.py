@@ -144,20 +144,40 @@ class _Worker:
         uploads = Uploads(session, self._masters, identity.secret, self._rng)
         grants, slices = HostGrants(self._clock), DaySlices()
         executor = ProcessExecutor(
-            entries, uploads, options.data_dir / "work", search_path=path, allow_hosts=options.allow_hosts,
-            memory_mb=options.memory_limit_mb or MEMORY_MB, slots=options.slots, on_start=self._measure.note_start,
-            grants=grants, slices=slices, proxy_pools=options.proxy_pools,
-        )  # fmt: skip
+            entries,
+            uploads,
+            options.data_dir / "work",
+            search_path=path,
+            allow_hosts=options.allow_hosts,
+            memory_mb=options.memory_limit_mb or MEMORY_MB,
+            slots=options.slots,
+            on_start=self._measure.note_start,
+            grants=grants,
+            slices=slices,
+            proxy_pools=options.proxy_pools,
+        )
         settings = AgentSettings(
-            node=identity.node, secret=identity.secret, outbox_directory=options.data_dir / "outbox",
-            slots=options.slots, task_types=sorted(entries), prefetch=min(options.slots, PREFETCH_MOST),
-        )  # fmt: skip
+            node=identity.node,
+            secret=identity.secret,
+            outbox_directory=options.data_dir / "outbox",
+            slots=options.slots,
+            task_types=sorted(entries),
+            prefetch=min(options.slots, PREFETCH_MOST),
+        )
         transports = [HttpTransport(url, identity.node, identity.secret, session) for url in self._masters]
         self._agent = Agent(
-            settings, transports, executor, clock=self._clock, rng=self._rng, measure=self._measure,
-            on_event=self._tell, allow_hosts=executor.allow_hosts, progress=executor.progress,
-            grants=grants, slices=slices,
-        )  # fmt: skip
+            settings,
+            transports,
+            executor,
+            clock=self._clock,
+            rng=self._rng,
+            measure=self._measure,
+            on_event=self._tell,
+            allow_hosts=executor.allow_hosts,
+            progress=executor.progress,
+            grants=grants,
+            slices=slices,
+        )
         if self._is_leaving:
             self._agent.request_leave(0.0)
         beside = [

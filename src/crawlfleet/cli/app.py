@@ -30,9 +30,13 @@ Exit codes: 0 done, 1 failed, 2 wrong option or setting, 3 not found, 4 a task d
 """
 
 app = typer.Typer(
-    name="crawlfleet", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, cls=RootGroup,
+    name="crawlfleet",
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+)
 
 
 def add_group(group: typer.Typer, name: str, about: str, *examples: str) -> None:
@@ -43,96 +47,128 @@ def add_group(group: typer.Typer, name: str, about: str, *examples: str) -> None
 for single in (demo, standalone, master, worker, distribute, crawl, init, status, submit_task, project):
     single.add_to(app)
 add_group(
-    task_changes.app, "task", "Submit tasks, watch them, change them, read what they left.",
+    task_changes.app,
+    "task",
+    "Submit tasks, watch them, change them, read what they left.",
     "crawlfleet task submit web_crawl -p url=https://example.com -p depth=1",
     "crawlfleet task list --status failed,timeout",
     "crawlfleet task retry --project shop --status failed",
-)  # fmt: skip
+)
 add_group(
-    group.app, "group", "Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.",
+    group.app,
+    "group",
+    "Groups: tasks as one; add, shard, watch, cancel, retry, export, remove.",
     "crawlfleet group shard web_crawl --over urls --values urls.txt --size 100",
     "crawlfleet group list --kind crawl",
     "crawlfleet group list --project shop --json",
-)  # fmt: skip
+)
 add_group(
-    node.app, "node", "Nodes: list, show, drain, make ready, set slots, remove.",
+    node.app,
+    "node",
+    "Nodes: list, show, drain, make ready, set slots, remove.",
     "crawlfleet node list",
     "crawlfleet node drain worker-001",
     "crawlfleet node ready worker-001",
-)  # fmt: skip
+)
 add_group(
-    cluster.app, "cluster", "Clusters: list, show, what they use, whether they get work.",
+    cluster.app,
+    "cluster",
+    "Clusters: list, show, what they use, whether they get work.",
     "crawlfleet cluster list",
     "crawlfleet cluster usage default",
-)  # fmt: skip
+)
 add_group(
-    dead_letter.app, "dead-letter", "Tasks that were given up: list, group, replay, drop.",
+    dead_letter.app,
+    "dead-letter",
+    "Tasks that were given up: list, group, replay, drop.",
     "crawlfleet dead-letter groups",
     "crawlfleet dead-letter list --project shop",
-)  # fmt: skip
+)
 add_group(
-    flow.app, "flow", "Graphs of tasks: submit, show, watch, cancel, resume.",
+    flow.app,
+    "flow",
+    "Graphs of tasks: submit, show, watch, cancel, resume.",
     "crawlfleet flow submit flow.yaml --wait",
     "crawlfleet flow list",
-)  # fmt: skip
+)
 add_group(
-    queue.app, "queue", "Queues: list, pause, resume, set their order.",
+    queue.app,
+    "queue",
+    "Queues: list, pause, resume, set their order.",
     "crawlfleet queue list",
     "crawlfleet queue pause default",
     "crawlfleet queue resume default",
-)  # fmt: skip
+)
 add_group(
-    project.app, "project", "Projects: weights and quotas, and what is used of them.",
+    project.app,
+    "project",
+    "Projects: weights and quotas, and what is used of them.",
     "crawlfleet project set shop --weight 3 --max-running 50",
     "crawlfleet project list",
-)  # fmt: skip
+)
 add_group(
-    schedule.app, "schedule", "Schedules: add, list, show, pause, resume, run, remove, preview.",
+    schedule.app,
+    "schedule",
+    "Schedules: add, list, show, pause, resume, run, remove, preview.",
     "crawlfleet schedule add echo --every 15m --name heartbeat",
     "crawlfleet schedule list",
     "crawlfleet schedule next --cron '0 3 * * *'",
-)  # fmt: skip
+)
 add_group(
-    host.app, "host", "Target hosts: their budgets, back-offs, and who asks them.",
+    host.app,
+    "host",
+    "Target hosts: their budgets, back-offs, and who asks them.",
     "crawlfleet host list",
     "crawlfleet host set example.com --rate 20 --concurrency 8",
     "crawlfleet host show example.com",
-)  # fmt: skip
+)
 add_group(
-    product.app, "product", "Products that were found in shops: list, show, export.",
+    product.app,
+    "product",
+    "Products that were found in shops: list, show, export.",
     "crawlfleet product list --shop shop.example",
     "crawlfleet product export -o products.csv",
-)  # fmt: skip
+)
 add_group(
-    proxy.app, "proxy", "Proxies of nodes' pools: how they do.",
-    "crawlfleet proxy list",
-    "crawlfleet proxy list --down",
-)  # fmt: skip
+    proxy.app, "proxy", "Proxies of nodes' pools: how they do.", "crawlfleet proxy list", "crawlfleet proxy list --down"
+)
 add_group(
-    cookie_jar.app, "cookie-jar", "Cookies that crawls keep over executions: list, remove.",
+    cookie_jar.app,
+    "cookie-jar",
+    "Cookies that crawls keep over executions: list, remove.",
     "crawlfleet cookie-jar list",
     "crawlfleet cookie-jar remove login --project shop",
-)  # fmt: skip
+)
 add_group(
-    token.app, "token", "Tokens: create, list, rotate, revoke.",
+    token.app,
+    "token",
+    "Tokens: create, list, rotate, revoke.",
     "crawlfleet token create --role enrol --uses 1 --expires 1h",
     "crawlfleet token list",
-)  # fmt: skip
+)
 add_group(
-    config.app, "config", "Settings of a process, and configuration of a cluster at run time.",
+    config.app,
+    "config",
+    "Settings of a process, and configuration of a cluster at run time.",
     "crawlfleet config show",
     "crawlfleet config get",
     "crawlfleet config set strategy=round_robin",
     "crawlfleet config history",
-)  # fmt: skip
+)
 add_group(
-    task_type.app, "type", "Task types: list, show their parameters.",
-    "crawlfleet type list", "crawlfleet type show web_crawl",
-)  # fmt: skip
+    task_type.app,
+    "type",
+    "Task types: list, show their parameters.",
+    "crawlfleet type list",
+    "crawlfleet type show web_crawl",
+)
 add_group(
-    event.app, "event", "Events: list what happened, watch what happens.",
-    "crawlfleet event list --kind task.failed", "crawlfleet event watch",
-)  # fmt: skip
+    event.app,
+    "event",
+    "Events: list what happened, watch what happens.",
+    "crawlfleet event list --kind task.failed",
+    "crawlfleet event watch",
+)
 add_group(audit.app, "audit", "The audit log: who changed what, when and from where.", "crawlfleet audit list")
 
 

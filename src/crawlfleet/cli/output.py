@@ -23,10 +23,21 @@ T = TypeVar("T")
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 
 COLOURS = {
-    "completed": "green", "failed": "red", "timeout": "red", "cancelled": "yellow", "processing": "cyan",
-    "retrying": "yellow", "online": "green", "healthy": "green", "degraded": "yellow", "unhealthy": "red",
-    "offline": "red", "unresponsive": "red", "maintenance": "yellow", "paused": "yellow",
-}  # fmt: skip
+    "completed": "green",
+    "failed": "red",
+    "timeout": "red",
+    "cancelled": "yellow",
+    "processing": "cyan",
+    "retrying": "yellow",
+    "online": "green",
+    "healthy": "green",
+    "degraded": "yellow",
+    "unhealthy": "red",
+    "offline": "red",
+    "unresponsive": "red",
+    "maintenance": "yellow",
+    "paused": "yellow",
+}
 
 
 class Output:
@@ -62,9 +73,16 @@ class Output:
             self.sentence(text)
 
     def listing(
-        self, name: str, things: Sequence[T], columns: Sequence[str], row: Callable[[T], Sequence[object]],
-        *, empty: str = "nothing", prose: Collection[str] = (), drop: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        things: Sequence[T],
+        columns: Sequence[str],
+        row: Callable[[T], Sequence[object]],
+        *,
+        empty: str = "nothing",
+        prose: Collection[str] = (),
+        drop: Sequence[str] = (),
+    ) -> None:
         """All of them under a name for a program, a table of them for a person."""
         if self.is_json:
             self.json({name: things})
@@ -72,9 +90,14 @@ class Output:
             self.table(columns, map(row, things), empty=empty, prose=prose, drop=drop)
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[object]],
-        *, empty: str = "nothing", prose: Collection[str] = (), drop: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        empty: str = "nothing",
+        prose: Collection[str] = (),
+        drop: Sequence[str] = (),
+    ) -> None:
         """A line for each row. A narrow terminal gets fewer columns: those in `drop` are left out in that order, those
         in `prose` may be shortened. What is not a terminal gets all of them."""
         from rich.text import Text
@@ -86,8 +109,12 @@ class Output:
             return
         layout = lay_out(columns, cells, terminal_width(sys.stdout), prose=prose, drop=drop)
         wraps_last = columns[layout.columns[-1]] in prose
-        self._line(Text(_joined(row_lines([columns[at] for at in layout.columns], layout.widths, wraps_last=False)[0]),
-                        style="bold"))  # fmt: skip
+        self._line(
+            Text(
+                _joined(row_lines([columns[at] for at in layout.columns], layout.widths, wraps_last=False)[0]),
+                style="bold",
+            )
+        )
         for row in cells:
             chosen = [row[at] for at in layout.columns]
             for line in row_lines(chosen, layout.widths, wraps_last=wraps_last):
@@ -129,10 +156,15 @@ class Output:
 
         # The bar has the room that the words leave.
         return Progress(
-            TextColumn("{task.description}"), BarColumn(None, table_column=Column(ratio=1, min_width=4)),
-            MofNCompleteColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn(),
-            console=self.stderr, disable=not self.stderr.is_terminal, expand=True,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(None, table_column=Column(ratio=1, min_width=4)),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=self.stderr,
+            disable=not self.stderr.is_terminal,
+            expand=True,
+        )
 
 
 def shown(value: object) -> str:

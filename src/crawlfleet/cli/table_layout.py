@@ -21,9 +21,13 @@ class Layout(NamedTuple):
 
 
 def lay_out(
-    titles: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, *,
-    prose: Collection[str] = (), drop: Sequence[str] = (),
-) -> Layout:  # fmt: skip
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int | None,
+    *,
+    prose: Collection[str] = (),
+    drop: Sequence[str] = (),
+) -> Layout:
     """The columns that fit into `width` cells (None: all, uncut).
 
     Columns without any value are left out first, then those in `drop` in its order, then from the right; the first

@@ -7,6 +7,15 @@ from crawlfleet.client.transport.retry import RetryPolicy
 from crawlfleet.client.types import FINAL_STATUSES, LogLine, SavedExport, Why
 
 __all__ = [
-    "FINAL_STATUSES", "ApiError", "AsyncClient", "Client", "LogLine", "NoEndpoint", "RetryPolicy", "SavedExport",
-    "Unreachable", "WaitTimeout", "Why",
-]  # fmt: skip
+    "FINAL_STATUSES",
+    "ApiError",
+    "AsyncClient",
+    "Client",
+    "LogLine",
+    "NoEndpoint",
+    "RetryPolicy",
+    "SavedExport",
+    "Unreachable",
+    "WaitTimeout",
+    "Why",
+]

@@ -28,9 +28,24 @@ from crawlfleet.client.transport.retry import RetryPolicy
 
 
 class AsyncClient(
-    TaskCalls, ResultCalls, ExportCalls, GroupCalls, FlowCalls, NodeCalls, ClusterCalls, DeadLetterCalls, QueueCalls,
-    ProjectCalls, HostCalls, TokenCalls, EventCalls, ScheduleCalls, ProductCalls, CookieJarCalls, ProxyCalls,
-):  # fmt: skip
+    TaskCalls,
+    ResultCalls,
+    ExportCalls,
+    GroupCalls,
+    FlowCalls,
+    NodeCalls,
+    ClusterCalls,
+    DeadLetterCalls,
+    QueueCalls,
+    ProjectCalls,
+    HostCalls,
+    TokenCalls,
+    EventCalls,
+    ScheduleCalls,
+    ProductCalls,
+    CookieJarCalls,
+    ProxyCalls,
+):
     """Call an installation:
 
     async with AsyncClient("http://127.0.0.1:8000", token) as client:
@@ -41,9 +56,14 @@ class AsyncClient(
     """
 
     def __init__(
-        self, url: str | None = None, token: str | None = None, *, data_dir: Path | None = None,
-        ca_file: Path | None = None, retry: RetryPolicy | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        data_dir: Path | None = None,
+        ca_file: Path | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
         if url or token or data_dir:
             found = find_endpoint(url, token, data_dir)
         else:

@@ -21,9 +21,14 @@ class ApiError(CrawlfleetError):
     """An error answer: `code` is stable, `field` names what in the request was wrong."""
 
     def __init__(
-        self, status: int, code: str, detail: str, field: str | None = None, hint: str | None = None,
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        field: str | None = None,
+        hint: str | None = None,
         more: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(f"{field}: {detail}" if field and not detail.startswith(field) else detail)
         self.status = status
         self.error_code = code

@@ -89,11 +89,21 @@ class TaskContext:
     """One execution, as the code that runs it sees it."""
 
     def __init__(
-        self, stream: TaskStream, *, task_id: str, execution_id: str, task_type: str, parameters: dict[str, Any],
-        attempt: int = 0, timeout_s: int = 3_600, allow_hosts: frozenset[str] = frozenset(),
-        gate: Gate | None = None, meter: Meter | None = None, master: MasterLink | None = None,
+        self,
+        stream: TaskStream,
+        *,
+        task_id: str,
+        execution_id: str,
+        task_type: str,
+        parameters: dict[str, Any],
+        attempt: int = 0,
+        timeout_s: int = 3_600,
+        allow_hosts: frozenset[str] = frozenset(),
+        gate: Gate | None = None,
+        meter: Meter | None = None,
+        master: MasterLink | None = None,
         proxy_pools: Mapping[str, ProxyPool] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._stream = stream
         self._loop: asyncio.AbstractEventLoop | None = None
         self.task_id = task_id

@@ -49,9 +49,12 @@ class Record(NamedTuple):
         mine, others = self.faded(at), other.faded(at)
         blocks = [block for block in (self.last_blocked_at, other.last_blocked_at) if block is not None]
         return Record(
-            mine.ok + others.ok, mine.failed + others.failed, mine.blocked + others.blocked, at,
+            mine.ok + others.ok,
+            mine.failed + others.failed,
+            mine.blocked + others.blocked,
+            at,
             max(blocks, default=None),
-        )  # fmt: skip
+        )
 
 
 NO_RECORD = Record()

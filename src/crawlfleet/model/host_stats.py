@@ -19,9 +19,19 @@ STATUSES = 6
 """Five places, for 1xx to 5xx."""
 ERRORS = STATUSES + 5
 KINDS = (
-    "dns", "connect", "tls", "closed", "cut", "protocol", "timeout", "too_large", "decode", "redirects", "proxy",
+    "dns",
+    "connect",
+    "tls",
+    "closed",
+    "cut",
+    "protocol",
+    "timeout",
+    "too_large",
+    "decode",
+    "redirects",
+    "proxy",
     "other",
-)  # fmt: skip
+)
 """Of errors, as execution.crawl.failures has them: whatever kept a request from being a page, but for its status."""
 TOOK_MS = ERRORS + len(KINDS)
 TIMES = TOOK_MS + 1

@@ -103,9 +103,7 @@ class ErrorClass(Word):
 
 
 _S = TaskStatus
-_FROM_A_NODE = frozenset({
-    _S.PENDING, _S.WAITING, _S.RETRYING, _S.COMPLETED, _S.FAILED, _S.TIMEOUT, _S.CANCELLED,
-})  # fmt: skip
+_FROM_A_NODE = frozenset({_S.PENDING, _S.WAITING, _S.RETRYING, _S.COMPLETED, _S.FAILED, _S.TIMEOUT, _S.CANCELLED})
 
 TRANSITIONS: dict[TaskStatus, frozenset[TaskStatus]] = {
     _S.PENDING: frozenset({_S.ASSIGNED, _S.CANCELLED}),

@@ -48,9 +48,16 @@ class LiveTask(NamedTuple):
     def unheld(self, status: TaskStatus, **changes: object) -> LiveTask:
         """This row off its node."""
         return self._replace(
-            status=status, recall=Recall.NONE, node=0, session=0, execution=0, assigned_at=None, started_at=None,
-            deadline_at=None, **changes,  # type: ignore[arg-type]
-        )  # fmt: skip
+            status=status,
+            recall=Recall.NONE,
+            node=0,
+            session=0,
+            execution=0,
+            assigned_at=None,
+            started_at=None,
+            deadline_at=None,
+            **changes,  # type: ignore[arg-type]
+        )
 
 
 class FinalTask(NamedTuple):

@@ -7,9 +7,7 @@ import re
 
 # Controls of C0 but tab and newline, DEL, C1, marks that change the direction of the text around them, line and
 # paragraph separators, and halves of surrogate pairs, which no terminal can be sent.
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)  # fmt: skip
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def escape_controls(text: str) -> str:

@@ -120,9 +120,16 @@ class NodeStore(Protocol):
     async def node_by_device(self, device_id: str) -> NodeId | None: ...
 
     async def open_session(
-        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
-        *, after: int | None = None, is_departing: bool = False,
-    ) -> tuple[int, Applied | None]:  # fmt: skip
+        self,
+        node: NodeId,
+        slots: int,
+        task_types: Sequence[str],
+        decide: Decide,
+        now: Instant,
+        *,
+        after: int | None = None,
+        is_departing: bool = False,
+    ) -> tuple[int, Applied | None]:
         """End the node's session and what it held, begin the next one; its number. Raises NotFound.
 
         With `after`, only if that is still the newest session; otherwise nothing changes and the newest is told.
@@ -134,9 +141,16 @@ class NodeStore(Protocol):
         ...
 
     async def end_session(
-        self, node: NodeId, session: int, status: NodeStatus, decide: Decide, now: Instant,
-        *, renewals: int | None = None, term: int | None = None,
-    ) -> Applied | None:  # fmt: skip
+        self,
+        node: NodeId,
+        session: int,
+        status: NodeStatus,
+        decide: Decide,
+        now: Instant,
+        *,
+        renewals: int | None = None,
+        term: int | None = None,
+    ) -> Applied | None:
         """Close a session and take back what it holds. None when it is not open, or was renewed meanwhile."""
         ...
 

@@ -34,9 +34,13 @@ class ProjectStore(Protocol):
         ...
 
     async def change_project(
-        self, name: str, change: Callable[[Project], Project], fence: int, now: Instant,
+        self,
+        name: str,
+        change: Callable[[Project], Project],
+        fence: int,
+        now: Instant,
         expected_version: int | None = None,
-    ) -> Project:  # fmt: skip
+    ) -> Project:
         """The next version. Raises Conflict when the newest is not the expected one."""
         ...
 

@@ -41,9 +41,14 @@ class Reads(Protocol):
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]: ...
 
     async def find_tasks(
-        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None,
-        *, with_parameters: bool = False,
-    ) -> TaskPage:  # fmt: skip
+        self,
+        where: TaskFilter,
+        limit: int,
+        before: TaskId | None = None,
+        text: str | None = None,
+        *,
+        with_parameters: bool = False,
+    ) -> TaskPage:
         """A page that costs no more than so many rows and bytes. `text` is the beginning of an id or of a name, or a
         part of the host of a URL in the parameters. Records have their parameters only `with_parameters`."""
         ...

@@ -37,10 +37,34 @@ from crawlfleet.ports.upkeep import Upkeep
 
 
 class Store(
-    TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
-    ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, CookieStore, ProxyStore, Protocol,
-):  # fmt: skip
+    TaskStore,
+    ReadyTasks,
+    NodeStore,
+    Leadership,
+    EventStore,
+    Upkeep,
+    Reads,
+    TokenStore,
+    AuditStore,
+    TypeStore,
+    ConfigStore,
+    ProjectStore,
+    GroupStore,
+    EvidenceStore,
+    FlowStore,
+    ScheduleStore,
+    Preemptions,
+    SlotStore,
+    HostStore,
+    ParkingStore,
+    DailyStore,
+    CrawlStore,
+    HostFigureStore,
+    ProductStore,
+    CookieStore,
+    ProxyStore,
+    Protocol,
+):
     """All of it. Services ask for the part they use."""
 
     async def close(self) -> None: ...

@@ -43,9 +43,17 @@ class Upkeep(Protocol):
         ...
 
     async def prune(
-        self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int,
-        *, keep_audit_ms: int = KEEP_AUDIT_MS, keep_gone_ms: int | None = None, after: PruneCursor | None = None,
-    ) -> Pruned:  # fmt: skip
+        self,
+        term: int,
+        now: Instant,
+        keep_tasks_ms: int,
+        keep_events_ms: int,
+        limit: int,
+        *,
+        keep_audit_ms: int = KEEP_AUDIT_MS,
+        keep_gone_ms: int | None = None,
+        after: PruneCursor | None = None,
+    ) -> Pruned:
         """Drop what retention no longer keeps: at most `limit` rows of each table, each table in its own transaction.
 
         Products that are gone go after `keep_gone_ms`; None keeps them. Nothing goes that something live needs:

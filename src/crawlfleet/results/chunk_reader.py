@@ -67,9 +67,14 @@ class Chunks:
         return _LINES.decode_lines(await self._chunk_or_end(number) or b"")
 
     async def page(
-        self, start: Place, limit: int, *, keep: Callable[[msgspec.Raw], bool] | None = None,
-        most_bytes: int = PAGE_BYTES, most_chunks: int = PAGE_CHUNKS,
-    ) -> Lines:  # fmt: skip
+        self,
+        start: Place,
+        limit: int,
+        *,
+        keep: Callable[[msgspec.Raw], bool] | None = None,
+        most_bytes: int = PAGE_BYTES,
+        most_chunks: int = PAGE_CHUNKS,
+    ) -> Lines:
         """At most `limit` lines, and about `most_bytes` of them: a page of large items is shorter.
 
         It looks at no more than `most_chunks`, so that a filter that keeps next to nothing does not read all there is.
@@ -95,9 +100,14 @@ class Chunks:
         return Lines(found, place, is_end=place.chunk == self._expected)
 
     async def page_before(
-        self, end: Place, limit: int, *, keep: Callable[[msgspec.Raw], bool] | None = None,
-        most_bytes: int = PAGE_BYTES, most_chunks: int = PAGE_CHUNKS,
-    ) -> Lines:  # fmt: skip
+        self,
+        end: Place,
+        limit: int,
+        *,
+        keep: Callable[[msgspec.Raw], bool] | None = None,
+        most_bytes: int = PAGE_BYTES,
+        most_chunks: int = PAGE_CHUNKS,
+    ) -> Lines:
         """The last lines before a place, in order; `next` is the place they begin at, for those before them."""
         found: list[msgspec.Raw] = []
         size = looked = 0

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple, Protocol
 from uuid import uuid4
 
-from crawlfleet import __version__
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.chunk_store import ChunkKind, ChunkStore
@@ -23,6 +22,7 @@ from crawlfleet.results.csv_table import CsvTable
 from crawlfleet.results.merged_items import Part, ReadParts
 from crawlfleet.results.page_notes import Which, chosen
 from crawlfleet.results.table_columns import Column, Columns
+from crawlfleet.version import __version__
 from crawlfleet.wire.warc import record
 
 BATCH_BYTES = 1 << 20
@@ -30,9 +30,11 @@ BATCH_BYTES = 1 << 20
 
 Format = Literal["jsonl", "csv", "parquet", "warc"]
 MEDIA_TYPES: dict[Format, str] = {
-    "jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
     "warc": "application/warc",
-}  # fmt: skip
+}
 
 
 SUFFIXES: dict[Format, str] = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "warc": "warc.gz"}
@@ -165,9 +167,10 @@ async def _archive(source: Source) -> AsyncIterator[bytes]:
     """Records follow each other as they are kept; the first one tells whose they are, and is there if no other is."""
     about = f"software: crawlfleet/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
     fields = [
-        ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"), ("WARC-Date", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
+        ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
+        ("WARC-Date", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
         ("Content-Type", "application/warc-fields"),
-    ]  # fmt: skip
+    ]
     yield record("warcinfo", fields, about)
     async for records in source.stream():
         yield records

@@ -100,9 +100,7 @@ class Quality:
             for name, (filled, *counts) in self._fields.items()
         ]
         is_exact = self._pages.is_exact and self._contents.is_exact
-        return Report(
-            self._items, self._pages.different, self._contents.again, is_exact, fields, self._left_out
-        )  # fmt: skip
+        return Report(self._items, self._pages.different, self._contents.again, is_exact, fields, self._left_out)
 
     def _note(self, name: str, value: Any) -> None:
         counts = self._fields.get(name)

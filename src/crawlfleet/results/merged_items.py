@@ -78,9 +78,13 @@ class Merged:
         self._read_parts = read_parts
 
     async def page(
-        self, start: MergedPlace, limit: int, *, most_bytes: int = PAGE_BYTES,
+        self,
+        start: MergedPlace,
+        limit: int,
+        *,
+        most_bytes: int = PAGE_BYTES,
         keep: Callable[[msgspec.Raw], bool] | None = None,
-    ) -> MergedLines:  # fmt: skip
+    ) -> MergedLines:
         found: list[msgspec.Raw] = []
         size = looked = 0
         # The window that begins with the task it goes on in.

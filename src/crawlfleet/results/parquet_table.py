@@ -19,8 +19,11 @@ CELLS = 500_000
 """Held at a time as objects of Python: a thousand columns in which most items have nothing are many cells."""
 
 _TYPES: dict[ColumnType, Callable[[], pa.DataType]] = {
-    "boolean": pa.bool_, "integer": pa.int64, "number": pa.float64, "text": pa.string,
-}  # fmt: skip
+    "boolean": pa.bool_,
+    "integer": pa.int64,
+    "number": pa.float64,
+    "text": pa.string,
+}
 
 
 class _Sink:

@@ -50,8 +50,12 @@ class Kind:
 _LIST_SHIFT = 8
 """The kinds of a list's elements stand above those of the field itself."""
 _KINDS: dict[type, int] = {
-    type(None): Kind.NOTHING, bool: Kind.BOOLEAN, float: Kind.NUMBER, str: Kind.TEXT, dict: Kind.OTHER,
-}  # fmt: skip
+    type(None): Kind.NOTHING,
+    bool: Kind.BOOLEAN,
+    float: Kind.NUMBER,
+    str: Kind.TEXT,
+    dict: Kind.OTHER,
+}
 
 
 class Column(NamedTuple):

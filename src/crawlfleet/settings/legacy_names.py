@@ -53,9 +53,7 @@ NOT_HERE: Mapping[str, str] = {
 }
 """Why a key that has a meaning for another process has none for this one, where that needs a word."""
 
-SECTIONS = frozenset({
-    path[:end] for path in (*MEANING, *NO_MEANING) for end, char in enumerate(path) if char == "."
-})  # fmt: skip
+SECTIONS = frozenset({path[:end] for path in (*MEANING, *NO_MEANING) for end, char in enumerate(path) if char == "."})
 
 DESCRIPTIONS = frozenset({"设备唯一标识", "设备显示名称", "监听地址", "主节点URL（工作节点需要）"})
 """What the guide writes in place of a value: not given, then, rather than a strange name for a machine."""

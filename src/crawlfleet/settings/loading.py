@@ -30,9 +30,14 @@ _COMMAND_VARIABLES = frozenset({"config", "mode"})
 # Kubernetes describes a service named crawlfleet to every container by variables of these forms.
 _SERVICE_VARIABLE = re.compile(r"service_(host|port\w*)|port_\d+_\w+")
 _FLAGS = {
-    "master": "masters", "master_url": "masters", "device_name": "name", "capability": "capabilities",
-    "resource": "resources", "allow_host": "allow_hosts", "allowed_network": "allowed_networks",
-}  # fmt: skip
+    "master": "masters",
+    "master_url": "masters",
+    "device_name": "name",
+    "capability": "capabilities",
+    "resource": "resources",
+    "allow_host": "allow_hosts",
+    "allowed_network": "allowed_networks",
+}
 _STAND_INS = {"masters": "http://127.0.0.1:8000"}
 """For settings without a default, so that the others can be checked and shown without them."""
 _PASSWORD = re.compile(r"(://[^:/@]*):[^@]*@")

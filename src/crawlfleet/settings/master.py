@@ -14,9 +14,16 @@ from crawlfleet.settings.base import Settings, default_data_dir, setting
 from crawlfleet.settings.values import Count, CrawlHosts, Factor, Folder, Host, Label, Modules, Networks, Port, Seconds
 
 STRATEGIES = (
-    "anti_crawling", "content_based", "geo_location", "largest", "least_loaded", "least_tasks", "random", "round_robin",
+    "anti_crawling",
+    "content_based",
+    "geo_location",
+    "largest",
+    "least_loaded",
+    "least_tasks",
+    "random",
+    "round_robin",
     "weighted",
-)  # fmt: skip
+)
 STRATEGY_GROUP = "crawlfleet.strategies"
 """Of entry points: users' own."""
 LogLevel = Literal["debug", "info", "warning", "error"]

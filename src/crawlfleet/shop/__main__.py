@@ -68,9 +68,14 @@ def main() -> int:
     if asked.most_per_second is not None and asked.most_per_second < 1:
         options.error("--most-per-second: at least 1")
     wanted = SiteOptions(
-        products, asked.seed, is_plain=not asked.nasty, has_traps=asked.traps, page_bytes=asked.page_bytes,
-        most_per_second=asked.most_per_second, robots=asked.robots,
-    )  # fmt: skip
+        products,
+        asked.seed,
+        is_plain=not asked.nasty,
+        has_traps=asked.traps,
+        page_bytes=asked.page_bytes,
+        most_per_second=asked.most_per_second,
+        robots=asked.robots,
+    )
     try:
         uvloop.run(serve(asked.host, asked.port, wanted, asked.delay))
     except OSError as exc:

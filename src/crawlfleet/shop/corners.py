@@ -32,11 +32,7 @@ _PAGES: dict[str, tuple[str, str, str]] = {
     "/help": ("Help", '<p>Nobody can help you. <area href="/help/area"></p>', ""),
     "/help/area": ("An area", "<p>Reached by the link of an image map.</p>", ""),
     # The base stands in the head and moves every relative link of the page.
-    "/guide/": (
-        "Guide",
-        "".join(f'<a href="{name}.html">{name}</a>' for name in GUIDE),
-        '<base href="/guide/pages/">',
-    ),
+    "/guide/": ("Guide", "".join(f'<a href="{name}.html">{name}</a>' for name in GUIDE), '<base href="/guide/pages/">'),
     **{f"/guide/pages/{name}.html": (f"Guide {name}", '<a href="../">Up</a>', "") for name in GUIDE},
     "/private/cellar": ("The cellar", '<a href="/private/cellar/shelf">Shelf</a>', ""),
     "/private/cellar/shelf": ("A shelf", "<p>robots.txt asks robots not to come here.</p>", ""),
@@ -59,13 +55,14 @@ _PAGES: dict[str, tuple[str, str, str]] = {
     "/map/frame": ("Frame", "<p>In a frame: no link leads here.</p>", ""),
     "/traps": (
         "More of everything",
-        "".join(f'<p><a href="/nasty/trap/{name}">{name}</a></p>' for name in (
-            "calendar", "session", "deeper", "facets", "counter", "relative/", "words", "soft"
-        )),
+        "".join(
+            f'<p><a href="/nasty/trap/{name}">{name}</a></p>'
+            for name in ("calendar", "session", "deeper", "facets", "counter", "relative/", "words", "soft")
+        ),
         "",
     ),
     **{f"/outlet/{number}": (f"Outlet {number}", "<p>Nothing links here.</p>", "") for number in OUTLET},
-}  # fmt: skip
+}
 _DISALLOWED = ("/private/cellar", "/private/cellar/shelf", "/cart", "/checkout", "/basket")
 _NOT_FOLLOWED = ("/login", "/partners", "/partners/deal", "/quiet/behind", "/tagged/behind")
 _NOT_LINKED = ("/basket", "/map/frame", "/traps")

@@ -82,11 +82,13 @@ def _api(catalogue: Catalogue, query: str) -> Page | None:
         return None
     shown = catalogue.products[(number - 1) * API_PAGE : number * API_PAGE]
     more = number * API_PAGE < len(catalogue.products)
-    return _json({
-        "products": [markup.item(product) for product in shown],
-        "total": len(catalogue.products),
-        "next": f"/api/products?page={number + 1}" if more else None,
-    })  # fmt: skip
+    return _json(
+        {
+            "products": [markup.item(product) for product in shown],
+            "total": len(catalogue.products),
+            "next": f"/api/products?page={number + 1}" if more else None,
+        }
+    )
 
 
 def _json(value: object) -> Page:

@@ -11,9 +11,19 @@ from crawlfleet.shop.http import Request
 
 REQUESTS_KEPT = 50_000
 OF_INTEREST = (
-    "accept-encoding", "accept-language", "authorization", "connection", "cookie", "if-modified-since",
-    "if-none-match", "proxy-authorization", "range", "referer", "via", "x-forwarded-for",
-)  # fmt: skip
+    "accept-encoding",
+    "accept-language",
+    "authorization",
+    "connection",
+    "cookie",
+    "if-modified-since",
+    "if-none-match",
+    "proxy-authorization",
+    "range",
+    "referer",
+    "via",
+    "x-forwarded-for",
+)
 _VALUE_CHARS = 500
 
 
@@ -47,10 +57,16 @@ class RequestLog:
         self.total += 1
         self.asked.append(
             Asked(
-                time.monotonic(), time.time_ns() // 1_000_000, request.method, request.target,
-                headers.get("user-agent", ""), request.host, *request.client, kept,
+                time.monotonic(),
+                time.time_ns() // 1_000_000,
+                request.method,
+                request.target,
+                headers.get("user-agent", ""),
+                request.host,
+                *request.client,
+                kept,
             )
-        )  # fmt: skip
+        )
 
     def clear(self) -> None:
         self.asked.clear()

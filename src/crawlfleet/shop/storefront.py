@@ -53,8 +53,10 @@ class NastyShop:
         for word in POPULAR:
             path = _search_path(word)
             count = pages(len(self._found(word)))
-            found += [Known(f"{path}{f'&page={at}' if at > 1 else ''}", path if at == 1 else f"{path}&page={at}")
-                      for at in range(1, count + 1)]  # fmt: skip
+            found += [
+                Known(f"{path}{f'&page={at}' if at > 1 else ''}", path if at == 1 else f"{path}&page={at}")
+                for at in range(1, count + 1)
+            ]
         found += product_page.known(self.catalogue)
         return found + corners.known(has_traps=self._has_traps) + feeds.known(self.catalogue)
 

@@ -109,9 +109,22 @@ def failure(error: int | None, message: str | None, is_permanent: int) -> Failur
 
 
 EXECUTION_COLUMNS = (
-    "id", "task", "round", "retry", "node", "session", "status", "assigned_at", "started_at", "ended_at", "error",
-    "message", "is_permanent", "result", "metrics",
-)  # fmt: skip
+    "id",
+    "task",
+    "round",
+    "retry",
+    "node",
+    "session",
+    "status",
+    "assigned_at",
+    "started_at",
+    "ended_at",
+    "error",
+    "message",
+    "is_permanent",
+    "result",
+    "metrics",
+)
 
 
 def kept_in_done(where: str = "TRUE") -> str:

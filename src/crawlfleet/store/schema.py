@@ -42,7 +42,8 @@ def _at(name: str) -> Column[int]:
 
 
 task = Table(
-    "task", metadata,
+    "task",
+    metadata,
     _id(),
     _text("project"),
     _text("workflow", nullable=True),
@@ -52,15 +53,26 @@ task = Table(
     Column("spec", LargeBinary, nullable=True),
     _big("group_id", nullable=True),
     Index(None, "project", "id"),
-    Index("ix_task_workflow", "workflow", "id", sqlite_where=text("workflow IS NOT NULL"),
-          postgresql_where=text("workflow IS NOT NULL")),
+    Index(
+        "ix_task_workflow",
+        "workflow",
+        "id",
+        sqlite_where=text("workflow IS NOT NULL"),
+        postgresql_where=text("workflow IS NOT NULL"),
+    ),
     # In order of id, which is the order of a group's members.
-    Index("ix_task_group", "group_id", "id", sqlite_where=text("group_id IS NOT NULL"),
-          postgresql_where=text("group_id IS NOT NULL")),
-)  # fmt: skip
+    Index(
+        "ix_task_group",
+        "group_id",
+        "id",
+        sqlite_where=text("group_id IS NOT NULL"),
+        postgresql_where=text("group_id IS NOT NULL"),
+    ),
+)
 
 live = Table(
-    "live", metadata,
+    "live",
+    metadata,
     _id(),
     _small("status"),
     _big("lane"),
@@ -81,12 +93,17 @@ live = Table(
     _big("group_id", nullable=True),
     Index("ix_live_ready", "lane", "id", sqlite_where=text("status = 0"), postgresql_where=text("status = 0")),
     Index("ix_live_held", "node", "id", sqlite_where=text("node <> 0"), postgresql_where=text("node <> 0")),
-    Index("ix_live_due", "due_at", sqlite_where=text("due_at IS NOT NULL AND waits = 0"),
-          postgresql_where=text("due_at IS NOT NULL AND waits = 0")),
-)  # fmt: skip
+    Index(
+        "ix_live_due",
+        "due_at",
+        sqlite_where=text("due_at IS NOT NULL AND waits = 0"),
+        postgresql_where=text("due_at IS NOT NULL AND waits = 0"),
+    ),
+)
 
 done = Table(
-    "done", metadata,
+    "done",
+    metadata,
     _id(),
     _small("status"),
     _big("lane"),
@@ -110,12 +127,19 @@ done = Table(
     # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
     Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
     # What a group's progress shows first and its retry opens again.
-    Index("ix_done_group", "group_id", "status", "id", sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
-          postgresql_where=text("group_id IS NOT NULL AND status <> 10")),
-)  # fmt: skip
+    Index(
+        "ix_done_group",
+        "group_id",
+        "status",
+        "id",
+        sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
+        postgresql_where=text("group_id IS NOT NULL AND status <> 10"),
+    ),
+)
 
 execution = Table(
-    "execution", metadata,
+    "execution",
+    metadata,
     _id(),
     _big("task"),
     _small("round"),
@@ -132,11 +156,12 @@ execution = Table(
     Column("result", LargeBinary, nullable=True),
     Column("metrics", LargeBinary, nullable=True),
     Index(None, "task"),
-)  # fmt: skip
+)
 
 # An execution that was asked to make room, and for which task.
 preemption = Table(
-    "preemption", metadata,
+    "preemption",
+    metadata,
     _id("execution"),
     _big("task"),
     _small("round"),
@@ -146,11 +171,12 @@ preemption = Table(
     Index(None, "task"),
     Index(None, "waiter"),
     Index(None, "at"),
-)  # fmt: skip
+)
 
 # Only while a task is parked: what it waits for, and until when.
 parking = Table(
-    "parking", metadata,
+    "parking",
+    metadata,
     _id("task"),
     _small("cause"),
     _text("subject"),
@@ -159,20 +185,22 @@ parking = Table(
     Column("times", Integer, nullable=False),
     _text("message"),
     Index(None, "cause", "subject", "until"),
-)  # fmt: skip
+)
 
 dependency = Table(
-    "dependency", metadata,
+    "dependency",
+    metadata,
     _id("parent", BigInteger()),
     _id("child", BigInteger()),
     # Of model.flow.Edge: 0 for tasks that are in no flow.
     _small("kind", server_default=text("0")),
     Index(None, "child"),
-)  # fmt: skip
+)
 
 # Only tasks of flows have a row here: steps with what decides about them, and the items that a step fanned out into.
 flow_step = Table(
-    "flow_step", metadata,
+    "flow_step",
+    metadata,
     _id("task"),
     _big("group_id"),
     _text("key"),
@@ -181,10 +209,11 @@ flow_step = Table(
     _small("unrun"),
     Column("spec", LargeBinary, nullable=True),
     Index(None, "group_id", "task"),
-)  # fmt: skip
+)
 
 dead_letter = Table(
-    "dead_letter", metadata,
+    "dead_letter",
+    metadata,
     _id("task"),
     _small("round"),
     _text("project"),
@@ -195,10 +224,11 @@ dead_letter = Table(
     _small("is_permanent"),
     _big("buried_at"),
     Index(None, "cause", "task"),
-)  # fmt: skip
+)
 
 task_group = Table(
-    "task_group", metadata,
+    "task_group",
+    metadata,
     _id(),
     _text("project"),
     _text("name", nullable=True),
@@ -209,11 +239,12 @@ task_group = Table(
     Column("finishes", Integer, nullable=False),
     Column("spec", LargeBinary, nullable=True),
     Index(None, "project", "id"),
-)  # fmt: skip
+)
 
 # One crawl over many nodes; it is a group, and has the group's id.
 crawl = Table(
-    "crawl", metadata,
+    "crawl",
+    metadata,
     _id(),
     Column("members", Integer, nullable=False),
     Column("depth", Integer, nullable=False),
@@ -243,19 +274,21 @@ crawl = Table(
     _big("pages_changed", server_default=text("0")),
     _big("pages_unchanged", server_default=text("0")),
     _big("pages_gone", server_default=text("0")),
-)  # fmt: skip
+)
 
 # URLs a crawl knows, by hash: one narrow insert each, and never touched again.
 crawl_seen = Table(
-    "crawl_seen", metadata,
+    "crawl_seen",
+    metadata,
     Column("crawl", BigInteger, primary_key=True, autoincrement=False),
     Column("hash", LargeBinary, primary_key=True),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
 # URLs to visit, many in a row. 0 waiting, 1 leased, 2 done.
 crawl_chunk = Table(
-    "crawl_chunk", metadata,
+    "crawl_chunk",
+    metadata,
     Column("crawl", BigInteger, primary_key=True, autoincrement=False),
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     _small("state"),
@@ -268,16 +301,24 @@ crawl_chunk = Table(
     _big("last_item"),
     _big("first_record", server_default=text("0")),
     _big("last_record", server_default=text("0")),
-    Index("ix_crawl_chunk_open", "crawl", "state", "depth", "number", sqlite_where=text("state < 2"),
-          postgresql_where=text("state < 2")),
-)  # fmt: skip
+    Index(
+        "ix_crawl_chunk_open",
+        "crawl",
+        "state",
+        "depth",
+        "number",
+        sqlite_where=text("state < 2"),
+        postgresql_where=text("state < 2"),
+    ),
+)
 
 # Tasks whose rows are gone and whose chunks (files, or objects) are still to be removed.
 chunk_removal = Table("chunk_removal", metadata, _id("task"))
 
 # Found by a key made of project, shop and the shop's own id.
 product = Table(
-    "product", metadata,
+    "product",
+    metadata,
     _id("key"),
     _text("project"),
     _text("shop"),
@@ -298,66 +339,73 @@ product = Table(
     _big("execution"),
     Index(None, "project", "shop", "key"),
     Index(None, "product_id"),
-    Index("ix_product_gone", "gone_at", sqlite_where=text("gone_at IS NOT NULL"),
-          postgresql_where=text("gone_at IS NOT NULL")),
-)  # fmt: skip
+    Index(
+        "ix_product_gone",
+        "gone_at",
+        sqlite_where=text("gone_at IS NOT NULL"),
+        postgresql_where=text("gone_at IS NOT NULL"),
+    ),
+)
 
 product_change = Table(
-    "product_change", metadata,
+    "product_change",
+    metadata,
     _id("product", BigInteger()),
     _id("number", Integer()),
     _big("at"),
     _small("kind"),
     Column("fields", LargeBinary, nullable=False),
     _big("execution"),
-)  # fmt: skip
+)
 
 # What nodes with proxy pools report of them, for people.
 node_proxies = Table(
-    "node_proxies", metadata,
-    _id("node"),
-    Column("body", LargeBinary, nullable=False),
-    _big("reported_at"),
-)  # fmt: skip
+    "node_proxies", metadata, _id("node"), Column("body", LargeBinary, nullable=False), _big("reported_at")
+)
 
 # Cookies that outlive executions, as JSON: secrets, and shown to no one but executions of their project.
 cookie_jar = Table(
-    "cookie_jar", metadata,
+    "cookie_jar",
+    metadata,
     Column("project", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("body", LargeBinary, nullable=False),
     _big("changed_at"),
     Index(None, "changed_at"),
-)  # fmt: skip
+)
 
 # Under the status with which members ended, or 0 for those that have not.
 group_counter = Table(
-    "group_counter", metadata,
+    "group_counter",
+    metadata,
     Column("group_id", BigInteger, primary_key=True, autoincrement=False),
     Column("status", SmallInteger, primary_key=True, autoincrement=False),
     _big("n"),
-)  # fmt: skip
+)
 
 group_delta = Table(
-    "group_delta", metadata,
+    "group_delta",
+    metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _big("group_id"),
     _small("status"),
     _big("n"),
     Index(None, "group_id"),
-)  # fmt: skip
+)
 
 idempotency = Table(
-    "idempotency", metadata,
+    "idempotency",
+    metadata,
     Column("key", Text, primary_key=True),
     Column("body_hash", LargeBinary, nullable=False),
     Column("answer", LargeBinary, nullable=True),
     _big("expires_at"),
     Index(None, "expires_at"),
-)  # fmt: skip
+)
 
 lane = Table(
-    "lane", metadata,
+    "lane",
+    metadata,
     _id(),
     _text("queue"),
     _text("project"),
@@ -365,19 +413,21 @@ lane = Table(
     _big("requirement_id"),
     _text("task_type"),
     Column("requirement", LargeBinary, nullable=False),
-)  # fmt: skip
+)
 
 queue = Table(
-    "queue", metadata,
+    "queue",
+    metadata,
     Column("name", Text, primary_key=True),
     _small("is_paused"),
     _big("changed_at"),
     _small("is_lifo", server_default=text("0")),
-)  # fmt: skip
+)
 
 # Those that somebody described. A fence is another one after every change of quotas and every assignment by hand.
 project = Table(
-    "project", metadata,
+    "project",
+    metadata,
     Column("name", Text, primary_key=True),
     Column("weight", Double, nullable=False),
     _small("on_full"),
@@ -387,20 +437,22 @@ project = Table(
     _big("changed_at"),
     # It has daily quotas: its executions are told to count what they fetch.
     _small("is_metered", server_default=text("0")),
-)  # fmt: skip
+)
 
 # What of a project's day is granted and has not come back: used, or in the hands of executions.
 day_use = Table(
-    "day_use", metadata,
+    "day_use",
+    metadata,
     Column("project", Text, primary_key=True),
     Column("day", Integer, primary_key=True, autoincrement=False),
     _big("pages"),
     _big("bytes"),
-)  # fmt: skip
+)
 
 # What an execution was granted: of the day it was granted something last, and in all.
 day_slice = Table(
-    "day_slice", metadata,
+    "day_slice",
+    metadata,
     _id("execution"),
     _big("task"),
     _text("project"),
@@ -411,20 +463,22 @@ day_slice = Table(
     _big("pages"),
     _big("bytes"),
     Index(None, "day"),
-)  # fmt: skip
+)
 
 cluster = Table(
-    "cluster", metadata,
+    "cluster",
+    metadata,
     Column("name", Text, primary_key=True),
     _small("status"),
     _text("description"),
     _text("project", nullable=True),
     _big("changed_at"),
     _at("created_at"),
-)  # fmt: skip
+)
 
 node = Table(
-    "node", metadata,
+    "node",
+    metadata,
     _id(),
     _text("join_key", unique=True),
     _text("device_id", nullable=True, unique=True),
@@ -441,10 +495,11 @@ node = Table(
     Column("slots_measured", Integer, nullable=True),
     _small("follows_load", nullable=True),
     Index(None, "secret_hash"),
-)  # fmt: skip
+)
 
 lease = Table(
-    "lease", metadata,
+    "lease",
+    metadata,
     _id("node"),
     _big("session"),
     _small("is_open"),
@@ -458,15 +513,16 @@ lease = Table(
     _big("granted", nullable=True),
     # The number of the session in which the node said that it leaves: a later session begins anew.
     _big("departing", server_default=text("0")),
-)  # fmt: skip
+)
 
 heartbeat = Table(
-    "heartbeat", metadata,
+    "heartbeat",
+    metadata,
     _id("node", BigInteger()),
     _id("at", BigInteger()),
     Column("measurement", LargeBinary, nullable=False),
     Index(None, "at"),
-)  # fmt: skip
+)
 
 # The term is the key: on PostgreSQL a batch of the leader share-locks the key, which a beat does not touch and a
 # successor's new term does.
@@ -477,50 +533,56 @@ master = Table(
 )
 
 id_slot = Table(
-    "id_slot", metadata,
+    "id_slot",
+    metadata,
     Column("slot", SmallInteger, primary_key=True, autoincrement=False),
     _big("boot"),
     _big("until"),
     # The order in which slots were last used: wall clocks of masters may differ.
     _big("turn"),
-)  # fmt: skip
+)
 
 outbox = Table(
-    "outbox", metadata,
+    "outbox",
+    metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _big("at"),
     Column("count", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
-)  # fmt: skip
+)
 
 event_log = Table(
-    "event_log", metadata,
+    "event_log",
+    metadata,
     _id("first"),
     Column("count", Integer, nullable=False),
     _big("at"),
     Column("body", LargeBinary, nullable=False),
-)  # fmt: skip
+)
 
 counter = Table(
-    "counter", metadata,
+    "counter",
+    metadata,
     Column("project", Text, primary_key=True),
     Column("status", SmallInteger, primary_key=True, autoincrement=False),
     _big("n"),
-)  # fmt: skip
+)
 
 counter_delta = Table(
-    "counter_delta", metadata,
+    "counter_delta",
+    metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _text("project"),
     _small("status"),
     _big("n"),
-)  # fmt: skip
+)
 
 # What there is one of in the whole installation: its id, where its results are.
 installation = Table("installation", metadata, Column("key", Text, primary_key=True), _text("value"))
 
 token = Table(
-    "token", metadata,
+    "token",
+    metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _small("role"),
     _text("name"),
@@ -533,10 +595,11 @@ token = Table(
     _at("rotated_at"),
     _text("rotated_by", nullable=True),
     _at("revoked_at"),
-)  # fmt: skip
+)
 
 audit = Table(
-    "audit", metadata,
+    "audit",
+    metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _big("at"),
     _small("role", nullable=True),
@@ -547,10 +610,11 @@ audit = Table(
     _text("action"),
     _text("target"),
     Column("details", LargeBinary, nullable=False),
-)  # fmt: skip
+)
 
 task_type = Table(
-    "task_type", metadata,
+    "task_type",
+    metadata,
     Column("name", Text, primary_key=True),
     Column("version", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
@@ -558,11 +622,12 @@ task_type = Table(
     # The node that may change it, -1 for masters, 0 for none yet.
     _big("owner", server_default=text("0")),
     _big("revision", server_default=text("0")),
-)  # fmt: skip
+)
 
 # Rates in thousandths of a request a second.
 host = Table(
-    "host", metadata,
+    "host",
+    metadata,
     Column("name", Text, primary_key=True),
     _big("rate_milli", nullable=True),
     Column("concurrency", Integer, nullable=True),
@@ -579,11 +644,12 @@ host = Table(
     _big("blocked"),
     _big("recent_milli"),
     _at("counted_at"),
-)  # fmt: skip
+)
 
 # A session's part of a host's budget; the leader writes it, and numbers the rows.
 host_share = Table(
-    "host_share", metadata,
+    "host_share",
+    metadata,
     _id(),
     _big("node"),
     _big("session"),
@@ -600,38 +666,36 @@ host_share = Table(
     _big("blocked"),
     Index(None, "node"),
     Index(None, "host"),
-)  # fmt: skip
+)
 
 # For the leader, which takes each row once.
 host_news = Table(
-    "host_news", metadata,
+    "host_news",
+    metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _text("host"),
     _small("kind"),
     _big("span_ms"),
     _big("node", nullable=True),
-)  # fmt: skip
+)
 
 # The newest batch of figures that was taken of a node.
-host_told = Table(
-    "host_told", metadata,
-    _id("node"),
-    _big("session"),
-    _big("number"),
-)  # fmt: skip
+host_told = Table("host_told", metadata, _id("node"), _big("session"), _big("number"))
 
 # One row for each batch; the leader folds and deletes it.
 host_delta = Table(
-    "host_delta", metadata,
+    "host_delta",
+    metadata,
     Column("id", RowId, primary_key=True, autoincrement=True),
     _big("at"),
     Column("body", LargeBinary, nullable=False),
     Column("node", BigInteger),
-)  # fmt: skip
+)
 
 # What was counted of a host: in a minute, in an hour (`at` is when it began), or in all (both 0).
 host_figure = Table(
-    "host_figure", metadata,
+    "host_figure",
+    metadata,
     Column("host", Text, primary_key=True),
     Column("span_s", Integer, primary_key=True, autoincrement=False),
     Column("at", BigInteger, primary_key=True, autoincrement=False),
@@ -639,21 +703,23 @@ host_figure = Table(
     _big("changed_at"),
     Column("figures", LargeBinary, nullable=False),
     Index(None, "span_s", "at"),
-)  # fmt: skip
+)
 
 # Every version is kept: who changed what, and when.
 cluster_config = Table(
-    "cluster_config", metadata,
+    "cluster_config",
+    metadata,
     Column("cluster", Text, primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("body", LargeBinary, nullable=False),
     _text("changed_by"),
     _big("changed_at"),
-)  # fmt: skip
+)
 
 # How executions ended, by node and subject. The id is made of both: one key finds and changes a row.
 evidence = Table(
-    "evidence", metadata,
+    "evidence",
+    metadata,
     _id(),
     _big("node"),
     _text("kind"),
@@ -666,10 +732,11 @@ evidence = Table(
     _at("last_blocked_at"),
     Index(None, "subject", "kind"),
     Index(None, "at"),
-)  # fmt: skip
+)
 
 schedule = Table(
-    "schedule", metadata,
+    "schedule",
+    metadata,
     _id(),
     _text("name", nullable=True),
     _text("project"),
@@ -697,18 +764,28 @@ schedule = Table(
     Column("recent", LargeBinary, nullable=False),
     _text("last_error", nullable=True),
     _big("revision"),
-    Index("ix_schedule_due", "due_at", sqlite_where=text("due_at IS NOT NULL"),
-          postgresql_where=text("due_at IS NOT NULL")),
-    Index("ix_schedule_held", "id", sqlite_where=text("held_at IS NOT NULL"),
-          postgresql_where=text("held_at IS NOT NULL")),
-    Index("ix_schedule_ended", "fired_until", sqlite_where=text("next_at IS NULL"),
-          postgresql_where=text("next_at IS NULL")),
+    Index(
+        "ix_schedule_due",
+        "due_at",
+        sqlite_where=text("due_at IS NOT NULL"),
+        postgresql_where=text("due_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_schedule_held", "id", sqlite_where=text("held_at IS NOT NULL"), postgresql_where=text("held_at IS NOT NULL")
+    ),
+    Index(
+        "ix_schedule_ended",
+        "fired_until",
+        sqlite_where=text("next_at IS NULL"),
+        postgresql_where=text("next_at IS NULL"),
+    ),
     Index(None, "project", "id"),
-)  # fmt: skip
+)
 
 # The key is what keeps a tick from being fired twice, whatever else goes wrong.
 tick = Table(
-    "tick", metadata,
+    "tick",
+    metadata,
     _id("schedule", BigInteger()),
     _id("at", BigInteger()),
     _small("status"),
@@ -716,4 +793,4 @@ tick = Table(
     _big("made_at"),
     _text("reason", nullable=True),
     Index(None, "made_at"),
-)  # fmt: skip
+)

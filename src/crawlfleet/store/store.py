@@ -39,12 +39,40 @@ from crawlfleet.store.tasks.task_queries import ReadTables
 
 
 class SqlStore(
-    AddTables, TaskTables, ReadyTables, LaneTables, NodeTables, LeadershipTables, EventTables, UpkeepTables, ReadTables,
-    TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
-    ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
-    HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables, IdSlotTables, NodeHealthTables,
+    AddTables,
+    TaskTables,
+    ReadyTables,
+    LaneTables,
+    NodeTables,
+    LeadershipTables,
+    EventTables,
+    UpkeepTables,
+    ReadTables,
+    TokenTables,
+    AuditTables,
+    TypeTables,
+    ConfigTables,
+    ProjectTables,
+    GroupTables,
+    EvidenceTables,
+    FlowTables,
+    ScheduleTables,
+    FireTables,
+    PreemptionTables,
+    SlotTables,
+    HostTables,
+    ParkingTables,
+    DailyTables,
+    CrawlTables,
+    HostFigureTables,
+    ProductTables,
+    CookieTables,
+    NodeProxyTables,
+    RetentionTables,
+    IdSlotTables,
+    NodeHealthTables,
     ClusterRemovalTables,
-):  # fmt: skip
+):
     def __init__(self, engine: QueryEngine) -> None:
         self._engine: QueryEngine = engine
         self._lanes = LaneBook()

@@ -94,25 +94,49 @@ class Kit:
     # -- tasks
 
     async def known_lane(
-        self, project: str = PROJECT, *, queue: str = "default", priority: int = 5, task_type: str = "echo",
+        self,
+        project: str = PROJECT,
+        *,
+        queue: str = "default",
+        priority: int = 5,
+        task_type: str = "echo",
         preemptible: bool = False,
-    ) -> Lane:  # fmt: skip
+    ) -> Lane:
         lane = Lane.of(queue, project, priority, Requirement(task_type, preemptible=preemptible))
         await self.store.ensure_lanes([lane])
         self._lanes[lane.id] = lane
         return lane
 
     def new_task(
-        self, *, lane: Lane | None = None, parents: Iterable[TaskId] = (), due_at: Instant | None = None,
-        retry: RetryPolicy | None = None, workflow: str | None = None, name: str | None = None, timeout_s: int = 60,
-        parameters: bytes = b"{}", group: GroupId | None = None,
-    ) -> NewTask:  # fmt: skip
+        self,
+        *,
+        lane: Lane | None = None,
+        parents: Iterable[TaskId] = (),
+        due_at: Instant | None = None,
+        retry: RetryPolicy | None = None,
+        workflow: str | None = None,
+        name: str | None = None,
+        timeout_s: int = 60,
+        parameters: bytes = b"{}",
+        group: GroupId | None = None,
+    ) -> NewTask:
         lane = lane or self.lane
         spec = None if retry is None else msgspec.json.encode({"retry": retry})
         return NewTask(
-            self.ids.one(), lane.project, workflow, name, self.now, parameters, spec, lane.id, lane.priority, timeout_s,
-            due_at, tuple(parents), group,
-        )  # fmt: skip
+            self.ids.one(),
+            lane.project,
+            workflow,
+            name,
+            self.now,
+            parameters,
+            spec,
+            lane.id,
+            lane.priority,
+            timeout_s,
+            due_at,
+            tuple(parents),
+            group,
+        )
 
     async def add(
         self, items: Iterable[NewTask | Refusal], *, is_atomic: bool = False, claim: Claim | None = None

@@ -116,18 +116,28 @@ async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]
     for record in await store.list_tasks(TaskFilter(), 1_000_000):
         spec = msgspec.json.decode(record.spec) if record.spec else {}
         tasks[record.id] = TaskState(
-            record.status, record.round, record.retries, record.losses, record.deaths,
-            spec.get("retry", {}).get("max_retries", 3), record.id in letters, record.reason,
-        )  # fmt: skip
+            record.status,
+            record.round,
+            record.retries,
+            record.losses,
+            record.deaths,
+            spec.get("retry", {}).get("max_retries", 3),
+            record.id in letters,
+            record.reason,
+        )
         named[record.name or ""].append(record.id)
     rows = await store.engine.read(lambda tx: tx.fetch(row_codec.all_ended_executions()))
     held = await store.held([node.id for node in await store.nodes()])
     return FinalState(
-        at=seen.until - seen.since, tasks=tasks, batches=_only(named, seen.sent) if seen.sent else answered,
+        at=seen.until - seen.since,
+        tasks=tasks,
+        batches=_only(named, seen.sent) if seen.sent else answered,
         executions=[row_codec.execution_record(row) for row in rows],
-        counters=await store.totals(), rows=await store.count_rows(), groups=await group_states(store),
+        counters=await store.totals(),
+        rows=await store.count_rows(),
+        groups=await group_states(store),
         slots={node: HeldSlots(len(tasks_held), 0) for node, tasks_held in held.items()},
-    )  # fmt: skip
+    )
 
 
 def _only(named: Mapping[str, Sequence[TaskId]], batches: Iterable[str]) -> dict[str, Sequence[TaskId]]:

@@ -45,10 +45,28 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
         at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
         task, failed, execution = ids.take(3)
         tasks.append((task, lane.project, None, None, at, b"{}", None, None))
-        done.append((
-            task, int(TaskStatus.COMPLETED), lane.id, 1, 0, 0, 0, 60, NODE, execution, at, at, at + 1_000, None,
-            None, 1, b"{}", None,
-        ))  # fmt: skip
+        done.append(
+            (
+                task,
+                int(TaskStatus.COMPLETED),
+                lane.id,
+                1,
+                0,
+                0,
+                0,
+                60,
+                NODE,
+                execution,
+                at,
+                at,
+                at + 1_000,
+                None,
+                None,
+                1,
+                b"{}",
+                None,
+            )
+        )
         executions.append(_failed(failed, task, at))
         events.append((n + 1, 1, at, row_codec.encode([("task.completed", {"task": [task]}, {})])))
     live: list[Row] = []

@@ -38,9 +38,15 @@ class OwnedTask(asyncio.Task[Any]):
     """Hashed by its number: task groups keep their tasks in sets, and the order in a set must not hang on addresses."""
 
     def __init__(
-        self, coro: Generator[Any, None, Any] | Coroutine[Any, Any, Any], *, number: int, owner: Owner | None,
-        loop: asyncio.AbstractEventLoop, name: str, context: Context | None,
-    ) -> None:  # fmt: skip
+        self,
+        coro: Generator[Any, None, Any] | Coroutine[Any, Any, Any],
+        *,
+        number: int,
+        owner: Owner | None,
+        loop: asyncio.AbstractEventLoop,
+        name: str,
+        context: Context | None,
+    ) -> None:
         self.number = number
         self.owner = owner
         super().__init__(coro, loop=loop, name=name, context=context)

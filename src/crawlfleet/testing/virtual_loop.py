@@ -156,9 +156,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._queue.append(cast("_Handle", handle))
 
     def create_task(
-        self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], *, name: object = None,
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
         context: Context | None = None,
-    ) -> asyncio.Task[T]:  # fmt: skip
+    ) -> asyncio.Task[T]:
         owner = OWNER.get() if context is None else context.get(OWNER)
         number = next(self._numbers)
         # Never asyncio's own numbering, which goes on from one run to the next.

@@ -18,10 +18,22 @@ KNOWN_MOST = 40
 """Names that a message lists."""
 
 TYPE_WORDS = {
-    "int": "a whole number", "integer": "a whole number", "float": "a number", "number": "a number", "str": "a text",
-    "string": "a text", "bool": "true or false", "boolean": "true or false", "array": "a list", "list": "a list",
-    "object": "an object", "dict": "an object", "null": "null", "none": "null", "bytes": "a text",
-}  # fmt: skip
+    "int": "a whole number",
+    "integer": "a whole number",
+    "float": "a number",
+    "number": "a number",
+    "str": "a text",
+    "string": "a text",
+    "bool": "true or false",
+    "boolean": "true or false",
+    "array": "a list",
+    "list": "a list",
+    "object": "an object",
+    "dict": "an object",
+    "null": "null",
+    "none": "null",
+    "bytes": "a text",
+}
 
 _TYPES = re.compile(r"^Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`$")
 _BOUND = re.compile(r"^Expected `(?P<type>[^`]+)` (?P<sign>>=|<=|>|<) (?P<limit>\S+)$")
@@ -141,20 +153,38 @@ def _members(kind: msgspec.inspect.Type | None) -> tuple[msgspec.inspect.Type, .
 
 
 _MODEL_TYPES = {
-    "int_parsing": "int", "int_type": "int", "int_from_float": "int", "int_parsing_size": "int",
-    "float_parsing": "float", "float_type": "float", "string_type": "str", "string_sub_type": "str",
-    "bool_parsing": "bool", "bool_type": "bool", "list_type": "list", "tuple_type": "list", "set_type": "list",
-    "dict_type": "dict", "model_type": "dict", "model_attributes_type": "dict", "mapping_type": "dict",
-    "dataclass_type": "dict", "none_required": "null",
-}  # fmt: skip
+    "int_parsing": "int",
+    "int_type": "int",
+    "int_from_float": "int",
+    "int_parsing_size": "int",
+    "float_parsing": "float",
+    "float_type": "float",
+    "string_type": "str",
+    "string_sub_type": "str",
+    "bool_parsing": "bool",
+    "bool_type": "bool",
+    "list_type": "list",
+    "tuple_type": "list",
+    "set_type": "list",
+    "dict_type": "dict",
+    "model_type": "dict",
+    "model_attributes_type": "dict",
+    "mapping_type": "dict",
+    "dataclass_type": "dict",
+    "none_required": "null",
+}
 _MODEL_BOUNDS = {
-    "greater_than_equal": (">=", "ge"), "less_than_equal": ("<=", "le"), "greater_than": (">", "gt"),
+    "greater_than_equal": (">=", "ge"),
+    "less_than_equal": ("<=", "le"),
+    "greater_than": (">", "gt"),
     "less_than": ("<", "lt"),
-}  # fmt: skip
+}
 _MODEL_LENGTHS = {
-    "string_too_short": ("str", ">=", "min_length"), "string_too_long": ("str", "<=", "max_length"),
-    "too_short": ("list", ">=", "min_length"), "too_long": ("list", "<=", "max_length"),
-}  # fmt: skip
+    "string_too_short": ("str", ">=", "min_length"),
+    "string_too_long": ("str", "<=", "max_length"),
+    "too_short": ("list", ">=", "min_length"),
+    "too_long": ("list", "<=", "max_length"),
+}
 
 
 def model_message(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:

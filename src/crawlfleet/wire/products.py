@@ -97,9 +97,16 @@ def product_in(body: ProductBody) -> Product:
     if size > model.ATTRIBUTES_BYTES:
         raise ValueError(f"attributes: {size} bytes; at most {model.ATTRIBUTES_BYTES} are taken")
     return Product(
-        body.shop, body.id, body.url, body.title, body.price, body.currency, body.availability, body.attributes,
+        body.shop,
+        body.id,
+        body.url,
+        body.title,
+        body.price,
+        body.currency,
+        body.availability,
+        body.attributes,
         body.is_gone,
-    )  # fmt: skip
+    )
 
 
 def products_in(raws: Sequence[msgspec.Raw]) -> list[Product]:

@@ -15,9 +15,17 @@ INTERNAL = "x-internal"
 """The mark, in a schema, of a parameter that people do not give."""
 _VALUE_CHARS = 100
 _SIGNS = {
-    "minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<", "minLength": ">=",
-    "maxLength": "<=", "minItems": ">=", "maxItems": "<=", "minProperties": ">=", "maxProperties": "<=",
-}  # fmt: skip
+    "minimum": ">=",
+    "maximum": "<=",
+    "exclusiveMinimum": ">",
+    "exclusiveMaximum": "<",
+    "minLength": ">=",
+    "maxLength": "<=",
+    "minItems": ">=",
+    "maxItems": "<=",
+    "minProperties": ">=",
+    "maxProperties": "<=",
+}
 
 
 def complaint(schema: Any, error: ValidationError) -> tuple[str, str]:

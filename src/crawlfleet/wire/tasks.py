@@ -95,9 +95,16 @@ class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
 
 
 _TEXT_FIELDS = (
-    "task_type", "project_id", "workflow_id", "name", "cluster", "queue", "node_type", "schedule_strategy",
+    "task_type",
+    "project_id",
+    "workflow_id",
+    "name",
+    "cluster",
+    "queue",
+    "node_type",
+    "schedule_strategy",
     "target_region",
-)  # fmt: skip
+)
 _TEXTS = attrgetter(*_TEXT_FIELDS)
 _BATCH = msgspec.json.Decoder(list[TaskBody])
 _ONE = msgspec.json.Decoder(TaskBody)

@@ -9,7 +9,6 @@ from fastapi import Depends, FastAPI
 from fastapi.telemetry import TelemetryConfig
 from starlette.types import Receive, Scope, Send
 
-from crawlfleet import __version__
 from crawlfleet.api.http import docs_page, errors, front_page, openapi
 from crawlfleet.api.http.auth import Gate
 from crawlfleet.api.http.fast_routes import PlainRoutes
@@ -35,13 +34,40 @@ from crawlfleet.api.routes import (
 )
 from crawlfleet.api.routes.node_calls import execution_chunks, execution_crawl, execution_products, sync
 from crawlfleet.api.routes.results import exports, group_results, products, quality, results
-from crawlfleet.api.routes.tasks import bulk, dead_letters, list, show, submit, task_types
+from crawlfleet.api.routes.tasks import bulk, dead_letters, submit, task_detail, task_list, task_types
+from crawlfleet.version import __version__
 
 ROUTES: tuple[ModuleType, ...] = (
-    sync, submit, show, list, bulk, execution_chunks, execution_crawl, execution_products, results, groups, group_results, exports, quality,
-    dead_letters, queues, nodes, clusters, projects, task_types, events, flows, tokens, audit, health, schedules, hosts,
-    products, cookie_jars, proxies,
-)  # fmt: skip
+    sync,
+    submit,
+    task_detail,
+    task_list,
+    bulk,
+    execution_chunks,
+    execution_crawl,
+    execution_products,
+    results,
+    groups,
+    group_results,
+    exports,
+    quality,
+    dead_letters,
+    queues,
+    nodes,
+    clusters,
+    projects,
+    task_types,
+    events,
+    flows,
+    tokens,
+    audit,
+    health,
+    schedules,
+    hosts,
+    products,
+    cookie_jars,
+    proxies,
+)
 """In the order of how often they are asked for: a path is looked for from the first."""
 
 
@@ -62,11 +88,17 @@ class Api(FastAPI):
 def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     settings = settings or ApiSettings()
     app = Api(
-        title="crawlfleet", version=__version__, description=openapi.ABOUT, redirect_slashes=False, redoc_url=None,
-        docs_url=None, openapi_url=None,
-        generate_unique_id_function=openapi.operation_id, telemetry=_NO_TELEMETRY,
+        title="crawlfleet",
+        version=__version__,
+        description=openapi.ABOUT,
+        redirect_slashes=False,
+        redoc_url=None,
+        docs_url=None,
+        openapi_url=None,
+        generate_unique_id_function=openapi.operation_id,
+        telemetry=_NO_TELEMETRY,
         dependencies=[Depends(known_query_only)],
-    )  # fmt: skip
+    )
     app.state.services = services
     app.state.gate = gate = Gate(settings, services)
     app.state.quality = quality.Remembered()

@@ -97,9 +97,10 @@ class ConnectionTable(Generic[CountableT]):
         for count in range(self._largest, self._most_per_source, -1):
             for source in self._by_count.get(count, ()):
                 waiting = (
-                    one for one in self._by_source[source]
+                    one
+                    for one in self._by_source[source]
                     if one.waiting_since is not None and now - one.waiting_since >= GRACE_S
-                )  # fmt: skip
+                )
                 found += islice(waiting, count - self._most_per_source)
         return found
 

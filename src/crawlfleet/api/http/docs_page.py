@@ -96,19 +96,26 @@ def _operation(path: str, method: str, said: Mapping[str, Any], document: Mappin
         f"<code>{escape(path)}</code> {escape(said.get('summary', ''))}</summary>{_text(said.get('description', ''))}"
     ]
     rows: list[tuple[str, ...]] = [
-        (f"<code>{escape(one['name'])}</code>", one["in"] + (", required" if one.get("required") else ""),
-         _schema(one.get("schema", {})), _inline(one.get("description", "")))
+        (
+            f"<code>{escape(one['name'])}</code>",
+            one["in"] + (", required" if one.get("required") else ""),
+            _schema(one.get("schema", {})),
+            _inline(one.get("description", "")),
+        )
         for one in said.get("parameters", ())
-    ]  # fmt: skip
+    ]
     parts += [_table("parameters", rows)]
     content = said.get("requestBody", {}).get("content", {})
     parts += [_table("body", [(escape(kind), _schema(one.get("schema", {}))) for kind, one in content.items()])]
     answers = [(status, _answer(one, document)) for status, one in sorted(said.get("responses", {}).items())]
     rows = [
-        (escape(status), _inline(one.get("description", "")),
-         ", ".join(_schema(kind.get("schema", {})) for kind in one.get("content", {}).values()))
+        (
+            escape(status),
+            _inline(one.get("description", "")),
+            ", ".join(_schema(kind.get("schema", {})) for kind in one.get("content", {}).values()),
+        )
         for status, one in answers
-    ]  # fmt: skip
+    ]
     return "".join([*parts, _table("answers", rows), "</details>"])
 
 

@@ -152,9 +152,16 @@ class Problem(msgspec.Struct, omit_defaults=True, frozen=True):
 
 
 def problem(
-    status: int, code: str, detail: str, *, field: str | None = None, errors: list[dict[str, str]] | None = None,
-    incident: str | None = None, headers: Mapping[str, str] | None = None, extra: Mapping[str, Any] | None = None,
-) -> Response:  # fmt: skip
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    field: str | None = None,
+    errors: list[dict[str, str]] | None = None,
+    incident: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Response:
     title = HTTPStatus(status).phrase
     said = Problem(
         f"urn:crawlfleet:error:{code}", title, status, code, shown(detail), field, errors, _HINTS.get(code), incident

@@ -63,8 +63,9 @@ class PlainRoutes:
         self._gate = gate
         self._limit = limit
         self._limits = limits
-        self._exact = {(method, route.path): route for route in routes if "{" not in route.path
-                       for method in route.methods or ()}  # fmt: skip
+        self._exact = {
+            (method, route.path): route for route in routes if "{" not in route.path for method in route.methods or ()
+        }
         self._patterns = [route for route in routes if "{" in route.path]
 
     def find(self, scope: Scope) -> Route | None:

@@ -8,8 +8,8 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from crawlfleet import __version__
 from crawlfleet.api.http import docs_page
+from crawlfleet.version import __version__
 
 PATH = "/"
 _COMMAND = "crawlfleet status --url {url} --token TOKEN"

@@ -17,10 +17,12 @@ from crawlfleet.ports.idempotency import Claim
 IdempotencyKey = Annotated[
     Text | None,
     Header(
-        alias="Idempotency-Key", min_length=1, max_length=limits.IDEMPOTENCY_KEY_CHARS,
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=limits.IDEMPOTENCY_KEY_CHARS,
         description="The same key and body again, within a day, make no second one; another body is refused (422).",
     ),
-]  # fmt: skip
+]
 
 
 def claim_of(noun: str, principal: Principal, key: str | None, body: Body, now: Instant) -> Claim | None:

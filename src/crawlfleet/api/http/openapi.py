@@ -50,14 +50,23 @@ def operation_id(route: APIRoute) -> str:
 
 
 def operation(
-    name: str, summary: str, *, tag: str, responses: Mapping[int, Mapping[str, Any]],
-    body: Mapping[str, Any] | None = None, parameters: Sequence[Mapping[str, Any]] = (), description: str = "",
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    summary: str,
+    *,
+    tag: str,
+    responses: Mapping[int, Mapping[str, Any]],
+    body: Mapping[str, Any] | None = None,
+    parameters: Sequence[Mapping[str, Any]] = (),
+    description: str = "",
+) -> dict[str, Any]:
     """What the document says of a plain route. `body` maps media types to schemas."""
     said: dict[str, Any] = {
-        "operationId": f"{tag}_{name}".replace("-", "_"), "summary": summary, "tags": [tag], "security": _SECURITY,
+        "operationId": f"{tag}_{name}".replace("-", "_"),
+        "summary": summary,
+        "tags": [tag],
+        "security": _SECURITY,
         "responses": {str(status): dict(response) for status, response in responses.items()},
-    }  # fmt: skip
+    }
     if description:
         said["description"] = description
     if parameters:
@@ -69,9 +78,12 @@ def operation(
 
 def parameter(name: str, place: str, description: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "name": name, "in": place, "required": place == "path", "description": description,
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "description": description,
         "schema": schema or {"type": "string"},
-    }  # fmt: skip
+    }
 
 
 def install(app: FastAPI, modules: Iterable[types.ModuleType]) -> None:
@@ -161,9 +173,13 @@ def _twin(struct: type[msgspec.Struct], twins: dict[type, type]) -> type:
         fields.append((field.name, kind, _field(default, factory, field.encode_name)))
     config = struct.__struct_config__
     twins[struct] = msgspec.defstruct(
-        struct.__name__, fields, array_like=config.array_like, forbid_unknown_fields=config.forbid_unknown_fields,
-        namespace={"__doc__": struct.__doc__}, kw_only=True,
-    )  # fmt: skip
+        struct.__name__,
+        fields,
+        array_like=config.array_like,
+        forbid_unknown_fields=config.forbid_unknown_fields,
+        namespace={"__doc__": struct.__doc__},
+        kw_only=True,
+    )
     return twins[struct]
 
 

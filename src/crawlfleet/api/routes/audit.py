@@ -57,7 +57,14 @@ async def page(
 
 def _view(entry: AuditEntry) -> AuditView:
     return AuditView(
-        entry.id, to_text(entry.at), None if entry.role is None else entry.role.word, entry.name, entry.token,
-        None if entry.node is None else node_text(entry.node), entry.address, entry.action, entry.target,
+        entry.id,
+        to_text(entry.at),
+        None if entry.role is None else entry.role.word,
+        entry.name,
+        entry.token,
+        None if entry.node is None else node_text(entry.node),
+        entry.address,
+        entry.action,
+        entry.target,
         entry.details,
-    )  # fmt: skip
+    )

@@ -186,12 +186,16 @@ async def usage(cluster: ClusterInPath, services: TheServices, _: Principal = al
     report = await _report(services, cluster)
     nodes = [
         NodeUse(
-            node_text(node.id), node.description.name, node.status.word,
-            SlotsView(node.slots, report.by_node[node.id].running), dict(node.description.resources),
-            report.by_node[node.id].reserved, measurement_view(node.measurement),
+            node_text(node.id),
+            node.description.name,
+            node.status.word,
+            SlotsView(node.slots, report.by_node[node.id].running),
+            dict(node.description.resources),
+            report.by_node[node.id].reserved,
+            measurement_view(node.measurement),
         )
         for node in report.nodes
-    ]  # fmt: skip
+    ]
     projects = [
         ProjectUse(project or None, use.running, use.reserved) for project, use in sorted(report.by_project.items())
     ]
@@ -267,10 +271,20 @@ def _view(report: ClusterReport) -> ClusterView:
     said = report.cluster
     by_status = {status.word: count for status, count in report.by_status.items()}
     return ClusterView(
-        said.name, said.status.word, said.description, said.project, report.health.word, by_status,
-        len(report.nodes), SlotsView(report.slots, report.running), said.name, said.project, report.configuration,
-        _text(said.created_at), _text(said.changed_at),
-    )  # fmt: skip
+        said.name,
+        said.status.word,
+        said.description,
+        said.project,
+        report.health.word,
+        by_status,
+        len(report.nodes),
+        SlotsView(report.slots, report.running),
+        said.name,
+        said.project,
+        report.configuration,
+        _text(said.created_at),
+        _text(said.changed_at),
+    )
 
 
 def _text(at: Instant | None) -> str | None:

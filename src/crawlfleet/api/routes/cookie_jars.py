@@ -56,11 +56,13 @@ async def list_cookie_jars(
 ) -> Response:
     found = await _service(services).list_jars(project_id)
     return reply(
-        CookieJarsView([
-            CookieJarView(jar.project, jar.name, jar.cookies, list(jar.hosts), to_text(jar.changed_at))
-            for jar in found
-        ])
-    )  # fmt: skip
+        CookieJarsView(
+            [
+                CookieJarView(jar.project, jar.name, jar.cookies, list(jar.hosts), to_text(jar.changed_at))
+                for jar in found
+            ]
+        )
+    )
 
 
 @router.delete("/cookie-jars/{name}", status_code=204)
@@ -93,10 +95,13 @@ body_limits = {_PATH: BODY_BYTES}
 _MESSAGE: dict[str, Any] = {"type": "array", "items": {}}
 operations = {
     ("POST", _PATH): operation(
-        "exchange_cookies", "Save an execution's cookies, and read the jar", tag="executions",
-        parameters=EXECUTION_PARAMETERS, body={"application/json": _MESSAGE},
+        "exchange_cookies",
+        "Save an execution's cookies, and read the jar",
+        tag="executions",
+        parameters=EXECUTION_PARAMETERS,
+        body={"application/json": _MESSAGE},
         responses={200: {"description": "The jar.", "content": {"application/json": {"schema": _MESSAGE}}}},
         description="`CookiesUp` up, `CookiesDown` down; fields travel by position (see `wire/cookies.py`). "
         "409 `stale_execution` when the execution is over.",
-    ),
-}  # fmt: skip
+    )
+}

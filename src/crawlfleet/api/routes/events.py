@@ -36,8 +36,11 @@ LOOKED_AT_MOST = 10_000
 """Events, for one page of those that a filter keeps."""
 _MOST = (1 << 63) - 1
 _ID_TEXTS = {
-    "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "schedule": ids.schedule_text
-}  # fmt: skip
+    "task": ids.task_text,
+    "node": ids.node_text,
+    "execution": ids.execution_text,
+    "schedule": ids.schedule_text,
+}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -208,15 +211,18 @@ def _told(event: Event) -> bytes:
 
 
 def event_view(event: Event) -> EventView:
-    return EventView(event.number, to_text(event.at), event.kind, {
-        name: _shown(name, value) for name, value in event.data.items()
-    })  # fmt: skip
+    return EventView(
+        event.number, to_text(event.at), event.kind, {name: _shown(name, value) for name, value in event.data.items()}
+    )
 
 
 _TEXTS = {
-    "task": ids.task_text, "node": ids.node_text, "execution": ids.execution_text, "group": ids.group_text,
+    "task": ids.task_text,
+    "node": ids.node_text,
+    "execution": ids.execution_text,
+    "group": ids.group_text,
     "schedule": ids.schedule_text,
-}  # fmt: skip
+}
 
 
 def _shown(name: str, value: Any) -> Any:

@@ -44,17 +44,22 @@ class StepBody(Body):
     task: TaskFields
     after: Annotated[
         dict[Key, On] | list[Key],
-        Field(max_length=limits.PARENTS, description="Steps before it, and on which end of each it goes on; a list "
-              "is of those that must complete.", default_factory=dict),
-    ]  # fmt: skip
+        Field(
+            max_length=limits.PARENTS,
+            description="Steps before it, and on which end of each it goes on; a list is of those that must complete.",
+            default_factory=dict,
+        ),
+    ]
     when: Annotated[Expression | None, Field(description="It runs only when this is true of the steps before it.")] = (
         None
     )
     for_each: Annotated[
         Expression | Annotated[list[Any], Field(max_length=limits.FAN_OUT_MAX)] | None,
-        Field(description="A list, or an expression that gives one: a task for each of its items, which see `item` "
-              "and `index`."),
-    ] = None  # fmt: skip
+        Field(
+            description="A list, or an expression that gives one: a task for each of its items, which see `item` "
+            "and `index`."
+        ),
+    ] = None
     max_items: Annotated[int, Field(ge=1, le=limits.FAN_OUT_MAX)] = limits.FAN_OUT_DEFAULT
     allow_failures: Annotated[
         bool, Field(description="Of a `for_each`: it completes even when some of its items do not.")
@@ -83,9 +88,12 @@ FlowInPath = Annotated[GroupId, Depends(_flow_in_path)]
 
 @router.post("/flows", status_code=201, responses={201: shows(FlowDetail)})
 async def submit(
-    body: FlowBody, request: Request, services: TheServices, idempotency_key: IdempotencyKey = None,
+    body: FlowBody,
+    request: Request,
+    services: TheServices,
+    idempotency_key: IdempotencyKey = None,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """Store a whole graph of tasks, or nothing of it. Steps that wait for nobody are ready at once."""
     # Read first: what cannot be kept cannot be hashed either.
     asked = {name: _asked(name, step) for name, step in body.steps.items()}
@@ -100,9 +108,12 @@ async def submit(
 
 @router.get("/flows", responses={200: shows(FlowPageView, "Newest first.")})
 async def list_flows(
-    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
-    project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
+    project_id: Annotated[Name | None, Query()] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
     found = await services.flows.page(limit, cursor_id(cursor, "group"), project_id)
     next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
     return reply(FlowPageView([flow_view(flow) for flow in found], next_cursor))

@@ -20,7 +20,6 @@ from crawlfleet.api.http.responses import ref, reply, shows
 from crawlfleet.api.http.services import Services, TheServices, services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.bulk import MOST, Tally
-from crawlfleet.api.routes.tasks.filters import split_commas
 from crawlfleet.api.routes.tasks.submit import (
     JSON,
     KEY,
@@ -31,6 +30,7 @@ from crawlfleet.api.routes.tasks.submit import (
     replayed,
     unreadable,
 )
+from crawlfleet.api.routes.tasks.task_filters import split_commas
 from crawlfleet.api.services.spread_crawl import spread
 from crawlfleet.api.views.groups import (
     GroupPageView,
@@ -139,9 +139,10 @@ def _template(raw: msgspec.Raw, most: int) -> TaskBody:
 def _refused(answer: SubmissionAnswer, *, is_split: bool) -> Response:
     """Nothing was stored; the task, or the shard, that is to blame is named."""
     at, first = next(
-        (at, item) for at, item in enumerate(answer.items)
+        (at, item)
+        for at, item in enumerate(answer.items)
         if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
-    )  # fmt: skip
+    )
     if first.code is Code.IDEMPOTENCY_MISMATCH:
         return refused(first, field=KEY)
     if not is_split:
@@ -152,10 +153,13 @@ def _refused(answer: SubmissionAnswer, *, is_split: bool) -> Response:
 
 @router.get("/groups", responses={200: shows(GroupPageView, "Newest first.")})
 async def list_groups(
-    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
-    project_id: Annotated[Name | None, Query()] = None, kind: Annotated[KindWord | None, Query()] = None,
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
+    project_id: Annotated[Name | None, Query()] = None,
+    kind: Annotated[KindWord | None, Query()] = None,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     wanted = None if kind is None else GroupKind.of_word(kind)
     found = await services.groups.page(limit, cursor_id(cursor, "group"), project_id, wanted)
     next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
@@ -186,9 +190,12 @@ async def close(
 
 @router.post("/groups/{group_id}:cancel", responses={200: shows(BulkView)})
 async def cancel(
-    group: GroupInPath, request: Request, services: TheServices, cursor: Cursor = None,
+    group: GroupInPath,
+    request: Request,
+    services: TheServices,
+    cursor: Cursor = None,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """Close the group, and cancel every member that has not ended. Those on nodes are asked to stop."""
     after = cursor_id(cursor) or 0
     await services.groups.known_plain(group)
@@ -199,13 +206,17 @@ async def cancel(
 
 @router.post("/groups/{group_id}:retry", responses={200: shows(BulkView)})
 async def retry(
-    group: GroupInPath, request: Request, services: TheServices, cursor: Cursor = None,
+    group: GroupInPath,
+    request: Request,
+    services: TheServices,
+    cursor: Cursor = None,
     status: Annotated[
-        list[NotCompleted] | None, BeforeValidator(split_commas),
+        list[NotCompleted] | None,
+        BeforeValidator(split_commas),
         Query(description="Members that ended so; failed and timeout unless named."),
     ] = None,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """Open the next round of the members that failed or took too long, and of those only."""
     after = cursor_id(cursor) or 0
     await services.groups.known_plain(group)
@@ -257,10 +268,20 @@ routes = [Route(f"{PREFIX}/groups", create, methods=["POST"])]
 structs: Sequence[type[msgspec.Struct]] = (GroupBody, GroupView, GroupWhyView, GroupPageView, RemovedView, BulkView)
 operations: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{PREFIX}/groups"): operation(
-        "create", "Make a group", tag="groups", body={JSON: ref(GroupBody)}, parameters=[key_parameter],
+        "create",
+        "Make a group",
+        tag="groups",
+        body={JSON: ref(GroupBody)},
+        parameters=[key_parameter],
         description="With its first tasks (up to 10,000), by splitting the list of one task into shards, or as one "
         "crawl over many nodes; all of it or nothing. Answered once it is on disk.",
-        responses={201: shows(GroupView, "Stored.", Location="Where the group is.",
-                              Idempotency_Replayed="`true` when it was made before, under the same key.")},
-    ),
-}  # fmt: skip
+        responses={
+            201: shows(
+                GroupView,
+                "Stored.",
+                Location="Where the group is.",
+                Idempotency_Replayed="`true` when it was made before, under the same key.",
+            )
+        },
+    )
+}

@@ -28,8 +28,9 @@ log = structlog.get_logger()
 
 STORE_PATIENCE_S = 2.0
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: shows(HealthView, "It is."), 503: shows(HealthView, "It is not, and why."),
-}  # fmt: skip
+    200: shows(HealthView, "It is."),
+    503: shows(HealthView, "It is not, and why."),
+}
 
 
 @router.get("/healthz", responses=_RESPONSES)

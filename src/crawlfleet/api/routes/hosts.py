@@ -117,13 +117,14 @@ structs = (HostPage, HostDetail, HostView, BudgetView, ForgivenView, HostHistory
 
 @router.get("/hosts", responses={200: shows(HostPage, "By name.")})
 async def list_hosts(
-    services: TheServices, limit: Limit = PAGE_USUAL,
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
     cursor: Annotated[HostName | None, Query(description="`next_cursor` of the page before.")] = None,
     q: Annotated[HostName | None, Query(description="A part of the name.")] = None,
     backing_off: Annotated[bool | None, Query(description="Only those in back-off, or only the others.")] = None,
     is_set: Annotated[bool | None, Query(alias="set", description="Only those with a budget set by a person.")] = None,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     """Hosts that were asked for something, or have a budget of their own."""
     where = HostFilter(q.lower() if q else None, backing_off, is_set)
     found = await services.hosts.page(where, limit, cursor)
@@ -139,13 +140,14 @@ async def show(host: HostInPath, services: TheServices, _: Principal = allow(Rol
 
 @router.get("/hosts/{host}/history", responses={200: shows(HostHistory)})
 async def history(
-    host: HostInPath, services: TheServices,
+    host: HostInPath,
+    services: TheServices,
     span: Annotated[Literal["minute", "hour"], Query(description="Of each point.")] = "minute",
     since: Annotated[Moment | None, Query(description="The oldest point; else as far back as there are any.")] = None,
     until: Annotated[Moment | None, Query(description="Points before that; else before now.")] = None,
     limit: Annotated[int, Query(ge=1, le=POINTS, description="The newest so many.")] = POINTS,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     """What was counted of a host, over all nodes: minutes of six hours, hours of two weeks. `*`: of all hosts."""
     bounds = instant_of("since", since), instant_of("until", until)
     name, points = await services.hosts.history(host, SPANS[span], *bounds, limit)
@@ -154,9 +156,12 @@ async def history(
 
 @router.put("/hosts/{host}", responses={200: shows(HostDetail)})
 async def put(
-    host: HostInPath, body: BudgetBody, request: Request, services: TheServices,
+    host: HostInPath,
+    body: BudgetBody,
+    request: Request,
+    services: TheServices,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """Set its budget, over all nodes. What is left out has its default."""
     said = HostLimits(body.rate, body.concurrency, body.delay_s)
     report = await services.hosts.put(host, said, principal)
@@ -193,22 +198,35 @@ def _view(report: HostReport) -> HostView:
     return HostView(
         host.name,
         BudgetView(
-            budget.rate, budget.rate_from, budget.concurrency, budget.concurrency_from, budget.delay_s,
+            budget.rate,
+            budget.rate_from,
+            budget.concurrency,
+            budget.concurrency_from,
+            budget.delay_s,
             budget.delay_from,
         ),
-        host.recent_milli / 1000, host.requests, host.refused, host.blocked, report.is_backing_off,
-        to_text(backoff.until) if report.is_backing_off else None, backoff.reason or None, backoff.level, host.set_by,
+        host.recent_milli / 1000,
+        host.requests,
+        host.refused,
+        host.blocked,
+        report.is_backing_off,
+        to_text(backoff.until) if report.is_backing_off else None,
+        backoff.reason or None,
+        backoff.level,
+        host.set_by,
         None if host.set_at is None else to_text(host.set_at),
-    )  # fmt: skip
+    )
 
 
 def _detail(report: HostReport) -> HostDetail:
     holders = [
         HostHolder(node_text(share.node), share.session, *share.current, *share.may_use)
-        for share in report.shares if any(share.may_use)
-    ]  # fmt: skip
+        for share in report.shares
+        if any(share.may_use)
+    ]
     waiting = [
         HostWaiter(node_text(share.node), share.session, share.wanted)
-        for share in report.shares if share.wanted and not share.current
-    ]  # fmt: skip
+        for share in report.shares
+        if share.wanted and not share.current
+    ]
     return HostDetail(_view(report), holders, waiting, figures_view(report))

@@ -74,14 +74,14 @@ async def register(
     try:
         done = await services.register.register(
             description, join_key, body.task_types, enrolment=enrolment, claim=claim
-        )  # fmt: skip
+        )
     except NotAllowed as exc:
         raise NotAuthenticated("this token is not valid") from exc
     node = node_text(done.node)
     await audited(request, principal, "node.register", node, {"name": body.name, "cluster": body.cluster})
     answer = NodeRegistered(
         node, done.registered_at / 1000, done.status.word, done.secret, done.lease_ms / 1000, done.ignored_types
-    )  # fmt: skip
+    )
     return reply(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
@@ -108,7 +108,7 @@ async def _announce(
     await audited(request, principal, "node.announce", node, {"name": body.name, "cluster": body.cluster})
     answer = NodeRegistered(
         node, done.announced_at / 1000, done.status.word, None, done.lease_ms / 1000, done.ignored_types
-    )  # fmt: skip
+    )
     return reply(answer, 200, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
@@ -123,9 +123,10 @@ async def list_nodes(
     if cluster is not None:
         require_cluster(cluster, await services.store.clusters())
     found = [
-        node for node in await services.store.nodes()
+        node
+        for node in await services.store.nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)
-    ]  # fmt: skip
+    ]
     return reply(NodeList(await _views(services, found)))
 
 
@@ -229,12 +230,14 @@ async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
     ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))
     return [
         node_view(
-            node, services.configure.sized(node).slots, len(held[node.id]),
+            node,
+            services.configure.sized(node).slots,
+            len(held[node.id]),
             board.get(node.id) if node.is_session_open else None,
             follows_load=services.configure.follows_load(node),
         )
         for node in ordered
-    ]  # fmt: skip
+    ]
 
 
 def _join_key(principal: Principal, idempotency_key: str | None) -> str:

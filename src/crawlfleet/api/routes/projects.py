@@ -30,9 +30,13 @@ Tasks = Annotated[int, Field(ge=0, le=10**12)]
 Fetched = Annotated[int, Field(ge=0, le=10**15)]
 Amount = Annotated[float, Field(ge=0, le=10**12, allow_inf_nan=False)]
 _COUNTED = {
-    "max_waiting": "waiting", "max_running": "running", "cpu": "cpu", "memory_mb": "memory_mb",
-    "pages_per_day": "pages_per_day", "bytes_per_day": "bytes_per_day",
-}  # fmt: skip
+    "max_waiting": "waiting",
+    "max_running": "running",
+    "cpu": "cpu",
+    "memory_mb": "memory_mb",
+    "pages_per_day": "pages_per_day",
+    "bytes_per_day": "bytes_per_day",
+}
 
 
 class ProjectBody(Body):

@@ -70,9 +70,11 @@ async def list_proxies(
     now = services.clock.now()
     views = [
         _view(node_text(report.node), names[report.node], health, report.reported_at, now)
-        for report in reports if report.node in names
-        for health in report.proxies if pool in (None, health.pool)
-    ]  # fmt: skip
+        for report in reports
+        if report.node in names
+        for health in report.proxies
+        if pool in (None, health.pool)
+    ]
     chosen = [view for view in views if is_up in (None, view.is_up)]
     return reply(ProxyList(sorted(chosen, key=lambda view: (view.node_name, view.node_id, view.pool, view.proxy))))
 
@@ -81,10 +83,18 @@ def _view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instan
     down_until = reported_at + health.down_for_ms
     is_up = health.down_for_ms == 0 or down_until <= now
     return ProxyView(
-        node_id, node_name, health.pool, health.proxy, is_up, health.uses, health.failures,
-        None if is_up else to_text(down_until), health.latency_ms or None, health.last_failure or None,
+        node_id,
+        node_name,
+        health.pool,
+        health.proxy,
+        is_up,
+        health.uses,
+        health.failures,
+        None if is_up else to_text(down_until),
+        health.latency_ms or None,
+        health.last_failure or None,
         to_text(reported_at),
-    )  # fmt: skip
+    )
 
 
 async def put_proxies(request: PlainRequest) -> Response:
@@ -95,10 +105,11 @@ async def put_proxies(request: PlainRequest) -> Response:
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
     up = cast("ProxiesUp", decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
     proxies = [
-        ProxyHealth(body.pool, body.proxy, body.uses, body.failures, body.down_for_ms, body.latency_ms,
-                    body.last_failure)
+        ProxyHealth(
+            body.pool, body.proxy, body.uses, body.failures, body.down_for_ms, body.latency_ms, body.last_failure
+        )
         for body in up.proxies
-    ]  # fmt: skip
+    ]
     for at, health in enumerate(proxies):
         if any(unstorable(text) for text in (health.pool, health.proxy, health.last_failure)):
             raise InvalidInput("has characters that cannot be stored", field=f"proxies[{at}]")
@@ -114,14 +125,17 @@ body_limits = {_PATH: BODY_BYTES}
 _MESSAGE: dict[str, Any] = {"type": "array", "items": {}}
 operations = {
     ("PUT", _PATH): operation(
-        "put_proxies", "Report how the node's proxies do", tag="proxies",
+        "put_proxies",
+        "Report how the node's proxies do",
+        tag="proxies",
         parameters=[
             parameter("node_id", "path", "The node that reports."),
             parameter(
                 "Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}
             ),
         ],
-        body={"application/json": _MESSAGE}, responses={204: {"description": "It is stored."}},
+        body={"application/json": _MESSAGE},
+        responses={204: {"description": "It is stored."}},
         description="`ProxiesUp`: fields travel by position (see `wire/proxies.py`). It replaces the last report.",
-    ),
-}  # fmt: skip
+    )
+}

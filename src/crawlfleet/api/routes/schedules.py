@@ -52,13 +52,17 @@ def _takes(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 @router.post(
-    "/schedules", status_code=201, openapi_extra=_takes(NewSchedule),
+    "/schedules",
+    status_code=201,
+    openapi_extra=_takes(NewSchedule),
     responses={201: shows(ScheduleView, "Made.", Location="Where it is.")},
-)  # fmt: skip
+)
 async def create(
-    request: Request, services: TheServices, idempotency_key: IdempotencyKey = None,
+    request: Request,
+    services: TheServices,
+    idempotency_key: IdempotencyKey = None,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """Its task is checked now as if it were submitted; what is wrong with it is named `task.…`."""
     body, said = await _body(request, wire.ScheduleBody)
     claim = claim_over("schedules", principal, idempotency_key, said, services.clock.now())
@@ -77,10 +81,14 @@ async def create(
 
 @router.get("/schedules", responses={200: shows(SchedulePageView, "Newest first.")})
 async def list_schedules(
-    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
-    project_id: Annotated[Name | None, Query()] = None, task_type: Annotated[Label | None, Query()] = None,
-    is_paused: Annotated[bool | None, Query()] = None, _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
+    project_id: Annotated[Name | None, Query()] = None,
+    task_type: Annotated[Label | None, Query()] = None,
+    is_paused: Annotated[bool | None, Query()] = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
     where = ScheduleFilter(project_id, task_type, is_paused)
     found = await services.schedules.page(where, limit, cursor_id(cursor, "schedule"))
     next_cursor = schedule_text(found[-1].id) if found.has_more else None
@@ -130,14 +138,18 @@ async def resume(
 
 
 @router.post(
-    "/schedules/{schedule_id}:run", status_code=201,
+    "/schedules/{schedule_id}:run",
+    status_code=201,
     responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.")},
-)  # fmt: skip
+)
 async def run(
-    schedule: ScheduleInPath, request: Request, services: TheServices, idempotency_key: IdempotencyKey = None,
+    schedule: ScheduleInPath,
+    request: Request,
+    services: TheServices,
+    idempotency_key: IdempotencyKey = None,
     force: Annotated[bool, Query(description="Also while another task of it goes on, which is left alone.")] = False,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """A task now, outside of its ticks, paused or not. While another one of it goes on, `overlap` says what happens:
     `skip` and `queue` refuse it (409), `cancel_previous` cancels that one."""
     said = [schedule_text(schedule), force]

@@ -87,9 +87,13 @@ async def create(
     expires_at = None if body.expires_in is None else now + span_ms(body.expires_in, field="expires_in")
     try:
         issued = await services.tokens.create(
-            Role.of_word(body.role), name=body.name or body.role, by=principal, expires_at=expires_at, uses=body.uses,
+            Role.of_word(body.role),
+            name=body.name or body.role,
+            by=principal,
+            expires_at=expires_at,
+            uses=body.uses,
             claim=claim_of("tokens", principal, idempotency_key, body, now),
-        )  # fmt: skip
+        )
     except TokenAlreadyMade as exc:
         where = {"Location": f"{PREFIX}/tokens/{exc.token}"}
         return problem(409, exc.code, str(exc), headers=where, extra={"token_id": exc.token})
@@ -142,10 +146,18 @@ def _issued(issued: IssuedToken) -> IssuedTokenView:
 
 def _view(record: TokenRecord, now: Instant) -> TokenView:
     return TokenView(
-        record.id, record.role.word, record.name, record.is_usable(now), to_text(record.created_at),
-        record.created_by, _text(record.expires_at), record.uses_left, _text(record.last_used_at),
-        _text(record.rotated_at), _text(record.revoked_at),
-    )  # fmt: skip
+        record.id,
+        record.role.word,
+        record.name,
+        record.is_usable(now),
+        to_text(record.created_at),
+        record.created_by,
+        _text(record.expires_at),
+        record.uses_left,
+        _text(record.last_used_at),
+        _text(record.rotated_at),
+        _text(record.revoked_at),
+    )
 
 
 def _text(at: Instant | None) -> str | None:

@@ -153,9 +153,7 @@ def _sync(body: TaskBody, parameters: dict[str, Any], now: Instant) -> ShopFlow:
             words.pop(name, None)
         steps["search"] = StepAsked(_with(body, SearchKeywords.task_type, words), {})
         before["search"] = "always"
-    known = {
-        **crawls, "url": url, "known_only": True, "since": since, "shop": {"$from": "steps.crawl.result.shop"},
-    }  # fmt: skip
+    known = {**crawls, "url": url, "known_only": True, "since": since, "shop": {"$from": "steps.crawl.result.shop"}}
     steps["check"] = StepAsked(_with(body, ShopCrawl.task_type, known), before)
     given = {name: {"$from": f"steps.{name}.result", "default": {}} for name in steps}
     last = _with(body, body.task_type, {"url": url, "since": since, "steps": given})

@@ -46,9 +46,14 @@ class CausesView(msgspec.Struct, frozen=True):
 
 def letter_view(letter: DeadLetter) -> DeadLetterView:
     return DeadLetterView(
-        task_text(letter.task), letter.round, letter.project or None, letter.task_type, letter.cause,
-        error_view(letter.failure), to_text(letter.buried_at),
-    )  # fmt: skip
+        task_text(letter.task),
+        letter.round,
+        letter.project or None,
+        letter.task_type,
+        letter.cause,
+        error_view(letter.failure),
+        to_text(letter.buried_at),
+    )
 
 
 def cause_view(group: DeadLetterGroup) -> CauseView:

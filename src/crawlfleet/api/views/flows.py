@@ -113,10 +113,14 @@ def flow_changed(flow: GroupId, applied: Applied) -> FlowChangedView:
 def _fields(flow: Flow) -> dict[str, Any]:
     group = flow.group
     return {
-        "id": group_text(group.id), "name": group.name, "project_id": group.project or None,
-        "status": flow.status.word, "created_at": to_text(group.created_at), "finished_at": _text(group.finished_at),
+        "id": group_text(group.id),
+        "name": group.name,
+        "project_id": group.project or None,
+        "status": flow.status.word,
+        "created_at": to_text(group.created_at),
+        "finished_at": _text(group.finished_at),
         "progress": _progress(flow.counts),
-    }  # fmt: skip
+    }
 
 
 def _progress(counts: GroupCounts) -> FlowProgress:
@@ -129,11 +133,21 @@ def _step(step: StepRecord) -> StepView:
         by_status = {status.word: step.items[status] for status in TaskStatus if status in step.items}
         items = StepItems(sum(step.items.values()), by_status)
     return StepView(
-        key=step.key, task_id=task_text(step.task), task_type=step.task_type, status=step.status.word,  # type: ignore[arg-type]
-        is_skipped=step.unrun is Unrun.SKIPPED, reason=step.reason, round=step.round, after=dict(step.spec.after),
-        waits=step.waits, when=step.spec.when, for_each=step.spec.for_each, items=items,
-        started_at=_text(step.started_at), ended_at=_text(step.ended_at),
-    )  # fmt: skip
+        key=step.key,
+        task_id=task_text(step.task),
+        task_type=step.task_type,
+        status=step.status.word,  # type: ignore[arg-type]
+        is_skipped=step.unrun is Unrun.SKIPPED,
+        reason=step.reason,
+        round=step.round,
+        after=dict(step.spec.after),
+        waits=step.waits,
+        when=step.spec.when,
+        for_each=step.spec.for_each,
+        items=items,
+        started_at=_text(step.started_at),
+        ended_at=_text(step.ended_at),
+    )
 
 
 def _text(at: Instant | None) -> str | None:

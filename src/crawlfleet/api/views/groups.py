@@ -214,12 +214,20 @@ def group_view(progress: Progress) -> GroupView:
     kind: KindWord = group.kind.word  # type: ignore[assignment]
     finished_at = group.finished_at
     return GroupView(
-        group_text(group.id), group.name, group.project or None, kind, to_text(group.created_at), group.is_closed,
-        progress.is_finished, progress.is_complete, None if finished_at is None else to_text(finished_at),
-        progress_view(progress), progress.shards,
+        group_text(group.id),
+        group.name,
+        group.project or None,
+        kind,
+        to_text(group.created_at),
+        group.is_closed,
+        progress.is_finished,
+        progress.is_complete,
+        None if finished_at is None else to_text(finished_at),
+        progress_view(progress),
+        progress.shards,
         [GroupFailure(task_text(one.task), one.status.word, one.message) for one in progress.failures],  # type: ignore[arg-type]
         None if progress.crawl is None else crawl_view(progress.crawl, progress.at),
-    )  # fmt: skip
+    )
 
 
 def progress_view(progress: Progress) -> GroupProgress:
@@ -227,7 +235,7 @@ def progress_view(progress: Progress) -> GroupProgress:
     percent = 100.0 * counts.ended / counts.total if counts.total else 100.0 * progress.is_finished
     return GroupProgress(
         counts.total, *counts, round(percent, 1), _rounded(progress.rate_per_s), _rounded(progress.left_s)
-    )  # fmt: skip
+    )
 
 
 def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
@@ -235,21 +243,48 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
     whole = min(crawl.found, limits.max_pages + counts.visited - counts.pages)
     percent = 100.0 if crawl.finished_at is not None else 100.0 * counts.visited / max(1, whole)
     return CrawlView(
-        limits.members, limits.depth, limits.max_pages, counts.pages, counts.failed, counts.skipped, counts.moved,
-        crawl.found, crawl.queued, crawl.leased, counts.items, counts.bytes, round(percent, 1),
-        _rounded(crawl.rate_per_s(now)), _rounded(crawl.lately_per_s(now)), _rounded(crawl.left_s(now)),
-        _time(crawl.started_at), _time(crawl.finished_at), crawl.stopped_by, _changes(counts),
-    )  # fmt: skip
+        limits.members,
+        limits.depth,
+        limits.max_pages,
+        counts.pages,
+        counts.failed,
+        counts.skipped,
+        counts.moved,
+        crawl.found,
+        crawl.queued,
+        crawl.leased,
+        counts.items,
+        counts.bytes,
+        round(percent, 1),
+        _rounded(crawl.rate_per_s(now)),
+        _rounded(crawl.lately_per_s(now)),
+        _rounded(crawl.left_s(now)),
+        _time(crawl.started_at),
+        _time(crawl.finished_at),
+        crawl.stopped_by,
+        _changes(counts),
+    )
 
 
 def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], told: Told) -> CrawlResult:
     counts, until = crawl.counts, crawl.finished_at or now
     spent_s = 0.0 if crawl.started_at is None else (until - crawl.started_at) / 1_000
     metrics = CrawlMetrics(
-        counts.pages, spent_s, counts.bytes, counts.failed, counts.skipped, counts.moved, counts.items,
-        crawl.limits.max_pages, crawl.stopped_by, _changes(counts), dict(told.errors), dict(told.failures),
-        dict(told.links_left_out), {path: dict(one) for path, one in told.fields.items()},
-    )  # fmt: skip
+        counts.pages,
+        spent_s,
+        counts.bytes,
+        counts.failed,
+        counts.skipped,
+        counts.moved,
+        counts.items,
+        crawl.limits.max_pages,
+        crawl.stopped_by,
+        _changes(counts),
+        dict(told.errors),
+        dict(told.failures),
+        dict(told.links_left_out),
+        {path: dict(one) for path, one in told.fields.items()},
+    )
     is_cut = len(items) < counts.items
     return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until), told.notes)
 
@@ -266,10 +301,12 @@ def counts_text(counts: GroupCounts) -> str:
 
 def outcome_view(member: Member) -> GroupOutcome:
     return GroupOutcome(
-        task_text(member.task), member.status.word,  # type: ignore[arg-type]
+        task_text(member.task),
+        member.status.word,  # type: ignore[arg-type]
         None if member.execution is None else execution_text(member.execution),
-        NULL if member.result is None else msgspec.Raw(member.result), member.reason,
-    )  # fmt: skip
+        NULL if member.result is None else msgspec.Raw(member.result),
+        member.reason,
+    )
 
 
 def _time(at: Instant | None) -> str | None:

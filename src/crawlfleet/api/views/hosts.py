@@ -83,9 +83,11 @@ def figures_view(report: HostReport) -> HostFiguresView:
 
 def history_view(name: str, span: str, points: Sequence[Counted], now: Instant) -> HostHistory:
     # Of the last one only a part is over.
-    return HostHistory(name, span, [
-        HostPoint(to_text(one.at), _view(one.figures, min(one.span_s, _span_s(one.at, now)))) for one in points
-    ])  # fmt: skip
+    return HostHistory(
+        name,
+        span,
+        [HostPoint(to_text(one.at), _view(one.figures, min(one.span_s, _span_s(one.at, now)))) for one in points],
+    )
 
 
 def _span_s(since: Instant, now: Instant) -> float:
@@ -101,12 +103,19 @@ def _view(row: Sequence[int], span_s: float) -> FiguresView:
     kinds = {kind: row[figures.error_place(kind)] for kind in figures.KINDS}
     requests, pages, size = row[figures.REQUESTS], row[figures.PAGES], row[figures.BYTES]
     return FiguresView(
-        requests, round(requests / span_s, 3), pages, round(pages / span_s, 3), size, round(size / span_s, 1),
+        requests,
+        round(requests / span_s, 3),
+        pages,
+        round(pages / span_s, 3),
+        size,
+        round(size / span_s, 1),
         {name: count for name, count in classes.items() if count},
-        row[figures.TOO_MANY], row[figures.UNAVAILABLE], row[figures.BLOCKED],
+        row[figures.TOO_MANY],
+        row[figures.UNAVAILABLE],
+        row[figures.BLOCKED],
         {kind: count for kind, count in kinds.items() if count},
         AnswerTimes(_rounded(row[figures.TOOK_MS] / answers) if answers else None, p50, p90, p95, p99),
-    )  # fmt: skip
+    )
 
 
 def _rounded(value: float | None) -> float | None:

@@ -71,13 +71,21 @@ def _is_label(word: str) -> bool:
 Offered = Annotated[
     Any,
     AfterValidator(_offered),
-    WithJsonSchema({"anyOf": [
-        {"type": "boolean"}, {"type": "number", "minimum": 0, "maximum": _NUMBER_MOST},
-        {"type": "string", "minLength": 1, "maxLength": limits.LABEL_CHARS},
-        {"type": "array", "maxItems": limits.LABELS,
-         "items": {"type": "string", "minLength": 1, "maxLength": limits.LABEL_CHARS}},
-    ]}),
-]  # fmt: skip
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "number", "minimum": 0, "maximum": _NUMBER_MOST},
+                {"type": "string", "minLength": 1, "maxLength": limits.LABEL_CHARS},
+                {
+                    "type": "array",
+                    "maxItems": limits.LABELS,
+                    "items": {"type": "string", "minLength": 1, "maxLength": limits.LABEL_CHARS},
+                },
+            ]
+        }
+    ),
+]
 SLOTS_BY_LOAD = "auto"
 
 
@@ -91,11 +99,16 @@ def _slots(value: Any) -> Any:
 SlotsWanted = Annotated[
     Any,
     AfterValidator(_slots),
-    WithJsonSchema({"anyOf": [
-        {"type": "integer", "minimum": 0, "maximum": limits.SLOTS_MAX},
-        {"type": "string", "enum": [SLOTS_BY_LOAD]}, {"type": "null"},
-    ]}),
-]  # fmt: skip
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": limits.SLOTS_MAX},
+                {"type": "string", "enum": [SLOTS_BY_LOAD]},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
 PathName = Annotated[Label, AfterValidator(_no_step), Field(pattern=r"^[^/:?#%\\\s]+$")]
 """Stands in paths."""
 Amount = Annotated[float, Field(ge=0, le=_NUMBER_MOST)]
@@ -145,12 +158,23 @@ class NodeRegistration(Body):
         # Whoever names neither work nor room for it has no agent: it beats and pulls.
         is_pull_only = self.interval_s is not None or (not self.task_types and self.slots is None)
         said = NodeDescription(
-            name=self.name, description=self.description, cluster=self.cluster, ip_address=self.ip_address,
-            port=self.port, node_type=self.node_type, region=self.region, weight=self.weight, slots=self.slots or 1,
-            task_types=tuple(sorted(self.task_types)), capabilities=canonical_capabilities(self.capabilities),
-            resources=tuple(sorted(canonical_resources(self.resources).items())), device_id=self.device_id,
-            is_pull_only=is_pull_only, machine=self.machine_id, egress=self.egress_address or seen_from,
-        )  # fmt: skip
+            name=self.name,
+            description=self.description,
+            cluster=self.cluster,
+            ip_address=self.ip_address,
+            port=self.port,
+            node_type=self.node_type,
+            region=self.region,
+            weight=self.weight,
+            slots=self.slots or 1,
+            task_types=tuple(sorted(self.task_types)),
+            capabilities=canonical_capabilities(self.capabilities),
+            resources=tuple(sorted(canonical_resources(self.resources).items())),
+            device_id=self.device_id,
+            is_pull_only=is_pull_only,
+            machine=self.machine_id,
+            egress=self.egress_address or seen_from,
+        )
         if not is_pull_only:
             return said
         lease_ms = LEASE_UNSAID_MS if self.interval_s is None else ms(LEASE_INTERVALS * self.interval_s)
@@ -175,10 +199,16 @@ class HeartbeatBody(Body):
     def measured(self) -> Measurement:
         use = self.resources
         return Measurement(
-            cpu=use.cpu_usage, memory=use.memory_usage, disk=use.disk_usage, load=self.load, gpu=use.gpu_usage,
-            network_in_bps=use.network_in_bps, network_out_bps=use.network_out_bps, running=len(self.active_tasks),
+            cpu=use.cpu_usage,
+            memory=use.memory_usage,
+            disk=use.disk_usage,
+            load=self.load,
+            gpu=use.gpu_usage,
+            network_in_bps=use.network_in_bps,
+            network_out_bps=use.network_out_bps,
+            running=len(self.active_tasks),
             error_rate=self.error_rate,
-        )  # fmt: skip
+        )
 
 
 class DrainBody(Body):
@@ -298,19 +328,43 @@ def node_view(
     health, details = (node.health, node.health_details) if node.is_session_open else (Health.UNKNOWN, {})
     heard_at, judged_at = _text(node.renewed_at), _text(node.health_at)
     return NodeView(
-        id=node_text(node.id), name=said.name, status=node.status.word, health=health.word,
-        health_details=details, health_at=judged_at, cluster=said.cluster,
-        node_type=said.node_type, region=said.region, weight=said.weight, slots=slots, slots_declared=said.slots,
-        slots_set=node.slots_wanted, slots_mode=SLOTS_BY_LOAD if follows_load else "fixed", running=running,
+        id=node_text(node.id),
+        name=said.name,
+        status=node.status.word,
+        health=health.word,
+        health_details=details,
+        health_at=judged_at,
+        cluster=said.cluster,
+        node_type=said.node_type,
+        region=said.region,
+        weight=said.weight,
+        slots=slots,
+        slots_declared=said.slots,
+        slots_set=node.slots_wanted,
+        slots_mode=SLOTS_BY_LOAD if follows_load else "fixed",
+        running=running,
         measurement=measurement_view(newest or node.measurement),
-        description=said.description, ip_address=said.ip_address, port=said.port, device_id=said.device_id,
-        task_types=said.task_types, capabilities=dict(said.capabilities), resources=dict(said.resources),
-        is_pull_only=said.is_pull_only, is_connected=node.is_session_open, lease_s=said.lease_ms / 1000,
-        last_seen_at=heard_at, drain_by=_text(node.drain_by), created_at=to_text(node.created_at),
-        machine_id=said.machine, egress_address=said.address, cluster_id=said.cluster, health_status=health.word,
-        health_timestamp=judged_at, last_heartbeat=heard_at,
+        description=said.description,
+        ip_address=said.ip_address,
+        port=said.port,
+        device_id=said.device_id,
+        task_types=said.task_types,
+        capabilities=dict(said.capabilities),
+        resources=dict(said.resources),
+        is_pull_only=said.is_pull_only,
+        is_connected=node.is_session_open,
+        lease_s=said.lease_ms / 1000,
+        last_seen_at=heard_at,
+        drain_by=_text(node.drain_by),
+        created_at=to_text(node.created_at),
+        machine_id=said.machine,
+        egress_address=said.address,
+        cluster_id=said.cluster,
+        health_status=health.word,
+        health_timestamp=judged_at,
+        last_heartbeat=heard_at,
         updated_at=to_text(max(node.created_at, node.renewed_at or 0, node.health_at or 0)),
-    )  # fmt: skip
+    )
 
 
 def history_view(node: Node, samples: Sequence[HeartbeatSample]) -> HeartbeatHistory:
@@ -322,9 +376,17 @@ def measurement_view(found: Measurement | None) -> MeasurementView | None:
     if found is None:
         return None
     return MeasurementView(
-        found.cpu, found.memory, found.disk, found.load, found.network_in_bps, found.network_out_bps, found.gpu,
-        found.running, found.error_rate, found.start_latency_s,
-    )  # fmt: skip
+        found.cpu,
+        found.memory,
+        found.disk,
+        found.load,
+        found.network_in_bps,
+        found.network_out_bps,
+        found.gpu,
+        found.running,
+        found.error_rate,
+        found.start_latency_s,
+    )
 
 
 def _text(at: Instant | None) -> str | None:

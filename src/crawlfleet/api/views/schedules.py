@@ -76,16 +76,31 @@ class SchedulePageView(msgspec.Struct, frozen=True):
 def schedule_view(schedule: Schedule, runs: Runs | None = None) -> ScheduleView:
     said = body_of(schedule)
     return ScheduleView(
-        id=schedule_text(schedule.id), name=said.name, project_id=schedule.project or None, task=said.task,
-        at=said.at, every_s=said.every_s, cron=said.cron, time_zone=said.time_zone, starts_at=said.starts_at,
-        ends_at=said.ends_at, jitter_s=said.jitter_s, catch_up=said.catch_up, overlap=said.overlap,
-        is_paused=said.is_paused, status=_status(schedule), created_at=to_text(schedule.created_at),
-        created_by=schedule.created_by, changed_at=to_text(schedule.changed_at), next_run_at=_text(schedule.due_at),
-        held_at=_text(schedule.held_at), held_for=None if schedule.held_for is None else task_text(schedule.held_for),
+        id=schedule_text(schedule.id),
+        name=said.name,
+        project_id=schedule.project or None,
+        task=said.task,
+        at=said.at,
+        every_s=said.every_s,
+        cron=said.cron,
+        time_zone=said.time_zone,
+        starts_at=said.starts_at,
+        ends_at=said.ends_at,
+        jitter_s=said.jitter_s,
+        catch_up=said.catch_up,
+        overlap=said.overlap,
+        is_paused=said.is_paused,
+        status=_status(schedule),
+        created_at=to_text(schedule.created_at),
+        created_by=schedule.created_by,
+        changed_at=to_text(schedule.changed_at),
+        next_run_at=_text(schedule.due_at),
+        held_at=_text(schedule.held_at),
+        held_for=None if schedule.held_for is None else task_text(schedule.held_for),
         last_error=schedule.last_error,
         next_runs=msgspec.UNSET if runs is None else [to_text(at) for at in runs.coming],
         last_runs=msgspec.UNSET if runs is None else [_run_view(tick, runs.tasks) for tick in runs.last],
-    )  # fmt: skip
+    )
 
 
 def _status(schedule: Schedule) -> Literal["active", "paused", "ended"]:
@@ -97,11 +112,13 @@ def _status(schedule: Schedule) -> Literal["active", "paused", "ended"]:
 def _run_view(tick: Tick, tasks: Mapping[TaskId, TaskRecord]) -> RunView:
     task = None if tick.task is None else tasks.get(tick.task)
     return RunView(
-        to_text(tick.at), tick.status.word, to_text(tick.made_at),  # type: ignore[arg-type]
+        to_text(tick.at),
+        tick.status.word,
+        to_text(tick.made_at),  # type: ignore[arg-type]
         None if tick.task is None else task_text(tick.task),
         None if task is None else task.status.word,  # type: ignore[arg-type]
         tick.reason,
-    )  # fmt: skip
+    )
 
 
 def _text(at: Instant | None) -> str | None:

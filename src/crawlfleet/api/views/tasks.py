@@ -217,34 +217,59 @@ class BulkView(msgspec.Struct, frozen=True):
 
 
 def task_view(
-    record: TaskRecord, executions: Sequence[ExecutionRecord] | None = None, progress: bytes | None = None,
-    *, with_parameters: bool = True,
-) -> TaskView:  # fmt: skip
+    record: TaskRecord,
+    executions: Sequence[ExecutionRecord] | None = None,
+    progress: bytes | None = None,
+    *,
+    with_parameters: bool = True,
+) -> TaskView:
     """With the executions, the result or the error too."""
     spec = _USUAL if record.spec is None else _spec(record.spec)
     times = (record.created_at, record.assigned_at, record.started_at, record.ended_at)
     ends = [one.ended_at for one in executions or () if one.ended_at is not None]
     return TaskView(
-        id=task_text(record.id), project_id=record.project or None, workflow_id=record.workflow, name=record.name,
-        task_type=record.task_type, priority=record.priority,
+        id=task_text(record.id),
+        project_id=record.project or None,
+        workflow_id=record.workflow,
+        name=record.name,
+        task_type=record.task_type,
+        priority=record.priority,
         parameters=msgspec.Raw(record.parameters) if with_parameters else msgspec.UNSET,
-        min_resources=spec.min_resources, capabilities=spec.capabilities, cluster=spec.cluster,
-        node_type=spec.node_type, schedule_strategy=spec.schedule_strategy, target_region=spec.target_region,
-        require_region=spec.require_region, content_features=spec.content_features, categories=spec.categories,
-        queue=record.queue, depends_on=spec.depends_on, timeout_s=record.timeout_s, retry=spec.retry,
-        group_id=None if record.group is None else group_text(record.group), preemptible=spec.preemptible,
-        status=_word(record.status), created_at=to_text(record.created_at),
-        updated_at=to_text(max(at for at in (*times, *ends) if at is not None)), due_at=_text(record.due_at),
+        min_resources=spec.min_resources,
+        capabilities=spec.capabilities,
+        cluster=spec.cluster,
+        node_type=spec.node_type,
+        schedule_strategy=spec.schedule_strategy,
+        target_region=spec.target_region,
+        require_region=spec.require_region,
+        content_features=spec.content_features,
+        categories=spec.categories,
+        queue=record.queue,
+        depends_on=spec.depends_on,
+        timeout_s=record.timeout_s,
+        retry=spec.retry,
+        group_id=None if record.group is None else group_text(record.group),
+        preemptible=spec.preemptible,
+        status=_word(record.status),
+        created_at=to_text(record.created_at),
+        updated_at=to_text(max(at for at in (*times, *ends) if at is not None)),
+        due_at=_text(record.due_at),
         run_at=None if spec.run_at is None else to_text(from_text(spec.run_at)),
-        assigned_node=None if record.node is None else node_text(record.node), assigned_at=_text(record.assigned_at),
-        started_at=_text(record.started_at), completed_at=_text(record.ended_at),
+        assigned_node=None if record.node is None else node_text(record.node),
+        assigned_at=_text(record.assigned_at),
+        started_at=_text(record.started_at),
+        completed_at=_text(record.ended_at),
         execution_id=None if record.execution is None else execution_text(record.execution),
-        retry_count=record.retries, max_retries=spec.retry.max_retries, losses=record.losses, round=record.round,
-        recall=None if record.recall is Recall.NONE else record.recall.word, reason=record.reason,
+        retry_count=record.retries,
+        max_retries=spec.retry.max_retries,
+        losses=record.losses,
+        round=record.round,
+        recall=None if record.recall is Recall.NONE else record.recall.word,
+        reason=record.reason,
         result=msgspec.UNSET if executions is None else _result(record, executions),
         error=msgspec.UNSET if executions is None else _last_error(record, executions),
         progress=msgspec.UNSET if executions is None else _raw(progress),
-    )  # fmt: skip
+    )
 
 
 def with_result(view: TaskView, result: bytes | None) -> TaskView:
@@ -281,10 +306,22 @@ def _last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> Er
 def execution_view(one: ExecutionRecord, live_status: TaskStatus, progress: bytes | None = None) -> ExecutionView:
     status = live_status.word if one.status is None else one.status.word
     return ExecutionView(
-        execution_text(one.id), task_text(one.task), node_text(one.node), status, _text(one.started_at),
-        _text(one.ended_at), _raw(one.metrics), to_text(one.assigned_at), one.round, one.retry, one.retry, one.session,
-        _raw(one.result), error_view(one.failure), _raw(progress),
-    )  # fmt: skip
+        execution_text(one.id),
+        task_text(one.task),
+        node_text(one.node),
+        status,
+        _text(one.started_at),
+        _text(one.ended_at),
+        _raw(one.metrics),
+        to_text(one.assigned_at),
+        one.round,
+        one.retry,
+        one.retry,
+        one.session,
+        _raw(one.result),
+        error_view(one.failure),
+        _raw(progress),
+    )
 
 
 def accepted_view(item: Accepted) -> AcceptedView:

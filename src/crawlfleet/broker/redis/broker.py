@@ -38,9 +38,15 @@ class RedisBroker:
 
     @classmethod
     async def connect(
-        cls, url: str, installation: str, *, window: int = 2_000, total: int = 200_000,
-        taken_kept_s: float = TAKEN_KEPT_S, on_change: OnChange | None = None,
-    ) -> Self:  # fmt: skip
+        cls,
+        url: str,
+        installation: str,
+        *,
+        window: int = 2_000,
+        total: int = 200_000,
+        taken_kept_s: float = TAKEN_KEPT_S,
+        on_change: OnChange | None = None,
+    ) -> Self:
         """Raises ConfigError for a Redis of another installation or a wrong password. One that is away is waited for in
         the background."""
         broker = cls(Link(url, installation, on_change), window=window, total=total, taken_kept_s=taken_kept_s)

@@ -19,9 +19,19 @@ def list_entries(
 ) -> None:
     """List the audit log, newest first. It takes a token of an admin."""
     call.out.listing(
-        "entries", call.client.audit(limit=limit),
+        "entries",
+        call.client.audit(limit=limit),
         ("AT", "BY", "ROLE", "FROM", "ACTION", "TARGET", "DETAILS"),
-        lambda one: (one.at, one.name or one.node_id, one.role, one.address, one.action, one.target,
-                     shown(one.details)),
-        empty="nothing was changed yet", prose=("BY", "DETAILS"), drop=("FROM", "ROLE", "DETAILS"),
-    )  # fmt: skip
+        lambda one: (
+            one.at,
+            one.name or one.node_id,
+            one.role,
+            one.address,
+            one.action,
+            one.target,
+            shown(one.details),
+        ),
+        empty="nothing was changed yet",
+        prose=("BY", "DETAILS"),
+        drop=("FROM", "ROLE", "DETAILS"),
+    )

@@ -50,9 +50,10 @@ def show(
         out.json(_as_json(chosen, loaded))
         return
     out.table(
-        ("SETTING", "VALUE", "FROM"), [(name, shown(value), str(source)) for name, value, source in loaded.rows()],
+        ("SETTING", "VALUE", "FROM"),
+        [(name, shown(value), str(source)) for name, value, source in loaded.rows()],
         prose=("VALUE", "FROM"),
-    )  # fmt: skip
+    )
     for left in loaded.ignored:
         out.text(f"ignored: {left.key} = {shown(left.value)} (from {left.source}): {left.reason}")
 
@@ -114,10 +115,14 @@ def history(call: Call, cluster: ClusterOption = "default") -> None:
     versions = list(call.client.config_history(cluster))
     before = {later.version: earlier.values for later, earlier in pairwise(versions)}
     call.out.listing(
-        "versions", versions, ("VERSION", "AT", "BY", "CHANGES"),
+        "versions",
+        versions,
+        ("VERSION", "AT", "BY", "CHANGES"),
         lambda one: (one.version, one.changed_at, one.changed_by, _changes(before.get(one.version, {}), one.values)),
-        empty="nothing was set yet", prose=("CHANGES",), drop=("BY",),
-    )  # fmt: skip
+        empty="nothing was set yet",
+        prose=("CHANGES",),
+        drop=("BY",),
+    )
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> str:

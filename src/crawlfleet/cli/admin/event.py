@@ -42,9 +42,14 @@ def list_events(
     """List events, oldest first: the newest of those that are kept."""
     found = list(_pages(call, kind or [], task, node, after, limit))[-limit:]
     call.out.listing(
-        "events", found, ("NUMBER", "AT", "KIND", "ABOUT"),
-        lambda one: (one.number, one.at, one.kind, _about(one)), empty="no events", prose=("ABOUT",), drop=("NUMBER",),
-    )  # fmt: skip
+        "events",
+        found,
+        ("NUMBER", "AT", "KIND", "ABOUT"),
+        lambda one: (one.number, one.at, one.kind, _about(one)),
+        empty="no events",
+        prose=("ABOUT",),
+        drop=("NUMBER",),
+    )
 
 
 def _pages(
@@ -63,9 +68,12 @@ def _pages(
 
 
 @api_command(
-    app, "watch", "crawlfleet event watch", "crawlfleet event watch --kind task.failed --json",
+    app,
+    "watch",
+    "crawlfleet event watch",
+    "crawlfleet event watch --kind task.failed --json",
     "crawlfleet event watch --after 1200",
-)  # fmt: skip
+)
 def watch(
     call: Call,
     kind: KindOption = None,

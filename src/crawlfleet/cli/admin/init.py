@@ -19,18 +19,32 @@ if TYPE_CHECKING:
 # What a first configuration usually changes; everything else has a default and a line in the reference.
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "master": {
-        "mode": "master", "host": "0.0.0.0", "port": 8000, "data_dir": "./data/master", "task_timeout_s": 3600,
-        "max_retries": 3, "strategy": "least_loaded",
+        "mode": "master",
+        "host": "0.0.0.0",
+        "port": 8000,
+        "data_dir": "./data/master",
+        "task_timeout_s": 3600,
+        "max_retries": 3,
+        "strategy": "least_loaded",
     },
     "worker": {
-        "mode": "worker", "masters": ["http://127.0.0.1:8000"], "device_id": "worker-001", "name": "Worker Node 1",
-        "slots": 4, "data_dir": "./data/worker-001", "enrol_token_file": "./data/enrol.token",
+        "mode": "worker",
+        "masters": ["http://127.0.0.1:8000"],
+        "device_id": "worker-001",
+        "name": "Worker Node 1",
+        "slots": 4,
+        "data_dir": "./data/worker-001",
+        "enrol_token_file": "./data/enrol.token",
     },
     "standalone": {
-        "mode": "standalone", "host": "127.0.0.1", "port": 8000, "data_dir": "./data/standalone", "nodes": 2,
+        "mode": "standalone",
+        "host": "127.0.0.1",
+        "port": 8000,
+        "data_dir": "./data/standalone",
+        "nodes": 2,
         "slots": 4,
     },
-}  # fmt: skip
+}
 
 
 class Format(StrEnum):

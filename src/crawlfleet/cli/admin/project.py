@@ -27,14 +27,13 @@ def _limit(name: str, what: str) -> Any:
 def list_projects(call: Call) -> None:
     """List the projects that are described or have open tasks."""
     call.out.listing(
-        "projects", call.client.projects(),
+        "projects",
+        call.client.projects(),
         ("PROJECT", "WEIGHT", "WAITING", "RUNNING", "CPU", "MEMORY MB", "PAGES TODAY", "BYTES TODAY", "ON FULL"),
-        lambda project: (
-            project.name, project.weight, *(_used(project, quota) for quota in QUOTAS), project.on_full,
-        ),
+        lambda project: (project.name, project.weight, *(_used(project, quota) for quota in QUOTAS), project.on_full),
         empty="no project is described or has open tasks",
         drop=("MEMORY MB", "CPU", "ON FULL", "BYTES TODAY", "WEIGHT"),
-    )  # fmt: skip
+    )
 
 
 @api_command(app, "show", "crawlfleet project show shop", "crawlfleet project show shop --json")
@@ -72,9 +71,13 @@ def set_project(
 ) -> None:
     """Set a project's weight and quotas. What is not named stays as it is; what runs goes on."""
     limits = {
-        "max_waiting": max_waiting, "max_running": max_running, "cpu": cpu, "memory_mb": memory_mb,
-        "pages_per_day": pages_per_day, "bytes_per_day": bytes_per_day,
-    }  # fmt: skip
+        "max_waiting": max_waiting,
+        "max_running": max_running,
+        "cpu": cpu,
+        "memory_mb": memory_mb,
+        "pages_per_day": pages_per_day,
+        "bytes_per_day": bytes_per_day,
+    }
     changes: dict[str, Any] = {field: _number(field, text) for field, text in limits.items() if text is not None}
     changes |= {field: value for field, value in (("weight", weight), ("on_full", on_full)) if value is not None}
     if not changes:

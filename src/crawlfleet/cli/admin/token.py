@@ -43,12 +43,22 @@ def create(
 def list_tokens(call: Call) -> None:
     """List the tokens, without their secrets."""
     call.out.listing(
-        "tokens", call.client.tokens(),
+        "tokens",
+        call.client.tokens(),
         ("ID", "ROLE", "NAME", "USABLE", "USES LEFT", "EXPIRES", "LAST USED", "CREATED BY"),
-        lambda one: (one.id, one.role, one.name, one.is_usable, one.uses_left, one.expires_at, one.last_used_at,
-                     one.created_by),
-        prose=("NAME",), drop=("CREATED BY", "LAST USED", "USES LEFT", "EXPIRES"),
-    )  # fmt: skip
+        lambda one: (
+            one.id,
+            one.role,
+            one.name,
+            one.is_usable,
+            one.uses_left,
+            one.expires_at,
+            one.last_used_at,
+            one.created_by,
+        ),
+        prose=("NAME",),
+        drop=("CREATED BY", "LAST USED", "USES LEFT", "EXPIRES"),
+    )
 
 
 @api_command(app, "rotate", "crawlfleet token rotate 3")

@@ -22,10 +22,11 @@ ClusterName = Annotated[str, typer.Argument(help="The cluster's name.")]
 def list_clusters(call: Call) -> None:
     """List the clusters, with their health."""
     call.out.listing(
-        "clusters", call.client.clusters(),
+        "clusters",
+        call.client.clusters(),
         ("CLUSTER", "STATUS", "HEALTH", "PROJECT", "NODES", "RUNNING", "SLOTS"),
         lambda one: (one.name, one.status, one.health, one.project, one.node_count, one.slots.used, one.slots.total),
-    )  # fmt: skip
+    )
 
 
 @api_command(app, "show", "crawlfleet cluster show eu", "crawlfleet cluster show --json")

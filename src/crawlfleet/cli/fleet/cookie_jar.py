@@ -17,11 +17,12 @@ ProjectOption = Annotated[str | None, typer.Option("--project", help="Of this pr
 def list_jars(call: Call, project: ProjectOption = None) -> None:
     """List cookie jars, without what is in them."""
     call.out.listing(
-        "cookie_jars", call.client.cookie_jars(project),
+        "cookie_jars",
+        call.client.cookie_jars(project),
         ("JAR", "PROJECT", "COOKIES", "HOSTS", "CHANGED"),
         lambda jar: (jar.name, jar.project_id, jar.cookies, ", ".join(jar.hosts), jar.changed_at),
         empty="no cookie jars: tasks ask for one by keep_cookies",
-    )  # fmt: skip
+    )
 
 
 @api_command(app, "remove", "crawlfleet cookie-jar remove login --project spring")

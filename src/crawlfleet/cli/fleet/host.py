@@ -43,12 +43,23 @@ def list_hosts(
     """List hosts that were asked for something, or have a budget of their own."""
     found = list(call.client.hosts(q=match, backing_off=backing_off or None, is_set=is_set or None, limit=limit))
     call.out.listing(
-        "hosts", found,
+        "hosts",
+        found,
         ("HOST", "RATE", "CONCURRENCY", "DELAY", "RATE NOW", "REQUESTS", "REFUSED", "BLOCKED", "BACK-OFF UNTIL"),
-        lambda host: (host.name, host.budget.rate, host.budget.concurrency, host.budget.delay_s, host.rate_now,
-                      host.requests, host.refused, host.blocked, host.backoff_until),
-        empty="no host was asked for anything yet", drop=("BLOCKED", "REFUSED", "DELAY", "RATE NOW", "REQUESTS"),
-    )  # fmt: skip
+        lambda host: (
+            host.name,
+            host.budget.rate,
+            host.budget.concurrency,
+            host.budget.delay_s,
+            host.rate_now,
+            host.requests,
+            host.refused,
+            host.blocked,
+            host.backoff_until,
+        ),
+        empty="no host was asked for anything yet",
+        drop=("BLOCKED", "REFUSED", "DELAY", "RATE NOW", "REQUESTS"),
+    )
 
 
 @api_command(app, "show", "crawlfleet host show example.com", "crawlfleet host show example.com:8080 --json")
@@ -78,9 +89,11 @@ def history(
         call.out.json(found)
         return
     call.out.table(
-        ("AT", *_COLUMNS), [(point.at, *_columns(point.counted)) for point in found.points],
-        empty=f"nothing was counted of {found.name} in that time", drop=_DROPPED,
-    )  # fmt: skip
+        ("AT", *_COLUMNS),
+        [(point.at, *_columns(point.counted)) for point in found.points],
+        empty=f"nothing was counted of {found.name} in that time",
+        drop=_DROPPED,
+    )
 
 
 @api_command(
@@ -117,12 +130,14 @@ def _tell(call: Call, found: HostDetail) -> None:
         call.out.json(found)
         return
     budget = found.host.budget
-    call.out.record({
-        **{name: value for name, value in plain(found.host).items() if name != "budget"},
-        "rate": f"{budget.rate:g}/s ({budget.rate_from})",
-        "concurrency": f"{budget.concurrency} ({budget.concurrency_from})",
-        "delay": f"{budget.delay_s:g} s ({budget.delay_from})",
-    })  # fmt: skip
+    call.out.record(
+        {
+            **{name: value for name, value in plain(found.host).items() if name != "budget"},
+            "rate": f"{budget.rate:g}/s ({budget.rate_from})",
+            "concurrency": f"{budget.concurrency} ({budget.concurrency_from})",
+            "delay": f"{budget.delay_s:g} s ({budget.delay_from})",
+        }
+    )
     _tell_figures(call, found)
     if found.holders:
         call.out.text("")
@@ -146,9 +161,21 @@ def _tell_figures(call: Call, found: HostDetail) -> None:
 
 
 _COLUMNS = (
-    "REQUESTS", "PER S", "PAGES", "KB", "2XX", "3XX", "4XX", "5XX", "429", "503", "BLOCKED", "ERRORS", "P50 MS",
+    "REQUESTS",
+    "PER S",
+    "PAGES",
+    "KB",
+    "2XX",
+    "3XX",
+    "4XX",
+    "5XX",
+    "429",
+    "503",
+    "BLOCKED",
+    "ERRORS",
+    "P50 MS",
     "P95 MS",
-)  # fmt: skip
+)
 
 _DROPPED = ("KB", "3XX", "P50 MS", "503", "429", "BLOCKED", "PAGES", "2XX")
 
@@ -156,6 +183,15 @@ _DROPPED = ("KB", "3XX", "P50 MS", "503", "429", "BLOCKED", "PAGES", "2XX")
 def _columns(one: FiguresView) -> tuple[object, ...]:
     statuses = [one.statuses.get(name, 0) for name in ("2xx", "3xx", "4xx", "5xx")]
     return (
-        one.requests, one.requests_per_s, one.pages, round(one.bytes / 1000), *statuses, one.too_many, one.unavailable,
-        one.blocked, sum(one.errors.values()), one.answer_ms.p50, one.answer_ms.p95,
-    )  # fmt: skip
+        one.requests,
+        one.requests_per_s,
+        one.pages,
+        round(one.bytes / 1000),
+        *statuses,
+        one.too_many,
+        one.unavailable,
+        one.blocked,
+        sum(one.errors.values()),
+        one.answer_ms.p50,
+        one.answer_ms.p95,
+    )

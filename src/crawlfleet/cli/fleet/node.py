@@ -31,13 +31,24 @@ def list_nodes(
     """List the nodes."""
     nodes = call.client.nodes(cluster=cluster, status=status)
     call.out.listing(
-        "nodes", nodes,
+        "nodes",
+        nodes,
         ("NODE", "NAME", "DEVICE", "STATUS", "HEALTH", "RUNNING", "SLOTS", "REGION", "CLUSTER", "LAST SEEN"),
-        lambda node: (node.id, node.name, node.device_id, node.status, node.health, node.running, node.slots,
-                      node.region, node.cluster, seconds(node.last_seen_at or "")),
+        lambda node: (
+            node.id,
+            node.name,
+            node.device_id,
+            node.status,
+            node.health,
+            node.running,
+            node.slots,
+            node.region,
+            node.cluster,
+            seconds(node.last_seen_at or ""),
+        ),
         drop=("CLUSTER", "DEVICE", "REGION", "LAST SEEN"),
         empty="no nodes have joined yet: crawlfleet token create --role enrol, then crawlfleet worker",
-    )  # fmt: skip
+    )
 
 
 @api_command(app, "show", "crawlfleet node show worker-001", "crawlfleet node show node-0123456789abcdef --json")
@@ -73,12 +84,23 @@ def history(
     call.out.table(
         ("AT", "CPU", "MEMORY", "DISK", "LOAD", "IN bit/s", "OUT bit/s", "RUNNING", "ERRORS", "START s"),
         [
-            (sample.at, one.cpu, one.memory, one.disk, one.load, one.network_in_bps, one.network_out_bps, one.running,
-             one.error_rate, one.start_latency_s)
-            for sample in found.samples for one in (sample.measurement,)
+            (
+                sample.at,
+                one.cpu,
+                one.memory,
+                one.disk,
+                one.load,
+                one.network_in_bps,
+                one.network_out_bps,
+                one.running,
+                one.error_rate,
+                one.start_latency_s,
+            )
+            for sample in found.samples
+            for one in (sample.measurement,)
         ],
         empty="there are no samples of that time: one is taken every minute",
-    )  # fmt: skip
+    )
 
 
 @api_command(app, "drain", "crawlfleet node drain worker-001", "crawlfleet node drain worker-001 --within 600")

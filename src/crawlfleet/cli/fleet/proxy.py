@@ -19,10 +19,18 @@ def list_proxies(
 ) -> None:
     """List the proxies that crawls have used, with their health as each node last reported it."""
     call.out.listing(
-        "proxies", call.client.proxies(pool=pool, is_up=False if down else None),
+        "proxies",
+        call.client.proxies(pool=pool, is_up=False if down else None),
         ("NODE", "POOL", "PROXY", "STATE", "USES", "FAILURES", "LATENCY MS", "LAST FAILURE"),
-        lambda proxy: (proxy.node_name, proxy.pool, proxy.proxy,
-                       "up" if proxy.is_up else f"down until {proxy.down_until}", proxy.uses, proxy.failures,
-                       proxy.latency_ms, proxy.last_failure),
+        lambda proxy: (
+            proxy.node_name,
+            proxy.pool,
+            proxy.proxy,
+            "up" if proxy.is_up else f"down until {proxy.down_until}",
+            proxy.uses,
+            proxy.failures,
+            proxy.latency_ms,
+            proxy.last_failure,
+        ),
         empty="no proxy was used yet: pools are given to nodes by --proxies-file",
-    )  # fmt: skip
+    )

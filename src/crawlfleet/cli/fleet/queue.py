@@ -23,10 +23,11 @@ QueueNames = Annotated[list[str], typer.Argument(help="Names of queues.", show_d
 def list_queues(call: Call) -> None:
     """List the queues that have pending tasks, are paused or have an order of their own."""
     call.out.listing(
-        "queues", call.client.queues(),
+        "queues",
+        call.client.queues(),
         ("QUEUE", "STATE", "ORDER", "PENDING TASKS"),
         lambda queue: (queue.name, "paused" if queue.is_paused else "open", queue.order, queue.has_pending),
-    )  # fmt: skip
+    )
 
 
 @api_command(app, "pause", "crawlfleet queue pause default", "crawlfleet queue pause slow news")

@@ -58,10 +58,17 @@ def distribute(
         _show(Call(Output(is_json=json), {"--url": url, "--token": token, "--data-dir": data_dir}))
         return
     flags: dict[str, object] = {
-        "--host": host, "--port": port, "--device-id": device_id, "--device-name": device_name,
-        "--master-url": master_url, "--enrol-token": enrol_token, "--nodes": nodes, "--slots": slots,
-        "--data-dir": data_dir, "log_format": process_options.log_format(json),
-    }  # fmt: skip
+        "--host": host,
+        "--port": port,
+        "--device-id": device_id,
+        "--device-name": device_name,
+        "--master-url": master_url,
+        "--enrol-token": enrol_token,
+        "--nodes": nodes,
+        "--slots": slots,
+        "--data-dir": data_dir,
+        "log_format": process_options.log_format(json),
+    }
     _start(mode, config, flags)
 
 

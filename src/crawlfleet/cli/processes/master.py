@@ -51,10 +51,18 @@ def master(
     from crawlfleet.settings.master import MasterSettings
 
     flags = {
-        "--host": host, "--port": port, "--data-dir": data_dir, "--store": store, "--broker": broker,
-        "--results": results, "--name": name,
-        "--allow-host": process_options.joined(allow_host), "--allowed-network": process_options.joined(allowed_network),
-        "--tls-cert": tls_cert, "--tls-key": tls_key, "--log-level": log_level,
+        "--host": host,
+        "--port": port,
+        "--data-dir": data_dir,
+        "--store": store,
+        "--broker": broker,
+        "--results": results,
+        "--name": name,
+        "--allow-host": process_options.joined(allow_host),
+        "--allowed-network": process_options.joined(allowed_network),
+        "--tls-cert": tls_cert,
+        "--tls-key": tls_key,
+        "--log-level": log_level,
         "log_format": process_options.log_format(json),
-    }  # fmt: skip
+    }
     process_options.start_master(process_options.load_settings(MasterSettings, config, flags).settings)

@@ -43,9 +43,17 @@ def standalone(
     from crawlfleet.settings.master import StandaloneSettings
 
     flags = {
-        "--host": host, "--port": port, "--data-dir": data_dir, "--nodes": nodes, "--slots": slots,
-        "--allow-host": process_options.joined(allow_host), "--executors": process_options.joined(executors), "--store": store,
-        "--proxies-file": proxies_file, "--results": results,
-        "--log-level": log_level, "log_format": process_options.log_format(json),
-    }  # fmt: skip
+        "--host": host,
+        "--port": port,
+        "--data-dir": data_dir,
+        "--nodes": nodes,
+        "--slots": slots,
+        "--allow-host": process_options.joined(allow_host),
+        "--executors": process_options.joined(executors),
+        "--store": store,
+        "--proxies-file": proxies_file,
+        "--results": results,
+        "--log-level": log_level,
+        "log_format": process_options.log_format(json),
+    }
     process_options.start_standalone(process_options.load_settings(StandaloneSettings, config, flags).settings)

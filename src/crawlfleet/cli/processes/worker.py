@@ -87,13 +87,28 @@ def worker(
     from crawlfleet.settings.worker import WorkerSettings
 
     flags = {
-        "--master": process_options.joined(master), "--enrol-token": enrol_token, "--enrol-token-file": enrol_token_file,
-        "--executors": process_options.joined(executors), "--device-id": device_id, "--name": name,
-        "--description": description, "--port": port, "--region": region,
-        "--egress-address": egress_address, "--node-type": node_type, "--cluster": cluster,
-        "--capability": capability, "--slots": slots, "--weight": weight, "--resource": resource,
-        "--data-dir": data_dir, "--allow-host": process_options.joined(allow_host), "--proxies-file": proxies_file,
+        "--master": process_options.joined(master),
+        "--enrol-token": enrol_token,
+        "--enrol-token-file": enrol_token_file,
+        "--executors": process_options.joined(executors),
+        "--device-id": device_id,
+        "--name": name,
+        "--description": description,
+        "--port": port,
+        "--region": region,
+        "--egress-address": egress_address,
+        "--node-type": node_type,
+        "--cluster": cluster,
+        "--capability": capability,
+        "--slots": slots,
+        "--weight": weight,
+        "--resource": resource,
+        "--data-dir": data_dir,
+        "--allow-host": process_options.joined(allow_host),
+        "--proxies-file": proxies_file,
         "--ca-file": ca_file,
-        "--memory-limit-mb": memory_limit_mb, "--log-level": log_level, "log_format": process_options.log_format(json),
-    }  # fmt: skip
+        "--memory-limit-mb": memory_limit_mb,
+        "--log-level": log_level,
+        "log_format": process_options.log_format(json),
+    }
     process_options.start_worker(process_options.load_settings(WorkerSettings, config, flags).settings)

@@ -54,9 +54,14 @@ def crawl(
     said = {"depth": depth, "max_pages": max_pages}
     parameters = values.parameters(params, param) | {word: n for word, n in said.items() if n is not None}
     group = call.client.crawl(
-        urls, parameters, members=members, name=name, project_id=project, idempotency_key=key,
+        urls,
+        parameters,
+        members=members,
+        name=name,
+        project_id=project,
+        idempotency_key=key,
         **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
-    )  # fmt: skip
+    )
     for note in _assumed(parameters, group):
         call.out.note(note)
     print_new(call, group, wait or progress, timeout, with_lines=progress)

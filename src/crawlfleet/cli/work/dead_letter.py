@@ -30,22 +30,28 @@ def list_letters(
     """List dead letters, newest first."""
     letters = list(call.client.dead_letters(cause=cause, project_id=project, limit=limit))
     call.out.listing(
-        "dead_letters", letters,
+        "dead_letters",
+        letters,
         ("TASK", "TYPE", "PROJECT", "SINCE", "CAUSE"),
         lambda one: (one.task_id, one.task_type, one.project_id, one.buried_at, one.cause),
-        empty="no dead letters", prose=("CAUSE",), drop=("PROJECT", "SINCE", "TYPE"),
-    )  # fmt: skip
+        empty="no dead letters",
+        prose=("CAUSE",),
+        drop=("PROJECT", "SINCE", "TYPE"),
+    )
 
 
 @api_command(app, "groups", "crawlfleet dead-letter groups")
 def groups(call: Call, project: ProjectOption = None) -> None:
     """Group dead letters by cause, the most frequent first."""
     call.out.listing(
-        "groups", call.client.dead_letter_groups(project_id=project),
+        "groups",
+        call.client.dead_letter_groups(project_id=project),
         ("COUNT", "NEWEST", "EXAMPLE", "CAUSE"),
         lambda one: (one.count, one.newest_at, one.example, one.cause),
-        empty="no dead letters", prose=("CAUSE",), drop=("NEWEST", "EXAMPLE"),
-    )  # fmt: skip
+        empty="no dead letters",
+        prose=("CAUSE",),
+        drop=("NEWEST", "EXAMPLE"),
+    )
 
 
 @api_command(app, "show", "crawlfleet dead-letter show task-0123456789abcdef")
@@ -61,8 +67,9 @@ def show(call: Call, task_id: TaskId) -> None:
     call.out.table(
         ("EXECUTION", "STATUS", "NODE", "ENDED", "ERROR"),
         [(one.id, one.status, one.node_id, one.end_time, one.error and one.error.message) for one in found.executions],
-        prose=("ERROR",), drop=("ENDED", "NODE"),
-    )  # fmt: skip
+        prose=("ERROR",),
+        drop=("ENDED", "NODE"),
+    )
 
 
 @api_command(

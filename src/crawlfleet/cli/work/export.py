@@ -89,17 +89,23 @@ def print_quality(call: Call, found: QualityView) -> None:
         call.out.json(found)
         return
     about = "" if found.is_exact else "about "
-    call.out.record({
-        "items": f"{found.items}" + ("" if found.is_final else ", and more may come"),
-        "pages": f"{about}{found.pages}", "items per page": found.items_per_page,
-        "duplicates": f"{about}{found.duplicates}",
-    })  # fmt: skip
+    call.out.record(
+        {
+            "items": f"{found.items}" + ("" if found.is_final else ", and more may come"),
+            "pages": f"{about}{found.pages}",
+            "items per page": found.items_per_page,
+            "duplicates": f"{about}{found.duplicates}",
+        }
+    )
     call.out.table(
         ("FIELD", "FILLED", "TYPES"),
-        [(one.name, f"{one.fill_rate:.1%}", ", ".join(f"{kind} {count}" for kind, count in one.types.items()))
-         for one in found.fields],
-        empty="no fields", prose=("TYPES",),
-    )  # fmt: skip
+        [
+            (one.name, f"{one.fill_rate:.1%}", ", ".join(f"{kind} {count}" for kind, count in one.types.items()))
+            for one in found.fields
+        ],
+        empty="no fields",
+        prose=("TYPES",),
+    )
 
 
 def chosen_format(given: str | None, output: Path | None, taken: tuple[str, ...] = FORMATS) -> Any:

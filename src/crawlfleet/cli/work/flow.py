@@ -47,9 +47,11 @@ def submit(
     if unknown:
         usage_error(f"FILE: a flow has name, project_id and steps, not {', '.join(sorted(unknown))}")
     flow = call.client.submit_flow(
-        said.get("steps", {}), name=name or said.get("name"), project_id=project or said.get("project_id"),
+        said.get("steps", {}),
+        name=name or said.get("name"),
+        project_id=project or said.get("project_id"),
         idempotency_key=key,
-    )  # fmt: skip
+    )
     if not wait:
         call.out.answer(flow, flow.id)
         return
@@ -65,14 +67,23 @@ def list_flows(
 ) -> None:
     """List flows, newest first."""
     call.out.listing(
-        "flows", list(call.client.flows(project_id=project, limit=limit)),
+        "flows",
+        list(call.client.flows(project_id=project, limit=limit)),
         ("FLOW", "STATUS", "TASKS", "OPEN", "FAILED", "PROJECT", "CREATED", "NAME"),
         lambda one: (
-            one.id, one.status, one.progress.total, one.progress.open, one.progress.failed + one.progress.timeout,
-            one.project_id, one.created_at, one.name,
+            one.id,
+            one.status,
+            one.progress.total,
+            one.progress.open,
+            one.progress.failed + one.progress.timeout,
+            one.project_id,
+            one.created_at,
+            one.name,
         ),
-        empty="no flows", prose=("NAME",), drop=("PROJECT", "OPEN", "CREATED"),
-    )  # fmt: skip
+        empty="no flows",
+        prose=("NAME",),
+        drop=("PROJECT", "OPEN", "CREATED"),
+    )
 
 
 @api_command(app, "show", "crawlfleet flow show group-0123456789abcdef")
@@ -82,9 +93,11 @@ def show(call: Call, flow_id: FlowId) -> None:
 
 
 @api_command(
-    app, "watch", "crawlfleet flow watch group-0123456789abcdef",
+    app,
+    "watch",
+    "crawlfleet flow watch group-0123456789abcdef",
     "crawlfleet flow watch group-0123456789abcdef --timeout 600",
-)  # fmt: skip
+)
 def watch(call: Call, flow_id: FlowId, timeout: TimeoutOption = None) -> None:
     """Wait until a flow has ended, and show it. Exit code 4 unless it completed."""
     _watched(call, flow_id, timeout)

@@ -110,9 +110,16 @@ def shard(
         lines = values.read_text(values_file, "--values").splitlines()
         parameters[over] = [line.strip() for line in lines if line.strip()]
     group = call.client.shard(
-        task_type, parameters, over=over, size=size, count=count, name=name, project_id=project, idempotency_key=key,
+        task_type,
+        parameters,
+        over=over,
+        size=size,
+        count=count,
+        name=name,
+        project_id=project,
+        idempotency_key=key,
         **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
-    )  # fmt: skip
+    )
     print_new(call, group, wait, timeout)
 
 
@@ -126,12 +133,23 @@ def list_groups(
     """List groups with their progress, newest first."""
     found = list(call.client.groups(project_id=project, kind=kind, limit=limit))
     call.out.listing(
-        "groups", found,
+        "groups",
+        found,
         ("GROUP", "KIND", "ENDED", "TOTAL", "FAILED", "PROJECT", "CREATED", "NAME"),
-        lambda one: (one.id, one.kind, one.progress.total - one.progress.open, one.progress.total,
-                     one.progress.failed + one.progress.timeout, one.project_id, one.created_at, one.name),
-        empty="no groups", prose=("NAME",), drop=("PROJECT", "CREATED", "KIND"),
-    )  # fmt: skip
+        lambda one: (
+            one.id,
+            one.kind,
+            one.progress.total - one.progress.open,
+            one.progress.total,
+            one.progress.failed + one.progress.timeout,
+            one.project_id,
+            one.created_at,
+            one.name,
+        ),
+        empty="no groups",
+        prose=("NAME",),
+        drop=("PROJECT", "CREATED", "KIND"),
+    )
 
 
 @api_command(app, "show", "crawlfleet group show group-0123456789abcdef")
@@ -152,9 +170,10 @@ def show(call: Call, group_id: GroupId) -> None:
     if group.failures:
         call.out.text("")
         call.out.table(
-            ("TASK", "STATUS", "MESSAGE"), [(one.task_id, one.status, one.message) for one in group.failures],
+            ("TASK", "STATUS", "MESSAGE"),
+            [(one.task_id, one.status, one.message) for one in group.failures],
             prose=("MESSAGE",),
-        )  # fmt: skip
+        )
 
 
 @api_command(
@@ -218,9 +237,12 @@ def export(
     """Write the items of all members, in the order of the members, as JSON lines, CSV or Parquet, or their archives
     as WARC. --json tells what was written."""
     asked: dict[str, Any] = {
-        "format": chosen_format(format, output), "partial": partial, "bom": bom, "guard": guard,
+        "format": chosen_format(format, output),
+        "partial": partial,
+        "bom": bom,
+        "guard": guard,
         **of_pages(pages),
-    }  # fmt: skip
+    }
     if asked["format"] == "warc":
         for member in call.client.list(group=group_id, limit=1):
             note_missing_archive(call, member)

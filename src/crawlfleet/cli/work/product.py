@@ -68,12 +68,23 @@ def list_products(
 ) -> None:
     """List products."""
     call.out.listing(
-        "products", list(call.client.products(**where, limit=limit)),
+        "products",
+        list(call.client.products(**where, limit=limit)),
         ("ID", "SHOP", "THEIR ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"),
-        lambda one: (one.id, one.shop, one.product_id, one.title, _price(one.price, one.currency), one.availability,
-                     one.changed_at, one.gone_at),
-        empty="no products", prose=("TITLE",), drop=("THEIR ID", "CHANGED", "GONE", "AVAILABILITY", "SHOP"),
-    )  # fmt: skip
+        lambda one: (
+            one.id,
+            one.shop,
+            one.product_id,
+            one.title,
+            _price(one.price, one.currency),
+            one.availability,
+            one.changed_at,
+            one.gone_at,
+        ),
+        empty="no products",
+        prose=("TITLE",),
+        drop=("THEIR ID", "CHANGED", "GONE", "AVAILABILITY", "SHOP"),
+    )
 
 
 @api_command(
@@ -93,10 +104,12 @@ def show(
     call.out.text("")
     call.out.table(
         ("CHANGED", "HOW", "WHAT"),
-        [(one.at, one.kind, ", ".join(f"{name}: {said[0]} -> {said[1]}" for name, said in one.fields.items()))
-         for one in found.changes],
+        [
+            (one.at, one.kind, ", ".join(f"{name}: {said[0]} -> {said[1]}" for name, said in one.fields.items()))
+            for one in found.changes
+        ],
         prose=("WHAT",),
-    )  # fmt: skip
+    )
 
 
 @for_chosen(

@@ -83,10 +83,17 @@ def add(
     task |= {"priority": values.priority(priority)} | ({} if project is None else {"project_id": project})
     others = {"name": name, "starts_at": starts_at, "ends_at": ends_at}
     schedule = call.client.create_schedule(
-        task | values.assigned(field or [], "--field"), at=at, every_s=_seconds(every), cron=cron, time_zone=time_zone,
-        jitter_s=jitter, catch_up=catch_up.value, overlap=overlap.value, is_paused=paused,
+        task | values.assigned(field or [], "--field"),
+        at=at,
+        every_s=_seconds(every),
+        cron=cron,
+        time_zone=time_zone,
+        jitter_s=jitter,
+        catch_up=catch_up.value,
+        overlap=overlap.value,
+        is_paused=paused,
         **{key: value for key, value in others.items() if value is not None},
-    )  # fmt: skip
+    )
     call.out.answer(schedule, schedule.id)
 
 
@@ -100,11 +107,14 @@ def list_schedules(
     """List schedules, newest first."""
     found = list(call.client.schedules(project_id=project, task_type=type, limit=limit))
     call.out.listing(
-        "schedules", found,
+        "schedules",
+        found,
         ("SCHEDULE", "NAME", "TYPE", "WHEN", "STATE", "NEXT RUN", "LAST ERROR"),
         lambda one: (one.id, one.name, one.task["task_type"], when(one), one.status, one.next_run_at, one.last_error),
-        empty="no schedules", prose=("NAME", "LAST ERROR"), drop=("NAME", "STATE", "LAST ERROR"),
-    )  # fmt: skip
+        empty="no schedules",
+        prose=("NAME", "LAST ERROR"),
+        drop=("NAME", "STATE", "LAST ERROR"),
+    )
 
 
 @api_command(app, "show", "crawlfleet schedule show schedule-0123456789abcdef")
@@ -206,9 +216,11 @@ def preview(
     moments = [datetime.fromtimestamp(at / 1000, zone) for at in runs]
     local = [f"{moment.isoformat()} {moment:%a}" for moment in moments]
     Output(is_json=json).listing(
-        "runs", [{"at": to_text(at), "local": text} for at, text in zip(runs, local, strict=True)],
-        ("UTC", timing.time_zone), lambda one: (seconds(one["at"]), one["local"]),
-    )  # fmt: skip
+        "runs",
+        [{"at": to_text(at), "local": text} for at, text in zip(runs, local, strict=True)],
+        ("UTC", timing.time_zone),
+        lambda one: (seconds(one["at"]), one["local"]),
+    )
 
 
 def when(schedule: ScheduleView) -> str:

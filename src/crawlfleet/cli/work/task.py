@@ -186,17 +186,34 @@ def list_tasks(
     """List tasks, newest first."""
     found = list(
         call.client.list(
-            status=status, project_id=project, type=task_type, queue=queue, node=node, group=group, q=search,
+            status=status,
+            project_id=project,
+            type=task_type,
+            queue=queue,
+            node=node,
+            group=group,
+            q=search,
             limit=limit,
         )
-    )  # fmt: skip
+    )
     call.out.listing(
-        "tasks", found,
+        "tasks",
+        found,
         ("TASK", "STATUS", "TYPE", "PROJECT", "PRIORITY", "NODE", "CREATED", "NAME"),
-        lambda one: (one.id, one.status, one.task_type, one.project_id, one.priority, one.assigned_node,
-                     one.created_at, one.name),
-        empty="no tasks", prose=("NAME",), drop=("PRIORITY", "NODE", "PROJECT", "NAME", "CREATED"),
-    )  # fmt: skip
+        lambda one: (
+            one.id,
+            one.status,
+            one.task_type,
+            one.project_id,
+            one.priority,
+            one.assigned_node,
+            one.created_at,
+            one.name,
+        ),
+        empty="no tasks",
+        prose=("NAME",),
+        drop=("PRIORITY", "NODE", "PROJECT", "NAME", "CREATED"),
+    )
 
 
 @api_command(

@@ -212,9 +212,12 @@ def _filter(
     status: str | None, project: str | None, task_type: str | None, node: str | None, search: str | None
 ) -> dict[str, Any]:
     said = {
-        "status": status.split(",") if status else None, "project_id": project, "type": task_type, "node": node,
+        "status": status.split(",") if status else None,
+        "project_id": project,
+        "type": task_type,
+        "node": node,
         "q": search,
-    }  # fmt: skip
+    }
     return {name: value for name, value in said.items() if value is not None}
 
 

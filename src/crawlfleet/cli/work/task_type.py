@@ -14,19 +14,24 @@ app = typer.Typer(no_args_is_help=True)
 
 _WORDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "array": "list"}
 _LIMITS = (
-    ("minimum", "from {}"), ("exclusiveMinimum", "more than {}"), ("maximum", "to {}"),
+    ("minimum", "from {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "to {}"),
     ("maxItems", "at most {} entries"),
     ("maxLength", "at most {} characters"),
-)  # fmt: skip
+)
 
 
 @api_command(app, "list", "crawlfleet type list", "crawlfleet type list --json")
 def list_types(call: Call) -> None:
     """List the task types that are known, and how many nodes run each."""
     call.out.listing(
-        "task_types", call.client.task_types(), ("TYPE", "VERSION", "NODES", "NEEDS"),
-        lambda one: (one.name, one.version, one.nodes or 0, ", ".join(_needed(one.schema))), prose=("NEEDS",),
-    )  # fmt: skip
+        "task_types",
+        call.client.task_types(),
+        ("TYPE", "VERSION", "NODES", "NEEDS"),
+        lambda one: (one.name, one.version, one.nodes or 0, ", ".join(_needed(one.schema))),
+        prose=("NEEDS",),
+    )
 
 
 @api_command(app, "show", "crawlfleet type show web_crawl", "crawlfleet type show web_crawl --json")
@@ -45,10 +50,14 @@ def show(call: Call, name: Annotated[str, typer.Argument(help="The type: crawlfl
     needed = set(_needed(found.schema))
     call.out.table(
         ("PARAMETER", "NEEDED", "IS"),
-        [(parameter, "yes" if parameter in needed else "", _described(part, found.schema))
-         for parameter, part in _parameters(found.schema)],
-        empty="it takes any parameters", prose=("IS",), drop=("NEEDED",),
-    )  # fmt: skip
+        [
+            (parameter, "yes" if parameter in needed else "", _described(part, found.schema))
+            for parameter, part in _parameters(found.schema)
+        ],
+        empty="it takes any parameters",
+        prose=("IS",),
+        drop=("NEEDED",),
+    )
     for names in _alternatives(found.schema):
         call.out.note(f"one of {', '.join(names)} is needed")
 

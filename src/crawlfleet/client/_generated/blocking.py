@@ -4,25 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from crawlfleet.client.types import (
-    BatchItem,
-    BatchMode,
-    ExportFormat,
-    ExportKind,
-    Fields,
-    LogLevel,
-    LogLine,
-    OnBytes,
-    OnGroup,
-    OnLook,
-    OnProgress,
-    OnWhy,
-    Role,
-    SavedExport,
-    Status,
-    Why,
-)
-from crawlfleet.client.transport.loop_thread import Background
 from crawlfleet.client._generated.models import (
     AcceptedView,
     AuditView,
@@ -67,6 +48,25 @@ from crawlfleet.client._generated.models import (
     TaskView,
     TokenView,
     UsageView,
+)
+from crawlfleet.client.transport.loop_thread import Background
+from crawlfleet.client.types import (
+    BatchItem,
+    BatchMode,
+    ExportFormat,
+    ExportKind,
+    Fields,
+    LogLevel,
+    LogLine,
+    OnBytes,
+    OnGroup,
+    OnLook,
+    OnProgress,
+    OnWhy,
+    Role,
+    SavedExport,
+    Status,
+    Why,
 )
 from pathlib import Path
 from typing import Any, Literal, overload

@@ -12,9 +12,14 @@ from crawlfleet.client.transport.http import Params
 
 class EventCalls(Calls):
     async def events(
-        self, *, kinds: Sequence[str] = (), task: str | None = None, node: str | None = None,
-        after: int | None = None, give_up_s: float | None = 60.0,
-    ) -> AsyncIterator[EventView]:  # fmt: skip
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        task: str | None = None,
+        node: str | None = None,
+        after: int | None = None,
+        give_up_s: float | None = 60.0,
+    ) -> AsyncIterator[EventView]:
         """From now on, or after a number. `kinds` may be beginnings: `task.` is everything about tasks. A broken stream
         is resumed where it broke; after `give_up_s` without any master it ends in Unreachable (None: never)."""
         params: Params = {"kind": kinds, "task": task, "node": node}
@@ -22,9 +27,14 @@ class EventCalls(Calls):
             yield event
 
     async def event_page(
-        self, *, after: int = 0, limit: int = 100, kinds: Sequence[str] = (), task: str | None = None,
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        kinds: Sequence[str] = (),
+        task: str | None = None,
         node: str | None = None,
-    ) -> EventPage:  # fmt: skip
+    ) -> EventPage:
         """A page of the log, oldest first. With a filter it may be short, or empty, before the end of the log: that is
         where `next_after` is `last`."""
         params: Params = {"format": "json", "after": after, "limit": limit, "kind": kinds, "task": task, "node": node}

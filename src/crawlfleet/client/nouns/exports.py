@@ -27,34 +27,60 @@ _COMPLETE = "Export-Complete"
 
 class ExportCalls(Calls):
     def export(
-        self, task_id: str, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False,
+        self,
+        task_id: str,
+        *,
+        format: ExportFormat = "jsonl",
+        bom: bool = False,
+        guard: bool = False,
         kind: ExportKind = "items",
-    ) -> AsyncIterator[bytes]:  # fmt: skip
+    ) -> AsyncIterator[bytes]:
         """The items of a task as a file, as it comes. `bom` and `guard` are for CSV: the mark that Excel knows UTF-8
         by, and an apostrophe before texts that a spreadsheet would run. `kind`: without the notes that crawls keep of
         pages, only those (`pages`), or both (`all`)."""
         return self._pieces(_task(task_id), _asked(format, bom, guard, kind))
 
     def export_group(
-        self, group_id: str, *, format: ExportFormat = "jsonl", partial: bool = False, bom: bool = False,
-        guard: bool = False, kind: ExportKind = "items",
-    ) -> AsyncIterator[bytes]:  # fmt: skip
+        self,
+        group_id: str,
+        *,
+        format: ExportFormat = "jsonl",
+        partial: bool = False,
+        bom: bool = False,
+        guard: bool = False,
+        kind: ExportKind = "items",
+    ) -> AsyncIterator[bytes]:
         """The items of all members as a file, as it comes. Refused (409) while members are missing, unless
         `partial`."""
         return self._pieces(_group(group_id), {**_asked(format, bom, guard, kind), "partial": partial})
 
     async def save_export(
-        self, task_id: str, path: Path, *, format: ExportFormat = "jsonl", bom: bool = False, guard: bool = False,
-        kind: ExportKind = "items", on_bytes: OnBytes | None = None,
-    ) -> SavedExport:  # fmt: skip
+        self,
+        task_id: str,
+        path: Path,
+        *,
+        format: ExportFormat = "jsonl",
+        bom: bool = False,
+        guard: bool = False,
+        kind: ExportKind = "items",
+        on_bytes: OnBytes | None = None,
+    ) -> SavedExport:
         """`export` into a file, which has its name only once all of it is there. A broken connection is begun again
         from the first byte. `on_bytes` is called with how many have come."""
         return await self._save(_task(task_id), _asked(format, bom, guard, kind), path, on_bytes)
 
     async def save_group_export(
-        self, group_id: str, path: Path, *, format: ExportFormat = "jsonl", partial: bool = False, bom: bool = False,
-        guard: bool = False, kind: ExportKind = "items", on_bytes: OnBytes | None = None,
-    ) -> SavedExport:  # fmt: skip
+        self,
+        group_id: str,
+        path: Path,
+        *,
+        format: ExportFormat = "jsonl",
+        partial: bool = False,
+        bom: bool = False,
+        guard: bool = False,
+        kind: ExportKind = "items",
+        on_bytes: OnBytes | None = None,
+    ) -> SavedExport:
         """`export_group` into a file, as `save_export` does."""
         params = {**_asked(format, bom, guard, kind), "partial": partial}
         return await self._save(_group(group_id), params, path, on_bytes)

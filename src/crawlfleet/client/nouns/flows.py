@@ -17,9 +17,13 @@ _LOOK_S = (0.1, 2.0)
 
 class FlowCalls(Calls):
     async def submit_flow(
-        self, steps: Mapping[str, Fields], *, name: str | None = None, project_id: str | None = None,
+        self,
+        steps: Mapping[str, Fields],
+        *,
+        name: str | None = None,
+        project_id: str | None = None,
         idempotency_key: str | None = None,
-    ) -> FlowDetail:  # fmt: skip
+    ) -> FlowDetail:
         """A whole graph, or nothing of it: `{"list": {"task": {...}}, "each": {"task": {...}, "after": ["list"],
         "for_each": "steps.list.result.urls"}}`."""
         body: dict[str, Any] = {"name": name, "project_id": project_id, "steps": steps}

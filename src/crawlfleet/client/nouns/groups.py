@@ -33,32 +33,54 @@ _STILL_S = 3.0
 
 class GroupCalls(Calls):
     async def create_group(
-        self, tasks: Iterable[Fields] = (), *, name: str | None = None, project_id: str | None = None,
-        is_closed: bool = False, idempotency_key: str | None = None,
-    ) -> GroupView:  # fmt: skip
+        self,
+        tasks: Iterable[Fields] = (),
+        *,
+        name: str | None = None,
+        project_id: str | None = None,
+        is_closed: bool = False,
+        idempotency_key: str | None = None,
+    ) -> GroupView:
         """A group with its first tasks (up to 10,000), all of it or nothing. More may join while it is open: submit
         them with `group_id`."""
         body = {"name": name, "project_id": project_id, "is_closed": is_closed, "tasks": list(tasks)}
         return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
 
     async def shard(
-        self, task_type: str, parameters: Fields, *, over: str, size: int | None = None, count: int | None = None,
-        name: str | None = None, project_id: str | None = None, idempotency_key: str | None = None, **fields: Any,
-    ) -> GroupView:  # fmt: skip
+        self,
+        task_type: str,
+        parameters: Fields,
+        *,
+        over: str,
+        size: int | None = None,
+        count: int | None = None,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> GroupView:
         """A task split into shards: the list at the parameter `over`, by `size` values each or into `count` shards.
         `fields` are the others of a task: priority, queue, timeout_s, retry, ..."""
         by = {"over": over, "size": size, "count": count}
         body = {
-            "name": name, "project_id": project_id,
+            "name": name,
+            "project_id": project_id,
             "task": {"task_type": task_type, "parameters": parameters, **fields},
             "shard": {word: value for word, value in by.items() if value is not None},
-        }  # fmt: skip
+        }
         return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
 
     async def crawl(
-        self, urls: str | Iterable[str], parameters: Fields | None = None, *, members: int, name: str | None = None,
-        project_id: str | None = None, idempotency_key: str | None = None, **fields: Any,
-    ) -> GroupView:  # fmt: skip
+        self,
+        urls: str | Iterable[str],
+        parameters: Fields | None = None,
+        *,
+        members: int,
+        name: str | None = None,
+        project_id: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> GroupView:
         """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page
         is read once. `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields`
         are the others of its tasks."""
@@ -67,9 +89,11 @@ class GroupCalls(Calls):
         if (more := given.pop("urls", None)) is not None:
             starts = [*starts, *more] if isinstance(more, list) else more
         body = {
-            "name": name, "project_id": project_id, "crawl": {"members": members},
+            "name": name,
+            "project_id": project_id,
+            "crawl": {"members": members},
             "task": {"task_type": "web_crawl", "parameters": {**given, "urls": starts}, **fields},
-        }  # fmt: skip
+        }
         return await self._transport.create(GroupView, "/groups", body, key=idempotency_key)
 
     async def crawl_result(self, group_id: str, *, partial: bool = False) -> CrawlResult:
@@ -101,9 +125,13 @@ class GroupCalls(Calls):
                 return
 
     async def wait_group(
-        self, group_id: str, timeout: float | None = None, on_look: OnGroup | None = None,
-        on_still: OnWhy | None = None, on_why: OnWhy | None = None,
-    ) -> GroupView:  # fmt: skip
+        self,
+        group_id: str,
+        timeout: float | None = None,
+        on_look: OnGroup | None = None,
+        on_still: OnWhy | None = None,
+        on_why: OnWhy | None = None,
+    ) -> GroupView:
         """The group once every member has ended. `on_look` is called with it about every second, while it stands still
         `on_still` with why, and `on_why` every few seconds with what holds its members up. Raises WaitTimeout; the
         group itself goes on."""
@@ -133,9 +161,7 @@ class GroupCalls(Calls):
 
     async def close_group(self, group_id: str) -> GroupView:
         """Let no other tasks join."""
-        return await self._transport.change(
-            GroupView, "POST", f"/groups/{part(group_id)}:close", is_repeatable=True
-        )  # fmt: skip
+        return await self._transport.change(GroupView, "POST", f"/groups/{part(group_id)}:close", is_repeatable=True)
 
     async def cancel_group(self, group_id: str) -> BulkView:
         """Every member that has not ended; and nobody may join any more."""
@@ -182,9 +208,11 @@ class GroupCalls(Calls):
         answers: list[BulkView] = []
         cursor: str | None = None
         while True:
-            answers.append(await self._transport.change(
-                BulkView, "POST", path, params={**params, "cursor": cursor}, is_repeatable=is_repeatable
-            ))  # fmt: skip
+            answers.append(
+                await self._transport.change(
+                    BulkView, "POST", path, params={**params, "cursor": cursor}, is_repeatable=is_repeatable
+                )
+            )
             cursor = answers[-1].next_cursor
             if cursor is None:
                 return _together(answers)
@@ -195,9 +223,12 @@ def _together(answers: list[BulkView]) -> BulkView:
     for answer in answers:
         by_status.update(answer.by_status)
     return msgspec.structs.replace(
-        answers[0], changed=sum(one.changed for one in answers), refused=sum(one.refused for one in answers),
-        by_status=dict(by_status), next_cursor=None,
-    )  # fmt: skip
+        answers[0],
+        changed=sum(one.changed for one in answers),
+        refused=sum(one.refused for one in answers),
+        by_status=dict(by_status),
+        next_cursor=None,
+    )
 
 
 def _figures(group: GroupView) -> object:

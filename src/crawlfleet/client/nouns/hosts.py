@@ -14,9 +14,13 @@ _PAGE = 500
 
 class HostCalls(Calls):
     async def hosts(
-        self, *, q: str | None = None, backing_off: bool | None = None, is_set: bool | None = None,
+        self,
+        *,
+        q: str | None = None,
+        backing_off: bool | None = None,
+        is_set: bool | None = None,
         limit: int | None = None,
-    ) -> AsyncIterator[HostView]:  # fmt: skip
+    ) -> AsyncIterator[HostView]:
         """By name, page after page: those whose name contains `q`, are in back-off, have a budget of their own."""
         left, cursor = limit, None
         flags = {"backing_off": _flag(backing_off), "set": _flag(is_set)}
@@ -34,9 +38,14 @@ class HostCalls(Calls):
         return await self._transport.get(HostDetail, f"/hosts/{part(name)}")
 
     async def host_history(
-        self, name: str, *, span: str = "minute", since: str | None = None, until: str | None = None,
+        self,
+        name: str,
+        *,
+        span: str = "minute",
+        since: str | None = None,
+        until: str | None = None,
         limit: int | None = None,
-    ) -> HostHistory:  # fmt: skip
+    ) -> HostHistory:
         """What was counted of it by `minute` or `hour`, the newest so many points; `*` is all hosts together."""
         query = {"span": span, "since": since, "until": until, "limit": limit}
         return await self._transport.get(HostHistory, f"/hosts/{part(name)}/history", query)

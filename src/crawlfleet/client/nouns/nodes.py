@@ -27,9 +27,7 @@ class NodeCalls(Calls):
     async def drain(self, node_id: str, *, within_s: float = 300.0) -> NodeView:
         """No new work; what still runs after `within_s` is handed back."""
         body = {"within_s": within_s}
-        return await self._transport.change(
-            NodeView, "POST", f"/nodes/{part(node_id)}:drain", body, is_repeatable=True
-        )  # fmt: skip
+        return await self._transport.change(NodeView, "POST", f"/nodes/{part(node_id)}:drain", body, is_repeatable=True)
 
     async def ready(self, node_id: str) -> NodeView:
         """It takes work again, and its health is judged anew."""
@@ -38,9 +36,7 @@ class NodeCalls(Calls):
     async def set_slots(self, node_id: str, slots: int | Literal["auto"] | None) -> NodeView:
         """How much it runs at once; `auto`: as its load allows; None: as its cluster says, or else the node itself."""
         body = {"slots": slots}
-        return await self._transport.change(
-            NodeView, "POST", f"/nodes/{part(node_id)}:slots", body, is_repeatable=True
-        )  # fmt: skip
+        return await self._transport.change(NodeView, "POST", f"/nodes/{part(node_id)}:slots", body, is_repeatable=True)
 
     async def remove_node(self, node_id: str) -> None:
         """Its secret is revoked; its history stays."""

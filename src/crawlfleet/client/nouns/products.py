@@ -16,9 +16,15 @@ _PATIENCE_S = 900.0
 
 class ProductCalls(Calls):
     async def products(
-        self, *, project_id: str | None = None, shop: str | None = None, product_id: str | None = None,
-        changed_since: str | None = None, gone: bool | None = None, limit: int | None = None,
-    ) -> AsyncIterator[ProductView]:  # fmt: skip
+        self,
+        *,
+        project_id: str | None = None,
+        shop: str | None = None,
+        product_id: str | None = None,
+        changed_since: str | None = None,
+        gone: bool | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[ProductView]:
         """Page after page. `product_id` is the shop's own, `changed_since` an instant as text; `gone` shows only those
         that are gone, or only the others."""
         left, cursor = limit, None
@@ -37,10 +43,17 @@ class ProductCalls(Calls):
         return await self._transport.get(ProductDetail, f"/products/{part(id)}")
 
     async def export_products(
-        self, *, format: Literal["jsonl", "csv"] = "jsonl", project_id: str | None = None, shop: str | None = None,
-        product_id: str | None = None, changed_since: str | None = None, gone: bool | None = None, bom: bool = False,
+        self,
+        *,
+        format: Literal["jsonl", "csv"] = "jsonl",
+        project_id: str | None = None,
+        shop: str | None = None,
+        product_id: str | None = None,
+        changed_since: str | None = None,
+        gone: bool | None = None,
+        bom: bool = False,
         guard: bool = False,
-    ) -> AsyncIterator[bytes]:  # fmt: skip
+    ) -> AsyncIterator[bytes]:
         """All of them as a file, as it comes."""
         where = _where(project_id, shop, product_id, changed_since, gone)
         params: Params = {**where, "format": format, "bom": str(bom).lower(), "guard": str(guard).lower()}
@@ -53,6 +66,9 @@ def _where(
     project_id: str | None, shop: str | None, product_id: str | None, changed_since: str | None, gone: bool | None
 ) -> dict[str, str | None]:
     return {
-        "project_id": project_id, "shop": shop, "product_id": product_id, "changed_since": changed_since,
+        "project_id": project_id,
+        "shop": shop,
+        "product_id": product_id,
+        "changed_since": changed_since,
         "gone": None if gone is None else str(gone).lower(),
-    }  # fmt: skip
+    }

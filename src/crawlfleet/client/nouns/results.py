@@ -32,12 +32,18 @@ class ResultCalls(Calls):
     async def result_page(self, task_id: str, *, limit: int = 100, cursor: str | None = None) -> ResultPage:
         return await self._transport.get(
             ResultPage, f"/tasks/{part(task_id)}/results", {"limit": limit, "cursor": cursor}
-        )  # fmt: skip
+        )
 
     async def log(
-        self, task_id: str, *, follow: bool = False, execution: str | None = None, level: LogLevel | None = None,
-        q: str | None = None, tail: int | None = None,
-    ) -> AsyncIterator[LogLine]:  # fmt: skip
+        self,
+        task_id: str,
+        *,
+        follow: bool = False,
+        execution: str | None = None,
+        level: LogLevel | None = None,
+        q: str | None = None,
+        tail: int | None = None,
+    ) -> AsyncIterator[LogLine]:
         """The log of the newest execution, or of the one named; with `follow` until that is over. `level` and above,
         with `q` in them, and with `tail` only the last so many of what is there."""
         asked: dict[str, str | int | None] = {"execution": execution, "level": level, "q": q}

@@ -14,9 +14,16 @@ _PAGE = 500
 
 class ScheduleCalls(Calls):
     async def create_schedule(
-        self, task: Fields, *, at: str | None = None, every_s: int | None = None, cron: str | None = None,
-        time_zone: str | None = None, idempotency_key: str | None = None, **fields: Any,
-    ) -> ScheduleView:  # fmt: skip
+        self,
+        task: Fields,
+        *,
+        at: str | None = None,
+        every_s: int | None = None,
+        cron: str | None = None,
+        time_zone: str | None = None,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> ScheduleView:
         """Submit the task, `{"task_type": ..., "parameters": ...}` as in a batch, `at` a time, `every_s` seconds, or by
         `cron` in a `time_zone`: one of the three. `fields` are the others of a schedule: name, starts_at, ends_at,
         jitter_s, catch_up, overlap, is_paused."""
@@ -25,16 +32,23 @@ class ScheduleCalls(Calls):
         return await self._transport.create(ScheduleView, "/schedules", body, key=idempotency_key)
 
     async def schedules(
-        self, *, project_id: str | None = None, task_type: str | None = None, is_paused: bool | None = None,
+        self,
+        *,
+        project_id: str | None = None,
+        task_type: str | None = None,
+        is_paused: bool | None = None,
         limit: int | None = None,
-    ) -> AsyncIterator[ScheduleView]:  # fmt: skip
+    ) -> AsyncIterator[ScheduleView]:
         """Newest first, page after page."""
         left, cursor = limit, None
         while left is None or left > 0:
             params = {
-                "project_id": project_id, "task_type": task_type, "is_paused": is_paused,
-                "limit": _PAGE if left is None else min(_PAGE, left), "cursor": cursor,
-            }  # fmt: skip
+                "project_id": project_id,
+                "task_type": task_type,
+                "is_paused": is_paused,
+                "limit": _PAGE if left is None else min(_PAGE, left),
+                "cursor": cursor,
+            }
             page = await self._transport.get(SchedulePageView, "/schedules", params)
             for schedule in page.schedules:
                 yield schedule

@@ -68,17 +68,35 @@ class TaskCalls(Calls):
         return await self._transport.get(TaskView, f"/tasks/{part(task_id)}")
 
     async def list(
-        self, *, status: Status = None, project_id: str | None = None, workflow_id: str | None = None,
-        type: str | None = None, queue: str | None = None, node: str | None = None, q: str | None = None,
-        group: str | None = None, limit: int | None = None, include: Status = None,
-    ) -> AsyncIterator[TaskView]:  # fmt: skip
+        self,
+        *,
+        status: Status = None,
+        project_id: str | None = None,
+        workflow_id: str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        node: str | None = None,
+        q: str | None = None,
+        group: str | None = None,
+        limit: int | None = None,
+        include: Status = None,
+    ) -> AsyncIterator[TaskView]:
         """Newest first, page after page; at most `limit` of them. With `include="parameters"` each with its own."""
         left, cursor = limit, None
         while left is None or left > 0:
             page = await self.page(
-                status=status, project_id=project_id, workflow_id=workflow_id, type=type, queue=queue, node=node, q=q,
-                group=group, limit=_PAGE if left is None else min(_PAGE, left), cursor=cursor, include=include,
-            )  # fmt: skip
+                status=status,
+                project_id=project_id,
+                workflow_id=workflow_id,
+                type=type,
+                queue=queue,
+                node=node,
+                q=q,
+                group=group,
+                limit=_PAGE if left is None else min(_PAGE, left),
+                cursor=cursor,
+                include=include,
+            )
             for task in page.tasks:
                 yield task
             left, cursor = None if left is None else left - len(page.tasks), page.next_cursor
@@ -86,21 +104,45 @@ class TaskCalls(Calls):
                 return
 
     async def page(
-        self, *, status: Status = None, project_id: str | None = None, workflow_id: str | None = None,
-        type: str | None = None, queue: str | None = None, node: str | None = None, q: str | None = None,
-        group: str | None = None, limit: int = 100, cursor: str | None = None, include: Status = None,
-    ) -> TaskPageView:  # fmt: skip
+        self,
+        *,
+        status: Status = None,
+        project_id: str | None = None,
+        workflow_id: str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        node: str | None = None,
+        q: str | None = None,
+        group: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        include: Status = None,
+    ) -> TaskPageView:
         """One page, with the cursor of the next."""
         params = {
-            "status": status, "project_id": project_id, "workflow_id": workflow_id, "type": type, "queue": queue,
-            "node": node, "q": q, "group": group, "limit": limit, "cursor": cursor, "include": include,
-        }  # fmt: skip
+            "status": status,
+            "project_id": project_id,
+            "workflow_id": workflow_id,
+            "type": type,
+            "queue": queue,
+            "node": node,
+            "q": q,
+            "group": group,
+            "limit": limit,
+            "cursor": cursor,
+            "include": include,
+        }
         return await self._transport.get(TaskPageView, "/tasks", params)
 
     async def wait(
-        self, ids: str | Iterable[str], timeout: float | None = None, on_progress: OnProgress | None = None,
-        *, with_results: bool = True, on_look: OnLook | None = None,
-    ) -> Sequence[TaskView]:  # fmt: skip
+        self,
+        ids: str | Iterable[str],
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        with_results: bool = True,
+        on_look: OnLook | None = None,
+    ) -> Sequence[TaskView]:
         """The tasks, in the order given (one id is a list of one), once all are final. `with_results=False` spares a
         call per task where only their statuses matter. `on_look` is called every second with each of a few tasks as it
         is. Raises WaitTimeout; the tasks themselves go on."""
@@ -116,9 +158,7 @@ class TaskCalls(Calls):
 
     async def prioritize(self, task_id: str, priority: int) -> ChangedView:
         body = {"priority": priority}
-        return await self._transport.change(
-            ChangedView, "PATCH", f"/tasks/{part(task_id)}", body, is_repeatable=True
-        )  # fmt: skip
+        return await self._transport.change(ChangedView, "PATCH", f"/tasks/{part(task_id)}", body, is_repeatable=True)
 
     async def assign(self, task_id: str, node: str) -> ChangedView:
         """To a node of your choice, by its id, device id or name."""
@@ -136,9 +176,13 @@ class TaskCalls(Calls):
         return await self._transport.change(BulkView, "POST", "/tasks:retry", _which(ids, filter, cursor))
 
     async def prioritize_many(
-        self, priority: int, *, ids: Sequence[str] | None = None, filter: Fields | None = None,
+        self,
+        priority: int,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: Fields | None = None,
         cursor: str | None = None,
-    ) -> BulkView:  # fmt: skip
+    ) -> BulkView:
         body = {**_which(ids, filter, cursor), "priority": priority}
         return await self._transport.change(BulkView, "POST", "/tasks:prioritize", body, is_repeatable=True)
 

@@ -39,9 +39,7 @@ def find_endpoint(url: str | None, token: str | None, data_dir: Path | None = No
 def endpoint_from(env: Mapping[str, str] | None = None) -> Endpoint:
     env = os.environ if env is None else env
     data_dir = env.get("CRAWLFLEET_DATA_DIR")
-    return find_endpoint(
-        env.get("CRAWLFLEET_URL"), env.get("CRAWLFLEET_TOKEN"), Path(data_dir) if data_dir else None
-    )  # fmt: skip
+    return find_endpoint(env.get("CRAWLFLEET_URL"), env.get("CRAWLFLEET_TOKEN"), Path(data_dir) if data_dir else None)
 
 
 def _read(path: Path, what: str, ways: str) -> tuple[str, str]:

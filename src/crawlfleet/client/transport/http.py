@@ -37,9 +37,14 @@ Params = Mapping[str, str | int | float | bool | Sequence[str] | None]
 
 class Transport:
     def __init__(
-        self, url: str, token: str, *, ca_file: Path | None = None, policy: RetryPolicy | None = None,
+        self,
+        url: str,
+        token: str,
+        *,
+        ca_file: Path | None = None,
+        policy: RetryPolicy | None = None,
         rng: random.Random | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.url = url.rstrip("/")
         self._token = token
         self._ca_file = ca_file
@@ -58,24 +63,36 @@ class Transport:
 
     async def create(
         self, kind: type[T], path: str, body: object, *, key: str | None = None, params: Params | None = None
-    ) -> T:  # fmt: skip
+    ) -> T:
         """A POST that makes something: one key for all its attempts makes them one."""
         headers = {"Idempotency-Key": new_key() if key is None else key}
-        return self._read(kind, await self._send(
-            "POST", path, body=body, headers=headers, params=params, is_repeatable=True
-        ))  # fmt: skip
+        return self._read(
+            kind, await self._send("POST", path, body=body, headers=headers, params=params, is_repeatable=True)
+        )
 
     async def change(
-        self, kind: type[T], method: str, path: str, body: object = None, *, params: Params | None = None,
+        self,
+        kind: type[T],
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        params: Params | None = None,
         is_repeatable: bool = False,
-    ) -> T:  # fmt: skip
+    ) -> T:
         """A change of something that is there; sent again after a lost answer only where doing it twice is the same."""
         return self._read(kind, await self._send(method, path, body=body, params=params, is_repeatable=is_repeatable))
 
     async def _send(
-        self, method: str, path: str, *, body: object = None, headers: Mapping[str, str] | None = None,
-        params: Params | None = None, is_repeatable: bool,
-    ) -> bytes:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        params: Params | None = None,
+        is_repeatable: bool,
+    ) -> bytes:
         content = b"" if body is None else _encoded(body)
         waits = pauses(self._policy, self._rng)
         error: ApiError | Unreachable
@@ -113,9 +130,13 @@ class Transport:
 
     @asynccontextmanager
     async def answer(
-        self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None,
+        self,
+        path: str,
+        *,
+        params: Params | None = None,
+        headers: Mapping[str, str] | None = None,
         read_s: float = ANSWER_S,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:  # fmt: skip
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The same with its headers; `read_s` is how long it may be silent."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s)
         try:
@@ -127,17 +148,27 @@ class Transport:
             raise Unreachable(self.url, exc) from exc
 
     def _request(
-        self, method: str, path: str, content: bytes, headers: Mapping[str, str] | None, params: Params | None,
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        headers: Mapping[str, str] | None,
+        params: Params | None,
         timeout: aiohttp.ClientTimeout | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         session = self._open_session()
         sent = {"Authorization": f"Bearer {self._token}", "Accept": "application/json, */*;q=0.5", **(headers or {})}
         if content:
             sent["Content-Type"] = "application/json"
         return session.request(
-            method, URL(f"{self.url}{_BASE}{path}", encoded=True), data=_sendable(content), headers=sent,
-            params=_query(params), timeout=timeout or self._timeout, allow_redirects=False,
-        )  # fmt: skip
+            method,
+            URL(f"{self.url}{_BASE}{path}", encoded=True),
+            data=_sendable(content),
+            headers=sent,
+            params=_query(params),
+            timeout=timeout or self._timeout,
+            allow_redirects=False,
+        )
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:

@@ -19,9 +19,14 @@ LOOK_S = 0.5
 
 class Background:
     def __init__(
-        self, url: str | None = None, token: str | None = None, *, data_dir: Path | None = None,
-        ca_file: Path | None = None, retry: RetryPolicy | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        data_dir: Path | None = None,
+        ca_file: Path | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
         self._client = AsyncClient(url, token, data_dir=data_dir, ca_file=ca_file, retry=retry)
         self.url = self._client.url
         self._loop = asyncio.new_event_loop()

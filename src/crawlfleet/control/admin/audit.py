@@ -23,19 +23,32 @@ class Audit:
         self._clock = clock
 
     async def note(
-        self, principal: Principal | None, address: str, action: str, target: str,
+        self,
+        principal: Principal | None,
+        address: str,
+        action: str,
+        target: str,
         details: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write it down, whatever its texts contain. None: somebody who could not say who they are."""
         role, name, token, node = (
             (None, "", None, None)
             if principal is None
             else (principal.role, principal.name, principal.token, principal.node)
         )
-        await self._store.note_change(NewAuditEntry(
-            self._clock.now(), role, _kept(name), token, node, _kept(address), _kept(action), _kept(target),
-            _details(details or {}),
-        ))  # fmt: skip
+        await self._store.note_change(
+            NewAuditEntry(
+                self._clock.now(),
+                role,
+                _kept(name),
+                token,
+                node,
+                _kept(address),
+                _kept(action),
+                _kept(target),
+                _details(details or {}),
+            )
+        )
 
     async def page(self, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
         """Newest first; `before` is the id of the last entry of the page before."""

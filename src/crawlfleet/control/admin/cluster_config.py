@@ -180,9 +180,13 @@ class Configure:
     """How old what is known may be."""
 
     def __init__(
-        self, *, store: ConfigStore, clock: Clock, defaults: Mapping[str, Any] | None = None,
+        self,
+        *,
+        store: ConfigStore,
+        clock: Clock,
+        defaults: Mapping[str, Any] | None = None,
         strategies: Collection[str] = tuple(BUILT_IN),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`defaults` come from the master's own settings, under the same names and rules."""
         self._store = store
         self._clock = clock

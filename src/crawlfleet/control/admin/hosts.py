@@ -63,9 +63,12 @@ class Hosts:
         now = self._clock.now()
         recent = await self._store.host_history(host.name, MINUTE_S, now - RECENT_MS, now + 1, RECENT_MOST)
         return replace(
-            report, shares=await self._store.host_shares(host.name), now=now, recent=recent,
+            report,
+            shares=await self._store.host_shares(host.name),
+            now=now,
+            recent=recent,
             total=await self._store.host_total(host.name),
-        )  # fmt: skip
+        )
 
     async def history(
         self, name: str, span_s: int, since: Instant | None, until: Instant | None, limit: int

@@ -70,9 +70,15 @@ class Tokens:
         self._distrusts = 0
 
     async def create(
-        self, role: Role, *, name: str, by: Principal | str, expires_at: Instant | None = None,
-        uses: int | None = None, claim: Claim | None = None,
-    ) -> IssuedToken:  # fmt: skip
+        self,
+        role: Role,
+        *,
+        name: str,
+        by: Principal | str,
+        expires_at: Instant | None = None,
+        uses: int | None = None,
+        claim: Claim | None = None,
+    ) -> IssuedToken:
         """With a `claim` the same request again makes no second token: it raises TokenAlreadyMade."""
         now = self._clock.now()
         _check(role, name, expires_at, uses, now)

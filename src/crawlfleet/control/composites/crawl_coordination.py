@@ -41,9 +41,14 @@ class Exchange:
         """Of late: what came while somebody was about to wait must not be missed."""
 
     async def exchange(
-        self, node: NodeId, task: TaskId, execution: ExecutionId, up: CrawlUp, items: tuple[int, int] = (0, 0),
+        self,
+        node: NodeId,
+        task: TaskId,
+        execution: ExecutionId,
+        up: CrawlUp,
+        items: tuple[int, int] = (0, 0),
         records: tuple[int, int] = (0, 0),
-    ) -> CrawlDown:  # fmt: skip
+    ) -> CrawlDown:
         """`items` and `records`: the chunks of what the execution left that belong to the report; the last one not
         included."""
         report = None if up.report is None else _report(up.report, items, records)

@@ -159,11 +159,15 @@ def laid_out(
         first_item = ids.take(step.max_items)[0] if is_fan_out else 0
         has_template = is_fan_out or plan.has_references
         spec = StepSpec(
-            after=step.after, sees={parent: steps[parent][0] for parent in steps if parent in plan.sees},
-            when=step.when, for_each=step.for_each, max_items=step.max_items if is_fan_out else 0,
-            allow_failures=step.allow_failures, first_item=first_item,
+            after=step.after,
+            sees={parent: steps[parent][0] for parent in steps if parent in plan.sees},
+            when=step.when,
+            for_each=step.for_each,
+            max_items=step.max_items if is_fan_out else 0,
+            allow_failures=step.allow_failures,
+            first_item=first_item,
             template=msgspec.json.decode(step.task.parameters) if has_template else None,
-        )  # fmt: skip
+        )
         steps[key] = (ids.one(), spec)
     return steps
 
@@ -179,10 +183,12 @@ def planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[Ste
             raise InvalidInput("is of another project than its flow", field=f"{field}.task.project_id")
     if sum(step.max_items for step in asked.values() if step.for_each is not None) > limits.FLOW_ITEMS:
         raise InvalidInput(f"more than {limits.FLOW_ITEMS} items in all, by `max_items` of its steps", field="steps")
-    return flow_graph.plan({
-        key: flow_graph.Draft(step.after, step.when, step.for_each, msgspec.json.decode(step.task.parameters))
-        for key, step in asked.items()
-    })  # fmt: skip
+    return flow_graph.plan(
+        {
+            key: flow_graph.Draft(step.after, step.when, step.for_each, msgspec.json.decode(step.task.parameters))
+            for key, step in asked.items()
+        }
+    )
 
 
 def _body(task: TaskBody, key: StepKey, project: str | None) -> TaskBody:

@@ -69,9 +69,7 @@ class Products:
         if not up.kind:
             return counts, []
         kind = _KINDS[up.kind]
-        return counts, await self._store.synced_products(
-            project, up.shop, up.since, kind, up.after, ANSWER_PRODUCTS
-        )  # fmt: skip
+        return counts, await self._store.synced_products(project, up.shop, up.since, kind, up.after, ANSWER_PRODUCTS)
 
     async def page(self, where: ProductFilter, limit: int, after: ProductKey | None) -> RecordPage[ProductRecord]:
         return await self._store.products(where, limit, after)

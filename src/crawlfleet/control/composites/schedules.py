@@ -149,17 +149,30 @@ def _new(number: ScheduleId, body: ScheduleBody, task: TaskBody, by: str, now: I
     times.check(timing, anchor_at, now)
     coming = times.NOTHING if body.is_paused else times.upcoming(number, timing, anchor_at, now)
     return Schedule(
-        number, _name(body.name), task.project_id or "", task.task_type, bytes(body.task), timing, anchor_at,
-        CatchUp.of_word(body.catch_up), Overlap.of_word(body.overlap), body.is_paused, now, by, now, now, coming.at,
+        number,
+        _name(body.name),
+        task.project_id or "",
+        task.task_type,
+        bytes(body.task),
+        timing,
+        anchor_at,
+        CatchUp.of_word(body.catch_up),
+        Overlap.of_word(body.overlap),
+        body.is_paused,
+        now,
+        by,
+        now,
+        now,
+        coming.at,
         coming.due_at,
-    )  # fmt: skip
+    )
 
 
 def _changed(have: Schedule, change: ScheduleChange, task: TaskBody | None, now: Instant) -> Schedule:
     body = changed(body_of(have), change)
     want = replace(
-        have, name=_name(body.name), catch_up=CatchUp.of_word(body.catch_up), overlap=Overlap.of_word(body.overlap),
-    )  # fmt: skip
+        have, name=_name(body.name), catch_up=CatchUp.of_word(body.catch_up), overlap=Overlap.of_word(body.overlap)
+    )
     if task is not None:
         want = replace(
             want, task=bytes(body.task), project=task.project_id or "", task_type=task.task_type, last_error=None
@@ -194,19 +207,32 @@ def _from_now(schedule: Schedule, now: Instant) -> Schedule:
 def body_of(schedule: Schedule) -> ScheduleBody:
     timing = schedule.timing
     return ScheduleBody(
-        task=msgspec.Raw(schedule.task), name=schedule.name, at=_text(timing.at), every_s=timing.every_s,
-        cron=timing.cron, time_zone=timing.time_zone, starts_at=_text(timing.starts_at), ends_at=_text(timing.ends_at),
-        jitter_s=timing.jitter_s, catch_up=schedule.catch_up.word, overlap=schedule.overlap.word,  # type: ignore[arg-type]
+        task=msgspec.Raw(schedule.task),
+        name=schedule.name,
+        at=_text(timing.at),
+        every_s=timing.every_s,
+        cron=timing.cron,
+        time_zone=timing.time_zone,
+        starts_at=_text(timing.starts_at),
+        ends_at=_text(timing.ends_at),
+        jitter_s=timing.jitter_s,
+        catch_up=schedule.catch_up.word,
+        overlap=schedule.overlap.word,  # type: ignore[arg-type]
         is_paused=schedule.is_paused,
-    )  # fmt: skip
+    )
 
 
 def _timing(body: ScheduleBody) -> Timing:
     expression = None if body.cron is None else " ".join(body.cron.split())
     return Timing(
-        _instant(body.at, "at"), body.every_s, expression, body.time_zone, _instant(body.starts_at, "starts_at"),
-        _instant(body.ends_at, "ends_at"), body.jitter_s,
-    )  # fmt: skip
+        _instant(body.at, "at"),
+        body.every_s,
+        expression,
+        body.time_zone,
+        _instant(body.starts_at, "starts_at"),
+        _instant(body.ends_at, "ends_at"),
+        body.jitter_s,
+    )
 
 
 def _anchor(timing: Timing, now: Instant) -> Instant:

@@ -45,17 +45,26 @@ from crawlfleet.scheduling.quotas.project_quota import Allowance, QuotaFull
 
 
 class _All(
-    TaskStore, ReadyTasks, NodeStore, Reads, FlowStore, Preemptions, ProjectStore, ParkingStore, HostStore, DailyStore,
-    GroupStore, Protocol,
-):  # fmt: skip
+    TaskStore,
+    ReadyTasks,
+    NodeStore,
+    Reads,
+    FlowStore,
+    Preemptions,
+    ProjectStore,
+    ParkingStore,
+    HostStore,
+    DailyStore,
+    GroupStore,
+    Protocol,
+):
     pass
 
 
 class Why:
     def __init__(
-        self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random,
-        allocate: Allocate,
-    ) -> None:  # fmt: skip
+        self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random, allocate: Allocate
+    ) -> None:
         self._store = store
         self._clock = clock
         self._configure = configure

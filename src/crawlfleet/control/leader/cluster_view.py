@@ -51,9 +51,19 @@ class _Store(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
 
 class Sight:
     def __init__(
-        self, *, store: _Store, broker: Broker, clock: Clock, ledger: Ledger, rng: Random, configure: Configure,
-        orders: QueueOrders, advice: Advice, ageing: Ageing, window: int,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: _Store,
+        broker: Broker,
+        clock: Clock,
+        ledger: Ledger,
+        rng: Random,
+        configure: Configure,
+        orders: QueueOrders,
+        advice: Advice,
+        ageing: Ageing,
+        window: int,
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -139,11 +149,11 @@ class Sight:
         """Before the leader counts on a fence, it has everything in its ledger that was assigned by hand up to it."""
         before, self._projects = self._projects, {project.name: project for project in projects}
         moved = [
-            project.name for project in projects
-            if project.quotas.limits_running and (
-                project.name not in before or before[project.name].fence != project.fence
-            )
-        ]  # fmt: skip
+            project.name
+            for project in projects
+            if project.quotas.limits_running
+            and (project.name not in before or before[project.name].fence != project.fence)
+        ]
         if not moved:
             return
         try:
@@ -177,9 +187,13 @@ class Sight:
         states = [node_state(node, self._clusters, ledger, at) for node in self.nodes]
         share_machines(states)
         self.placer = Placer(
-            states, rng=self._rng, default_strategy=self.strategy, cursors=self._cursors,
-            overcommit=configure.known(DEFAULT_CLUSTER).values["overcommit"], strategies=self._strategies.makers,
-        )  # fmt: skip
+            states,
+            rng=self._rng,
+            default_strategy=self.strategy,
+            cursors=self._cursors,
+            overcommit=configure.known(DEFAULT_CLUSTER).values["overcommit"],
+            strategies=self._strategies.makers,
+        )
 
     async def _show_some(self) -> None:
         if self._unshown:

@@ -110,9 +110,13 @@ class HostState:
         recent = round(1000 * sum(count for _, count in self._spans) / sum(span for span, _ in self._spans))
         if any(sums) or host.recent_milli:
             self.host = replace(
-                host, requests=host.requests + sums[0], refused=host.refused + sums[1],
-                blocked=host.blocked + sums[2], recent_milli=recent, counted_at=now if any(sums) else host.counted_at,
-            )  # fmt: skip
+                host,
+                requests=host.requests + sums[0],
+                refused=host.refused + sums[1],
+                blocked=host.blocked + sums[2],
+                recent_milli=recent,
+                counted_at=now if any(sums) else host.counted_at,
+            )
 
     def write(self, change: GrantChange, next_id: Callable[[], int]) -> None:
         """What the store does not have yet."""
@@ -127,9 +131,17 @@ class HostState:
             number = next_id() if have is None else have.id
             node, session = key
             row = HostShare(
-                number, node, session, self.host.name, share.wanted, share.current, share.may_use,
-                self.shares.spacing_ms, share.cut_version, self._counted.get(key, (0, 0, 0)),
-            )  # fmt: skip
+                number,
+                node,
+                session,
+                self.host.name,
+                share.wanted,
+                share.current,
+                share.may_use,
+                self.shares.spacing_ms,
+                share.cut_version,
+                self._counted.get(key, (0, 0, 0)),
+            )
             if row != have:
                 (change.new_shares if have is None else change.shares).append(row)
                 self._rows[key] = row

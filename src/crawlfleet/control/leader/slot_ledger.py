@@ -49,9 +49,14 @@ class Ledger:
         self.hold_all([(node, run)], requirement, at, project)
 
     def hold_all(
-        self, pairs: Iterable[tuple[NodeId, ExecutionId]], requirement: Requirement, at: float, project: str = "",
-        *, is_news: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        pairs: Iterable[tuple[NodeId, ExecutionId]],
+        requirement: Requirement,
+        at: float,
+        project: str = "",
+        *,
+        is_news: bool = True,
+    ) -> None:
         """Executions of one class and project, assigned at one time. No news is what the placer has counted already."""
         hold, held, count = Hold(requirement, at, project), self._held, 0
         resources = requirement.resources

@@ -37,10 +37,15 @@ class StuckLanes:
                 stuck.postpone(lane.id, at)
                 continue
             told[lane.id] = {
-                "queue": lane.queue, "project": lane.project, "task_type": lane.requirement.task_type,
-                "priority": lane.priority, "task": ready.oldest, "cause": found.cause, "why": found.sentence,
+                "queue": lane.queue,
+                "project": lane.project,
+                "task_type": lane.requirement.task_type,
+                "priority": lane.priority,
+                "task": ready.oldest,
+                "cause": found.cause,
+                "why": found.sentence,
                 "waited_s": stuck.waited_s(lane.id, at),
-            }  # fmt: skip
+            }
         if told:
             await self._store.record([EventBatch(Kind.TASKS_STUCK, shared=said) for said in told.values()], now, term)
             for lane_id in told:

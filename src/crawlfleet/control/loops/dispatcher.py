@@ -74,9 +74,18 @@ class Dispatcher(LeaderLoop):
     pause_s = LOOK_S
 
     def __init__(
-        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, id_factory: IdFactory,
-        sight: Sight, placing: asyncio.Lock, advice: Advice,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: _Store,
+        broker: Broker,
+        clock: Clock,
+        lead: Lead,
+        ledger: Ledger,
+        id_factory: IdFactory,
+        sight: Sight,
+        placing: asyncio.Lock,
+        advice: Advice,
+    ) -> None:
         super().__init__(clock, lead)
         self._store = store
         self._broker = broker

@@ -45,9 +45,16 @@ class Granter(LeaderLoop):
     pause_s = LOOK_S
 
     def __init__(
-        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, rng: Random, configure: Configure,
+        self,
+        *,
+        store: _Store,
+        broker: Broker,
+        clock: Clock,
+        lead: Lead,
+        rng: Random,
+        configure: Configure,
         knowing: Knowing,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(clock, lead)
         self._store = store
         self._broker = broker

@@ -31,7 +31,7 @@ class NodeWatcher(LeaderLoop):
 
     def __init__(
         self, *, store: NodeStore, broker: Broker, clock: Clock, lead: Lead, configure: Configure, reach: HostReach
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(clock, lead)
         self._store = store
         self._broker = broker
@@ -46,9 +46,10 @@ class NodeWatcher(LeaderLoop):
         at = self._clock.monotonic()
         await self._configure.refresh()
         nodes = [
-            node for node in await self._store.nodes()
+            node
+            for node in await self._store.nodes()
             if node.status in _WATCHED and node.is_session_open and node.measurement
-        ]  # fmt: skip
+        ]
         before = self._known_states(nodes)
         faults = self._faults(nodes, at)
         states: dict[NodeId, HealthState] = {}

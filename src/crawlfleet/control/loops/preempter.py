@@ -65,9 +65,17 @@ class Preempter(LeaderLoop):
     pause_s = 1.0
 
     def __init__(
-        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, configure: Configure,
-        rng: Random, ageing: Ageing | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: _Store,
+        broker: Broker,
+        clock: Clock,
+        lead: Lead,
+        ledger: Ledger,
+        configure: Configure,
+        rng: Random,
+        ageing: Ageing | None = None,
+    ) -> None:
         super().__init__(clock, lead)
         self._store = store
         self._broker = broker
@@ -98,9 +106,15 @@ class Preempter(LeaderLoop):
         held = await self._may_stop(waiting, states, now)
         gone = [(one.node, lanes[one.lane].requirement) for one in stopping]
         rooms = make_room(
-            waiting, states, [one for one, _ in held.values()], gone, budget=budget, rules=rules,
-            overcommit=settings["overcommit"], allowances=allowances(view.projects, self._ledger.use, spent),
-        )  # fmt: skip
+            waiting,
+            states,
+            [one for one, _ in held.values()],
+            gone,
+            budget=budget,
+            rules=rules,
+            overcommit=settings["overcommit"],
+            allowances=allowances(view.projects, self._ledger.use, spent),
+        )
         waiters = await self._waiters(rooms, view)
         return await self._recall(rooms, waiters, {task: row for task, (_, row) in held.items()}, term, now)
 
@@ -164,13 +178,20 @@ class Preempter(LeaderLoop):
         rows = [row for row in rows if lanes[row.lane].requirement.preemptible and row.recall is Recall.NONE]
         before = await self._store.preempted([row.id for row in rows])
         return {
-            row.id: (Held(
-                row.id, row.node, lanes[row.lane].requirement, lanes[row.lane].priority,
-                lane_rank(lanes[row.lane], row.id, now, self._ageing), row.started_at or row.assigned_at or now,
-                before[row.id].times if row.id in before else 0,
-            ), row)
+            row.id: (
+                Held(
+                    row.id,
+                    row.node,
+                    lanes[row.lane].requirement,
+                    lanes[row.lane].priority,
+                    lane_rank(lanes[row.lane], row.id, now, self._ageing),
+                    row.started_at or row.assigned_at or now,
+                    before[row.id].times if row.id in before else 0,
+                ),
+                row,
+            )
             for row in rows
-        }  # fmt: skip
+        }
 
     def _has_preemptible(self, node: NodeId) -> bool:
         return any(hold.requirement.preemptible for hold in self._ledger.held(node).values())
@@ -187,9 +208,13 @@ class Preempter(LeaderLoop):
         }
 
     async def _recall(
-        self, rooms: Sequence[Room], waiters: Mapping[LaneId, Sequence[TaskId]], rows: Mapping[TaskId, LiveTask],
-        term: int, now: Instant,
-    ) -> PreemptReport:  # fmt: skip
+        self,
+        rooms: Sequence[Room],
+        waiters: Mapping[LaneId, Sequence[TaskId]],
+        rows: Mapping[TaskId, LiveTask],
+        term: int,
+        now: Instant,
+    ) -> PreemptReport:
         chosen: list[Preemption] = []
         for room in rooms:
             if room.position >= len(waiters[room.lane]):

@@ -1,7 +1,7 @@
 """Drops what retention no longer keeps, a little at a time: rows, and then the chunks that the tasks had left.
 
-Only a clock that is believed makes anything old (see `scheduling.nodes.clock_trust`). On a database with a clock of its own
-the earlier of the two clocks counts: whichever of them is ahead deletes nothing.
+Only a clock that is believed makes anything old (see `scheduling.nodes.clock_trust`). On a database with a clock of its
+own the earlier of the two clocks counts: whichever of them is ahead deletes nothing.
 """
 
 from __future__ import annotations
@@ -45,9 +45,15 @@ class Pruner(LeaderLoop):
     pause_s = 60.0
 
     def __init__(
-        self, *, store: _Store, clock: Clock, lead: Lead, retention: Retention | None = None,
-        chunks: ChunkStore | None = None, database_clock: Callable[[], Awaitable[Instant | None]] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: _Store,
+        clock: Clock,
+        lead: Lead,
+        retention: Retention | None = None,
+        chunks: ChunkStore | None = None,
+        database_clock: Callable[[], Awaitable[Instant | None]] | None = None,
+    ) -> None:
         super().__init__(clock, lead)
         self._store = store
         self._retention = retention or Retention()
@@ -67,9 +73,15 @@ class Pruner(LeaderLoop):
             return False
         kept = self._retention
         pruned = await self._store.prune(
-            term, believed, kept.tasks_ms, kept.events_ms, BATCH, keep_audit_ms=kept.audit_ms,
-            keep_gone_ms=kept.gone_products_ms, after=self._cursor,
-        )  # fmt: skip
+            term,
+            believed,
+            kept.tasks_ms,
+            kept.events_ms,
+            BATCH,
+            keep_audit_ms=kept.audit_ms,
+            keep_gone_ms=kept.gone_products_ms,
+            after=self._cursor,
+        )
         self._cursor = pruned.cursor
         is_more = await self._drop_hosts(term, believed)
         await self._remove_chunks(term)
@@ -90,9 +102,11 @@ class Pruner(LeaderLoop):
             return wall
         if not self._is_doubted and mark is not None:
             log.warning(
-                "clock_not_believed", wall=to_text(wall), last_believed=to_text(mark),
+                "clock_not_believed",
+                wall=to_text(wall),
+                last_believed=to_text(mark),
                 effect="nothing is deleted by age until it has run steadily for an hour",
-            )  # fmt: skip
+            )
         self._is_doubted = True
         return None
 

@@ -52,9 +52,16 @@ class Scaler(LeaderLoop):
     pause_s = 5.0
 
     def __init__(
-        self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, configure: Configure,
+        self,
+        *,
+        store: _Store,
+        broker: Broker,
+        clock: Clock,
+        lead: Lead,
+        ledger: Ledger,
+        configure: Configure,
         limits: LoadLimits | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(clock, lead)
         self._store = store
         self._broker = broker

@@ -64,9 +64,10 @@ class WorkMover(LeaderLoop):
         overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
         others = [state for state in states if state.node.id != node.id and not is_on_trial(state.node)]
         movable = {
-            lane.id for lane in lanes.values()
+            lane.id
+            for lane in lanes.values()
             if any(would_do(state, Ask(lane.requirement, lane.project, overcommit)) for state in others)
-        }  # fmt: skip
+        }
         executions = {row.id: row.execution for row in rows if row.lane in movable}
         chosen = dict(list(executions.items())[:MAX_MOVED])
         if not chosen:

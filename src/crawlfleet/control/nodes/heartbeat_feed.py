@@ -52,9 +52,15 @@ def _heartbeat(node: Node) -> Event:
     data: dict[str, object] = {"node": node.id, "status": node.status.word, "health": node.health.word}
     if measured is not None:
         data |= {
-            "cpu": measured.cpu, "memory": measured.memory, "disk": measured.disk, "load": measured.load,
-            "network_in_bps": measured.network_in_bps, "network_out_bps": measured.network_out_bps,
-            "gpu": measured.gpu, "running": measured.running, "error_rate": measured.error_rate,
+            "cpu": measured.cpu,
+            "memory": measured.memory,
+            "disk": measured.disk,
+            "load": measured.load,
+            "network_in_bps": measured.network_in_bps,
+            "network_out_bps": measured.network_out_bps,
+            "gpu": measured.gpu,
+            "running": measured.running,
+            "error_rate": measured.error_rate,
             "start_latency_s": measured.start_latency_s,
-        }  # fmt: skip
+        }
     return Event(UNNUMBERED, node.renewed_at or 0, Kind.NODE_HEARTBEAT, data)

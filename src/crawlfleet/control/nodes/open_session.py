@@ -22,9 +22,16 @@ from crawlfleet.wire.sync import PROTOCOL_VERSION, OpenDown, OpenUp
 
 class OpenSession:
     def __init__(
-        self, *, store: NodeStore, broker: Broker, clock: Clock, rng: Random, finish: Finish, known_types: KnownTypes,
+        self,
+        *,
+        store: NodeStore,
+        broker: Broker,
+        clock: Clock,
+        rng: Random,
+        finish: Finish,
+        known_types: KnownTypes,
         configure: Configure,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -54,9 +61,12 @@ class OpenSession:
         config = await self._configure.effective(node.description.cluster)
         lease_ms = node.description.lease_ms
         return OpenDown(
-            session=session, lease_ms=lease_ms, sync_ms=min(ms(config.values["sync_interval_s"]), lease_ms // 3),
-            acknowledged=[outcome.execution for outcome in up.outcomes], is_open=applied is not None,
-        )  # fmt: skip
+            session=session,
+            lease_ms=lease_ms,
+            sync_ms=min(ms(config.values["sync_interval_s"]), lease_ms // 3),
+            acknowledged=[outcome.execution for outcome in up.outcomes],
+            is_open=applied is not None,
+        )
 
 
 def _check(up: OpenUp) -> None:

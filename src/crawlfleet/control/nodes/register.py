@@ -56,9 +56,15 @@ class Announcement:
 
 class Register:
     def __init__(
-        self, *, store: NodeStore, id_factory: IdFactory, clock: Clock, make_secret: Callable[[], str],
-        known_types: KnownTypes, simple: SimpleClients | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: NodeStore,
+        id_factory: IdFactory,
+        clock: Clock,
+        make_secret: Callable[[], str],
+        known_types: KnownTypes,
+        simple: SimpleClients | None = None,
+    ) -> None:
         self._store = store
         self._ids = id_factory
         self._clock = clock
@@ -67,9 +73,14 @@ class Register:
         self._simple = simple or SimpleClients()
 
     async def register(
-        self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None = None,
-        *, enrolment: str | None = None, claim: Claim | None = None,
-    ) -> Registration:  # fmt: skip
+        self,
+        description: NodeDescription,
+        join_key: str,
+        task_types: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        enrolment: str | None = None,
+        claim: Claim | None = None,
+    ) -> Registration:
         """`join_key` is made and kept by the node: saying it again, after a lost answer, is the same node.
 
         `task_types` are what the node runs, each with the schema of its parameters. `enrolment` is the secret of an
@@ -87,9 +98,12 @@ class Register:
         return Registration(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
 
     async def announce(
-        self, node: NodeId, description: NodeDescription, join_key: str | None = None,
+        self,
+        node: NodeId,
+        description: NodeDescription,
+        join_key: str | None = None,
         task_types: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Announcement:  # fmt: skip
+    ) -> Announcement:
         """A node says, with its own secret, what is new about it: the secret stays as it is, and so does its session.
         Raises NotAllowed for a `join_key` that is not its own."""
         await self._check(description, join_key or _NO_KEY, task_types)
@@ -130,9 +144,11 @@ def _is_lease_unsaid(description: NodeDescription) -> bool:
 
 def _check_texts(description: NodeDescription, join_key: str) -> None:
     needed = {
-        "join_key": join_key, "name": description.name, "cluster": description.cluster,
+        "join_key": join_key,
+        "name": description.name,
+        "cluster": description.cluster,
         "node_type": description.node_type,
-    }  # fmt: skip
+    }
     for field, text in needed.items():
         _check_text(field, text)
     if description.device_id is not None:

@@ -70,9 +70,16 @@ class _Leases(TaskStore, NodeStore, HostStore, DailyStore, HostFigureStore, Prot
 
 class Sync:
     def __init__(
-        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, finish: Finish, configure: Configure,
+        self,
+        *,
+        store: _Leases,
+        broker: Broker,
+        clock: Clock,
+        rng: Random,
+        finish: Finish,
+        configure: Configure,
         allocate: Allocate,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -195,9 +202,18 @@ class Sync:
         # What a departing session shows to people is maintenance; an order to drain it is a person's alone.
         status = NodeStatus.ONLINE if node.is_departing and node.drain_by is None else node.status
         now_known = Renewed(
-            up.node, True, True, status, node.slots_wanted, node.drain_by, is_removed=False, held=held,
-            slots_measured=node.slots_measured, follows_load=node.follows_load, granted=node.granted,
-        )  # fmt: skip
+            up.node,
+            True,
+            True,
+            status,
+            node.slots_wanted,
+            node.drain_by,
+            is_removed=False,
+            held=held,
+            slots_measured=node.slots_measured,
+            follows_load=node.follows_load,
+            granted=node.granted,
+        )
         return await self._compare(up, now_known, acknowledged)
 
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
@@ -209,10 +225,8 @@ class Sync:
         # What the node has just told to be over may have been read before that was written.
         on_node = {*up.held, *acknowledged}
         recalls = [
-            RecallBody(row.id, row.execution, int(row.recall))
-            for row in ours.values()
-            if row.recall is not Recall.NONE
-        ]  # fmt: skip
+            RecallBody(row.id, row.execution, int(row.recall)) for row in ours.values() if row.recall is not Recall.NONE
+        ]
         lacking = [row for row in ours.values() if row.execution not in on_node and row.recall is Recall.NONE]
         now = self._clock.now()
         cluster = await self._cluster(up)
@@ -268,12 +282,19 @@ class Sync:
         given = await self._allocate.given(rows[0].node, rows)
         return [
             AssignmentBody(
-                row.id, row.execution, bodies[row.id].task_type, msgspec.Raw(bodies[row.id].parameters),
-                row.timeout_s, row.retries, row.round, task_state_machine.is_alone(row),
-                int(given[row.id].get("memory_mb", 0)) if row.id in given else 0, bodies[row.id].is_metered,
+                row.id,
+                row.execution,
+                bodies[row.id].task_type,
+                msgspec.Raw(bodies[row.id].parameters),
+                row.timeout_s,
+                row.retries,
+                row.round,
+                task_state_machine.is_alone(row),
+                int(given[row.id].get("memory_mb", 0)) if row.id in given else 0,
+                bodies[row.id].is_metered,
             )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     async def _leave(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
         now = self._clock.now()
@@ -374,6 +395,15 @@ def _drain_ms(renewed: Renewed, now: Instant) -> int | None:
 
 def _measurement(body: MeasurementBody) -> Measurement:
     return Measurement(
-        body.cpu, body.memory, body.disk, body.load, body.network_in_bps, body.network_out_bps, body.gpu,
-        body.running, body.error_rate, body.start_latency_s, tuple(body.ends),
-    )  # fmt: skip
+        body.cpu,
+        body.memory,
+        body.disk,
+        body.load,
+        body.network_in_bps,
+        body.network_out_bps,
+        body.gpu,
+        body.running,
+        body.error_rate,
+        body.start_latency_s,
+        tuple(body.ends),
+    )

@@ -60,10 +60,13 @@ class GrantSync:
         if granted is None or granted.session != up.session or granted.version <= up.grants_taken:
             return None
         now = self._clock.now()
-        return GrantsBody(granted.version, [
-            HostGrantBody(share.host, *share.current, share.spacing_ms, max(0, until - now))
-            for share, until in granted.shares
-        ])  # fmt: skip
+        return GrantsBody(
+            granted.version,
+            [
+                HostGrantBody(share.host, *share.current, share.spacing_ms, max(0, until - now))
+                for share, until in granted.shares
+            ],
+        )
 
     async def _write_notes(self, notes: list[HostNote]) -> Sequence[None]:
         await self._store.note_hosts(notes)

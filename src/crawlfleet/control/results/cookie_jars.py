@@ -35,9 +35,9 @@ class CookieJars:
         if merged is None:
             what = f"{execution_text(speaker.execution)} of {task_text(speaker.task)}"
             raise StaleExecution(f"{what} is not a live execution of this node")
-        return CookiesDown([
-            CookieBody(record.url, record.header, min(max(0, now - record.set_at), AGE_MS_MAX)) for record in merged
-        ])  # fmt: skip
+        return CookiesDown(
+            [CookieBody(record.url, record.header, min(max(0, now - record.set_at), AGE_MS_MAX)) for record in merged]
+        )
 
     async def list_jars(self, project: str | None) -> list[CookieJarSummary]:
         return await self._store.cookie_jars(project, JARS_MAX)

@@ -18,9 +18,12 @@ AnswerT = TypeVar("AnswerT")
 
 class Gatherer(Generic[ItemT, AnswerT]):
     def __init__(
-        self, flush: Callable[[list[ItemT]], Awaitable[Sequence[AnswerT]]], *,
-        most: int, weigh: Callable[[ItemT], int] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        flush: Callable[[list[ItemT]], Awaitable[Sequence[AnswerT]]],
+        *,
+        most: int,
+        weigh: Callable[[ItemT], int] | None = None,
+    ) -> None:
         """A batch weighs at most `most`, each item one unless `weigh` says otherwise; a heavier call goes alone."""
         self._flush = flush
         self._most = most

@@ -1,6 +1,7 @@
 """Take the outcomes nodes report: one transaction for many nodes.
 
-What completed needs no decision and goes the short way; the rest is decided by `scheduling.tasks.task_state_machine` on the locked row.
+What completed needs no decision and goes the short way; the rest is decided by `scheduling.tasks.task_state_machine` on
+the locked row.
 An outcome is acknowledged whether it was taken or found stale: either way the node is done with it.
 """
 
@@ -129,10 +130,18 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
             # Of a confused node: what it cannot say must not be taken for done.
             end, failure = End.FAILED, Failure(ErrorClass.INTERNAL, ascii(str(exc))[: limits.MESSAGE_CHARS], True)
     return Outcome(
-        node, body.task, body.execution, end, failure, result, _capped(body.metrics, limits.METRICS_BYTES), started_at,
+        node,
+        body.task,
+        body.execution,
+        end,
+        failure,
+        result,
+        _capped(body.metrics, limits.METRICS_BYTES),
+        started_at,
         _park(body) if end is End.RETURNED and body.again_ms > 0 else None,
-        None if body.used is None else Amounts(body.used.pages, body.used.bytes), products,
-    )  # fmt: skip
+        None if body.used is None else Amounts(body.used.pages, body.used.bytes),
+        products,
+    )
 
 
 def _park(body: OutcomeBody) -> Park:

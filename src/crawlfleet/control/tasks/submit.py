@@ -69,9 +69,17 @@ class _Store(TaskStore, EvidenceStore, Protocol):
 
 class Submit:
     def __init__(
-        self, *, store: _Store, broker: Broker, id_factory: IdFactory, clock: Clock, known_types: KnownTypes,
-        waiting: Waiting, configure: Configure, projects: Projects,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: _Store,
+        broker: Broker,
+        id_factory: IdFactory,
+        clock: Clock,
+        known_types: KnownTypes,
+        waiting: Waiting,
+        configure: Configure,
+        projects: Projects,
+    ) -> None:
         self._store = store
         self._broker = broker
         self._ids = id_factory
@@ -95,9 +103,14 @@ class Submit:
         )
 
     async def submit(
-        self, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool = False, scope: str = "", key: str | None = None,
+        self,
+        bodies: Sequence[TaskBody | Refusal],
+        *,
+        is_atomic: bool = False,
+        scope: str = "",
+        key: str | None = None,
         group: NewGroup | None = None,
-    ) -> SubmissionAnswer:  # fmt: skip
+    ) -> SubmissionAnswer:
         """One answer per body, in order. With a `key`, doing it again gives the first answer again.
 
         With a `group` it is made too, and they are its members; it may begin without any.
@@ -196,9 +209,12 @@ class Submit:
                 self._waiting.settle(room, is_stored=is_stored)
 
     async def _new_tasks(
-        self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant,
+        self,
+        bodies: Sequence[TaskBody | Refusal],
+        numbers: Sequence[int],
+        now: Instant,
         templates: Collection[int] = (),
-    ) -> list[NewTask | Refusal]:  # fmt: skip
+    ) -> list[NewTask | Refusal]:
         if not self._known_types.is_fresh(_TYPES_FRESH_S):
             await self._known_types.refresh(_TYPES_FRESH_S)
         if not self._configure.is_fresh():
@@ -253,16 +269,35 @@ class Submit:
         if subjects or body.content_features:
             self._has_subjects = True
         asks = bool(
-            body.min_resources or body.capabilities or body.cluster or body.node_type or body.schedule_strategy
-            or body.target_region or body.require_region or body.preemptible or subjects or body.categories
-        )  # fmt: skip
+            body.min_resources
+            or body.capabilities
+            or body.cluster
+            or body.node_type
+            or body.schedule_strategy
+            or body.target_region
+            or body.require_region
+            or body.preemptible
+            or subjects
+            or body.categories
+        )
         lane = self._lane(body, asks, subjects)
         timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
         retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
         return NewTask(
-            task, lane.project, body.workflow_id, body.name, now, parameters, _spec(body, asks, retry), lane.id,
-            body.priority, timeout_s, due_at, parents, group,
-        )  # fmt: skip
+            task,
+            lane.project,
+            body.workflow_id,
+            body.name,
+            now,
+            parameters,
+            _spec(body, asks, retry),
+            lane.id,
+            body.priority,
+            timeout_s,
+            due_at,
+            parents,
+            group,
+        )
 
     def _unknown_names(self, body: TaskBody) -> Refusal | None:
         """A misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
@@ -280,7 +315,7 @@ class Submit:
         values = self._configure.known(cluster or DEFAULT_CLUSTER).values
         usual = _Usual(
             values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
-        )  # fmt: skip
+        )
         self._usual[cluster] = usual
         return usual
 
@@ -292,18 +327,33 @@ class Submit:
         key: Hashable = (body.queue, body.project_id, body.priority, body.task_type)
         if asks:
             key = (
-                key, body.cluster, body.node_type, body.schedule_strategy, body.target_region, body.require_region,
-                _frozen(body.min_resources), _frozen(body.capabilities), subjects, body.preemptible,
+                key,
+                body.cluster,
+                body.node_type,
+                body.schedule_strategy,
+                body.target_region,
+                body.require_region,
+                _frozen(body.min_resources),
+                _frozen(body.capabilities),
+                subjects,
+                body.preemptible,
                 tuple(body.categories),
-            )  # fmt: skip
+            )
         lane = self._lanes.get(key)
         if lane is None:
             requirement = Requirement(
-                body.task_type, body.cluster, body.node_type, body.schedule_strategy, body.target_region,
-                body.require_region, canonical_capabilities(body.capabilities),
-                bucketed(canonical_resources(body.min_resources)), subjects, body.preemptible,
+                body.task_type,
+                body.cluster,
+                body.node_type,
+                body.schedule_strategy,
+                body.target_region,
+                body.require_region,
+                canonical_capabilities(body.capabilities),
+                bucketed(canonical_resources(body.min_resources)),
+                subjects,
+                body.preemptible,
                 tuple(sorted(set(body.categories))),
-            )  # fmt: skip
+            )
             lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
             if len(self._lanes) >= _LANES_KEPT:
                 self._lanes.clear()

@@ -62,9 +62,12 @@ Check = Callable[[Mapping[str, Any]], list[tuple[str, str]]]
 
 class TaskTypes:
     def __init__(
-        self, schemas: Mapping[str, Mapping[str, Any]] | None = None, checks: Mapping[str, Check] | None = None,
-        *, release: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        schemas: Mapping[str, Mapping[str, Any]] | None = None,
+        checks: Mapping[str, Check] | None = None,
+        *,
+        release: int = 0,
+    ) -> None:
         """`schemas` are the built-in ones of this `release`."""
         self.release = release
         self._checks = checks or {}
@@ -89,10 +92,11 @@ class TaskTypes:
         """Those that are newer in the store than what was taken from it. Of a built-in type only a later release is:
         what an earlier one or a node wrote there changes nothing here."""
         return [
-            record for record in records
+            record
+            for record in records
             if record.version > self._versions.get(record.name, 0)
             and (record.name not in self.built_in or (record.owner == MASTERS and record.revision > self.release))
-        ]  # fmt: skip
+        ]
 
     def adopt(self, compiled_types: Iterable[tuple[TypeRecord, _CompiledType | None]]) -> None:
         """Learn what is in the store. Of a schema that cannot be used, the one before it stays; a type that has none

@@ -62,11 +62,20 @@ class Agent:
     """Runs once: a restarted node is a new agent over the same outbox directory."""
 
     def __init__(
-        self, settings: AgentSettings, masters: Sequence[MasterTransport], executor: Executor, *,
-        clock: Clock, rng: Random, measure: Callable[[], MeasurementBody], on_event: OnEvent = unheard,
-        allow_hosts: AllowHosts = hosts_unheard, progress: Callable[[], list[ProgressBody]] = list,
-        grants: HostGrants | None = None, slices: DaySlices | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        settings: AgentSettings,
+        masters: Sequence[MasterTransport],
+        executor: Executor,
+        *,
+        clock: Clock,
+        rng: Random,
+        measure: Callable[[], MeasurementBody],
+        on_event: OnEvent = unheard,
+        allow_hosts: AllowHosts = hosts_unheard,
+        progress: Callable[[], list[ProgressBody]] = list,
+        grants: HostGrants | None = None,
+        slices: DaySlices | None = None,
+    ) -> None:
         self._settings = settings
         self._on_event = on_event
         self._outbox = Outbox(settings.outbox_directory, is_synced=settings.is_outbox_synced)
@@ -89,20 +98,44 @@ class Agent:
         slices = slices or DaySlices()
         slices.attach(news.tell)
         orders = Orders(
-            self._runner, self._slots, self._outcomes,
-            lease=lease, drain=self._drain, config=config, grants=self._grants, slices=slices,
+            self._runner,
+            self._slots,
+            self._outcomes,
+            lease=lease,
+            drain=self._drain,
+            config=config,
+            grants=self._grants,
+            slices=slices,
             tombstones=Tombstones(),
-        )  # fmt: skip
+        )
         self._opener = SessionOpener(
-            Credentials(settings.node, settings.secret, settings.task_types), known_masters,
-            runner=self._runner, slots=self._slots, outcomes=self._outcomes,
-            guard=self._guard, drain=self._drain, config=config, grants=self._grants, rejections=rejections,
-            clock=clock, on_event=on_event,
-        )  # fmt: skip
+            Credentials(settings.node, settings.secret, settings.task_types),
+            known_masters,
+            runner=self._runner,
+            slots=self._slots,
+            outcomes=self._outcomes,
+            guard=self._guard,
+            drain=self._drain,
+            config=config,
+            grants=self._grants,
+            rejections=rejections,
+            clock=clock,
+            on_event=on_event,
+        )
         parts = Parts(
-            self._runner, self._slots, self._outcomes, orders, lease, self._guard, self._drain, news, config,
-            self._grants, slices, rejections,
-        )  # fmt: skip
+            self._runner,
+            self._slots,
+            self._outcomes,
+            orders,
+            lease,
+            self._guard,
+            self._drain,
+            news,
+            config,
+            self._grants,
+            slices,
+            rejections,
+        )
         self._syncer = Syncer(settings.node, known_masters, parts, measure, progress, clock=clock, on_event=on_event)
 
     async def run(self) -> Departure:

@@ -204,9 +204,12 @@ def _disk_share(directory: Path) -> float:
 async def _gpu_share(program: str) -> float | None:
     """The busiest GPU; None when the driver does not answer."""
     process = await asyncio.create_subprocess_exec(
-        program, *_GPU_QUERY, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        program,
+        *_GPU_QUERY,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     try:
         async with asyncio.timeout(GPU_ANSWER_S):
             said, _ = await process.communicate()

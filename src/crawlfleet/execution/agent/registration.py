@@ -61,9 +61,13 @@ class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Joiner:
     def __init__(
-        self, directory: Path, masters: Sequence[str], session: aiohttp.ClientSession, rng: Random,
+        self,
+        directory: Path,
+        masters: Sequence[str],
+        session: aiohttp.ClientSession,
+        rng: Random,
         enrol_token: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._file = IdentityFile(directory)
         self._masters = masters
         self._session = session
@@ -115,10 +119,14 @@ class Joiner:
             raise _mistake(exc) from exc
         return self._settled(
             Identity(
-                identity.join_key, registered.node_id, registered.secret or self._token, list(self._masters),
-                _offered_mark(registered, told), short_hash(self._token),
+                identity.join_key,
+                registered.node_id,
+                registered.secret or self._token,
+                list(self._masters),
+                _offered_mark(registered, told),
+                short_hash(self._token),
             )
-        )  # fmt: skip
+        )
 
     async def _asked(self, identity: Identity, registration: Registration, bearer: str) -> Registered:
         """Raises what a master objects to; one that is away is waited for."""

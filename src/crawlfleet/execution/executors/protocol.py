@@ -222,9 +222,21 @@ class ProxyStates(msgspec.Struct, array_like=True, tag=23, frozen=True):
 
 ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice | Exchanged | Recalled
 ToAgent = (
-    Ready | Items | Lines | Records | Figures | Done | Pong | Uses | Taken | News | Want | Exchange | Recollect
+    Ready
+    | Items
+    | Lines
+    | Records
+    | Figures
+    | Done
+    | Pong
+    | Uses
+    | Taken
+    | News
+    | Want
+    | Exchange
+    | Recollect
     | ProxyStates
-)  # fmt: skip
+)
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])
@@ -234,9 +246,11 @@ class Frames(asyncio.Protocol):
     """One end of the socket pair. `take` is called with the messages of each frame, `lost` once, when it is over."""
 
     def __init__(
-        self, decoder: msgspec.msgpack.Decoder[list[ToAgent]] | msgspec.msgpack.Decoder[list[ToProcess]],
-        take: Callable[[list[ToAgent] | list[ToProcess]], None], lost: Callable[[], None],
-    ) -> None:  # fmt: skip
+        self,
+        decoder: msgspec.msgpack.Decoder[list[ToAgent]] | msgspec.msgpack.Decoder[list[ToProcess]],
+        take: Callable[[list[ToAgent] | list[ToProcess]], None],
+        lost: Callable[[], None],
+    ) -> None:
         self._decode = decoder.decode
         self._take = take
         self._lost = lost

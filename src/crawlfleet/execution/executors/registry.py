@@ -59,9 +59,10 @@ def built_in_checks() -> dict[str, Callable[[Mapping[str, Any]], list[tuple[str,
     """Of those that look further than their schema."""
     things = ((name, load(entry.path)) for name, entry in built_in().items())
     return {
-        name: thing.problems for name, thing in things
+        name: thing.problems
+        for name, thing in things
         if isinstance(thing, type) and issubclass(thing, Executor) and "problems" in vars(thing)
-    }  # fmt: skip
+    }
 
 
 def users(modules: Sequence[str]) -> dict[str, ExecutorEntry]:

@@ -49,7 +49,10 @@ def _why(task: TaskRecord, parking: Parking, sentence: str, about: Mapping[str, 
     if parking.times > 1:
         sentence += f"; parked {times(parking.times)} so far"
     data = {
-        **about, "until": to_text(parking.until), "retry_at": text(task.due_at), "parked": parking.times,
+        **about,
+        "until": to_text(parking.until),
+        "retry_at": text(task.due_at),
+        "parked": parking.times,
         "reason": parking.message,
-    }  # fmt: skip
+    }
     return Why(sentence, {"status": task.status.word, "cause": parking.cause.word, **data})

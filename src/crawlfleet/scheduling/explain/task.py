@@ -231,9 +231,13 @@ def _told_preempted(preempted: Preempted | None) -> dict[str, Any]:
 
 
 def _why_held(
-    task: TaskRecord, nodes: Sequence[NodeState], now: Instant, choice: Choice | None, preempted: Preempted | None,
+    task: TaskRecord,
+    nodes: Sequence[NodeState],
+    now: Instant,
+    choice: Choice | None,
+    preempted: Preempted | None,
     hosts: Sequence[HostWait],
-) -> Why:  # fmt: skip
+) -> Why:
     name = _node_name(task.node, nodes)
     is_started = task.status is TaskStatus.PROCESSING
     since = task.started_at if is_started else task.assigned_at

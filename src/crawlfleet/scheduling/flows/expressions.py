@@ -28,13 +28,21 @@ _MAKING = 3
 
 Node = Mapping[str, Any]
 
-_MAKERS = frozenset({
-    "multi_select_list", "multi_select_dict", "function_expression", "flatten", "projection", "value_projection",
-    "filter_projection", "slice",
-})  # fmt: skip
-_FIRST_ONLY = frozenset({
-    "subexpression", "index_expression", "pipe", "projection", "value_projection", "filter_projection", "flatten",
-})  # fmt: skip
+_MAKERS = frozenset(
+    {
+        "multi_select_list",
+        "multi_select_dict",
+        "function_expression",
+        "flatten",
+        "projection",
+        "value_projection",
+        "filter_projection",
+        "slice",
+    }
+)
+_FIRST_ONLY = frozenset(
+    {"subexpression", "index_expression", "pipe", "projection", "value_projection", "filter_projection", "flatten"}
+)
 """Only their first part looks at what the whole expression looks at."""
 
 

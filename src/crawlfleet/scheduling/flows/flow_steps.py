@@ -80,10 +80,12 @@ def decide(key: StepKey, spec: StepSpec, ended: Mapping[StepKey, Ended]) -> Deci
         items = _items(spec, data, budget)
         if not items:
             return gathered([], 0, allow_failures=spec.allow_failures)
-        return FanOut([
-            _parameters(spec.template, {**data, "item": item, "index": index}, budget)
-            for index, item in enumerate(items)
-        ])  # fmt: skip
+        return FanOut(
+            [
+                _parameters(spec.template, {**data, "item": item, "index": index}, budget)
+                for index, item in enumerate(items)
+            ]
+        )
     except _Unfit as exc:
         return Fail(str(exc)[: limits.MESSAGE_CHARS])
 
@@ -99,9 +101,12 @@ def fitting(sizes: Sequence[int]) -> int:
 
 
 def gathered(
-    items: Sequence[tuple[TaskStatus | None, bytes | None]], cut: int, *, allow_failures: bool,
+    items: Sequence[tuple[TaskStatus | None, bytes | None]],
+    cut: int,
+    *,
+    allow_failures: bool,
     reasons: Mapping[int, str] | None = None,
-) -> Gathered:  # fmt: skip
+) -> Gathered:
     """The results of a fan-out, as JSON, in the order of its list; null for an item that did not complete.
 
     `cut`: how many results were left out for want of room. `reasons`: why items did not complete, of the first ones.

@@ -102,9 +102,12 @@ def _level(pool: int, caps: Mapping[KeyT, int]) -> dict[KeyT, int]:
 
 
 def _is_fair(
-    pool: Units, kept: Mapping[KeyT, Units], seats: Sequence[KeyT], fair: Mapping[KeyT, Units],
+    pool: Units,
+    kept: Mapping[KeyT, Units],
+    seats: Sequence[KeyT],
+    fair: Mapping[KeyT, Units],
     holders: Mapping[KeyT, Holder],
-) -> bool:  # fmt: skip
+) -> bool:
     """Good enough to stay: nobody has less than half of a fair part, so that small changes move nothing."""
     if not total(list(kept.values())).fits(pool):
         return False

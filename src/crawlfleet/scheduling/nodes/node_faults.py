@@ -104,9 +104,10 @@ class ProcessFaults:
                 total[0] += count.good
                 total[1] += count.bad
         return {
-            node: rate for node, counts in self._counts.items()
+            node: rate
+            for node, counts in self._counts.items()
             if any(count.bad for count in counts.values()) and (rate := _compared_rate(counts, totals)) > 0.0
-        }  # fmt: skip
+        }
 
     def forget(self, node: NodeId) -> None:
         """Later reports are counted from its next one."""
@@ -193,10 +194,12 @@ class HostReach:
     def _is_reached_by_others(self, host: str, node: NodeId, since: float) -> bool:
         """A success before it began to fail proves nothing: the host may be down for all since then."""
         return any(
-            other != node and reach.failing_since is None
-            and reach.reached_at is not None and reach.reached_at > since + BATCH_DELAY_S
+            other != node
+            and reach.failing_since is None
+            and reach.reached_at is not None
+            and reach.reached_at > since + BATCH_DELAY_S
             for other, reach in self._by_host[host].items()
-        )  # fmt: skip
+        )
 
     def _drop(self, host: str) -> None:
         for node in self._by_host.pop(host):
@@ -228,8 +231,7 @@ class Silence:
             heard[node] = before if before is not None and is_same else _Heard((session, count), at)
         self._heard = heard
         silent = {
-            node for node, (_, _, lease_s) in renewals.items()
-            if at - heard[node].at > lease_s * SILENT_LEASE_SHARE
-        }  # fmt: skip
+            node for node, (_, _, lease_s) in renewals.items() if at - heard[node].at > lease_s * SILENT_LEASE_SHARE
+        }
         others = len(renewals) - 1
         return silent if others > 0 and 2 * (len(silent) - 1) < others else set()

@@ -85,9 +85,13 @@ class Chooser:
     """One pass."""
 
     def __init__(
-        self, placer: Placer, shares: SharesByRank, terms: Terms, pace: Pace,
+        self,
+        placer: Placer,
+        shares: SharesByRank,
+        terms: Terms,
+        pace: Pace,
         asked: Callable[[Requirement], Requirement],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`asked` gives a requirement the strategy that it leaves open."""
         self._placer = placer
         self._shares = shares

@@ -107,9 +107,13 @@ def make_room(
 
 class _Plan:
     def __init__(
-        self, nodes: Sequence[NodeState], rules: Rules, budget: int, overcommit: float,
+        self,
+        nodes: Sequence[NodeState],
+        rules: Rules,
+        budget: int,
+        overcommit: float,
         allowances: Mapping[str, Allowance],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.rules = rules
         self.budget = budget
         self.rooms: list[Room] = []

@@ -108,7 +108,9 @@ def taken(holding: Holding, want: Want, got: Amounts, day: Day) -> Holding:
 
 def given_back(holding: Holding, used: Amounts) -> Amounts:
     """Of the day it was granted last, when the execution has ended and says what it used. The oldest is used first."""
-    return Amounts(*(
-        min(today, max(0, total - amount))
-        for today, total, amount in zip(holding.today, holding.total, used, strict=True)
-    ))  # fmt: skip
+    return Amounts(
+        *(
+            min(today, max(0, total - amount))
+            for today, total, amount in zip(holding.today, holding.total, used, strict=True)
+        )
+    )

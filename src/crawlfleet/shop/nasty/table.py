@@ -16,13 +16,24 @@ from crawlfleet.shop.nasty import (
     stalls,
     traps,
     types,
-)  # fmt: skip
+)
 from crawlfleet.shop.nasty.behaviour import PREFIX, Behaviour, Family, ok
 
 FAMILIES: tuple[Family, ...] = (
-    refusals.FAMILY, stalls.FAMILY, bodies.FAMILY, encodings.FAMILY, types.FAMILY, charsets.FAMILY, markup.FAMILY,
-    redirects.FAMILY, sessions.FAMILY, traps.FAMILY, answers.FAMILY, sitemaps.FAMILY, robots.FAMILY,
-)  # fmt: skip
+    refusals.FAMILY,
+    stalls.FAMILY,
+    bodies.FAMILY,
+    encodings.FAMILY,
+    types.FAMILY,
+    charsets.FAMILY,
+    markup.FAMILY,
+    redirects.FAMILY,
+    sessions.FAMILY,
+    traps.FAMILY,
+    answers.FAMILY,
+    sitemaps.FAMILY,
+    robots.FAMILY,
+)
 BEHAVIOURS: tuple[Behaviour, ...] = tuple(it for family in FAMILIES for it in family.behaviours)
 
 

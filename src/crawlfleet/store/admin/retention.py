@@ -78,9 +78,17 @@ class RetentionTables:
     _lanes: LaneBook
 
     async def prune(
-        self, term: int, now: Instant, keep_tasks_ms: int, keep_events_ms: int, limit: int,
-        *, keep_audit_ms: int = KEEP_AUDIT_MS, keep_gone_ms: int | None = None, after: PruneCursor | None = None,
-    ) -> Pruned:  # fmt: skip
+        self,
+        term: int,
+        now: Instant,
+        keep_tasks_ms: int,
+        keep_events_ms: int,
+        limit: int,
+        *,
+        keep_audit_ms: int = KEEP_AUDIT_MS,
+        keep_gone_ms: int | None = None,
+        after: PruneCursor | None = None,
+    ) -> Pruned:
         sweep = _Sweep(self._engine, self._lanes, term, now, now - keep_tasks_ms, limit)
         cursor = after or PruneCursor()
         tasks, last_task = await sweep.tasks(cursor.task)
@@ -230,6 +238,7 @@ def _needing(groups: Iterable[Row], before: Instant) -> set[GroupId]:
     """Groups that are one thing and have not been finished for long. Those that anybody may still join are no more
     than a name for their members, which grow old one by one."""
     return {
-        group for group, kind, is_closed, finished_at in groups
+        group
+        for group, kind, is_closed, finished_at in groups
         if (kind != GroupKind.GROUP or is_closed) and (finished_at is None or finished_at >= before)
-    }  # fmt: skip
+    }

@@ -302,11 +302,19 @@ class _Work:
 def _progress(crawl: CrawlState, now: Instant) -> EventBatch:
     rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.lately_per_s(now) or crawl.rate_per_s(now)
     left_s = crawl.left_s(now)
-    return EventBatch(Kind.CRAWL_PROGRESS, shared={
-        "group": crawl.id, **crawl.counts._asdict(), "found": crawl.found, "queued": crawl.queued,
-        "rate_per_s": None if rate is None else round(rate, 3), "left_s": None if left_s is None else round(left_s, 3),
-        "is_finished": crawl.finished_at is not None, "stopped_by": crawl.stopped_by,
-    })  # fmt: skip
+    return EventBatch(
+        Kind.CRAWL_PROGRESS,
+        shared={
+            "group": crawl.id,
+            **crawl.counts._asdict(),
+            "found": crawl.found,
+            "queued": crawl.queued,
+            "rate_per_s": None if rate is None else round(rate, 3),
+            "left_s": None if left_s is None else round(left_s, 3),
+            "is_finished": crawl.finished_at is not None,
+            "stopped_by": crawl.stopped_by,
+        },
+    )
 
 
 def _packed(urls: Sequence[CrawlUrl]) -> bytes:
@@ -319,7 +327,14 @@ def unpacked(blob: bytes) -> list[CrawlUrl]:
 
 def _state(row: dict[str, Any], leased: int) -> CrawlState:
     return CrawlState(
-        row["id"], CrawlLimits(*(row[name] for name in CrawlLimits._fields)),
-        CrawlCounts(*(row[name] for name in CrawlCounts._fields)), row["found"], leased, row["started_at"],
-        row["finished_at"], row["stopped_by"], (row["older_at"], row["older_pages"]), row["chunks"],
-    )  # fmt: skip
+        row["id"],
+        CrawlLimits(*(row[name] for name in CrawlLimits._fields)),
+        CrawlCounts(*(row[name] for name in CrawlCounts._fields)),
+        row["found"],
+        leased,
+        row["started_at"],
+        row["finished_at"],
+        row["stopped_by"],
+        (row["older_at"], row["older_pages"]),
+        row["chunks"],
+    )

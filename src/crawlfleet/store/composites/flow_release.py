@@ -147,9 +147,11 @@ class StepRelease:
             if end is not None and end.reason and end.status is not TaskStatus.COMPLETED
         }
         return flow_steps.gathered(
-            [(None if end is None else end.status, results.get(task)) for task, end in items], cut,
-            allow_failures=known.spec.allow_failures, reasons=reasons,
-        )  # fmt: skip
+            [(None if end is None else end.status, results.get(task)) for task, end in items],
+            cut,
+            allow_failures=known.spec.allow_failures,
+            reasons=reasons,
+        )
 
     async def _fetched(self, tasks: Iterable[TaskId]) -> dict[TaskId, bytes]:
         rows = await self._tx.fetch(RESULTS, sorted(tasks))
@@ -212,9 +214,10 @@ class StepRelease:
         ]
         await tx.insert(schema.task, columns, rows)
         await tx.insert(
-            schema.flow_step, STEP_COLUMNS,
+            schema.flow_step,
+            STEP_COLUMNS,
             [(task, step.group, known.key, index, None, 0, None) for index, task in enumerate(items)],
-        )  # fmt: skip
+        )
         await tx.insert(
             schema.dependency, ("parent", "child", "kind"), [(one, step.id, int(Edge.ITEM)) for one in items]
         )

@@ -106,12 +106,19 @@ class FlowTables:
         for key, status, count in items:
             counts[key][row_codec.STATUSES[status]] = count
         return [
-            StepRecord(*(
-                *row[:3], row_codec.STATUSES[row[3]], *row[4:7], Unrun(row[7]), row_codec.step_spec(row[8]), *row[9:12],
-                None if row[12] is None else counts[row[0]],
-            ))
+            StepRecord(
+                *(
+                    *row[:3],
+                    row_codec.STATUSES[row[3]],
+                    *row[4:7],
+                    Unrun(row[7]),
+                    row_codec.step_spec(row[8]),
+                    *row[9:12],
+                    None if row[12] is None else counts[row[0]],
+                )
+            )
             for row in steps
-        ]  # fmt: skip
+        ]
 
     async def flow_tallies(self, flows: Sequence[GroupId]) -> dict[GroupId, list[StepTally]]:
         rows = await self._engine.browse(lambda tx: tx.fetch(TALLIES, list(flows)))
@@ -153,16 +160,38 @@ async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -
     await tx.insert(
         schema.task, TASK_COLUMNS, [(*step.task[: len(TASK_COLUMNS) - 1], step.task.group) for step in flow.steps]
     )
-    await tx.insert(schema.live, row_codec.LIVE_COLUMNS, [
-        (
-            step.task.id, _WAITING, step.task.lane, 1, 0, 0, 0, len(step.spec.after), step.task.due_at,
-            step.task.timeout_s, 0, 0, 0, 0, None, None, None, flow.id,
-        )
-        for step in flow.steps
-    ])  # fmt: skip
-    await tx.insert(schema.flow_step, STEP_COLUMNS, [
-        (step.task.id, flow.id, step.key, None, None, 0, row_codec.encode(step.spec)) for step in flow.steps
-    ])  # fmt: skip
+    await tx.insert(
+        schema.live,
+        row_codec.LIVE_COLUMNS,
+        [
+            (
+                step.task.id,
+                _WAITING,
+                step.task.lane,
+                1,
+                0,
+                0,
+                0,
+                len(step.spec.after),
+                step.task.due_at,
+                step.task.timeout_s,
+                0,
+                0,
+                0,
+                0,
+                None,
+                None,
+                None,
+                flow.id,
+            )
+            for step in flow.steps
+        ],
+    )
+    await tx.insert(
+        schema.flow_step,
+        STEP_COLUMNS,
+        [(step.task.id, flow.id, step.key, None, None, 0, row_codec.encode(step.spec)) for step in flow.steps],
+    )
     if edges := [edge for step in flow.steps for edge in _edges(step.task.id, step.spec)]:
         await tx.insert(schema.dependency, EDGE_COLUMNS, edges)
     for step in flow.steps:
@@ -191,11 +220,13 @@ class _Resuming:
         # having somebody wait for it.
         await tx.fetch(LOCK_GROUPS, [self._flow])
         await tx.fetch(LOCK_MEMBERS, self._flow)
-        steps = {row[0]: _Step(row[1], row_codec.STATUSES[row[3]], row[12], row_codec.step_spec(row[8]), Unrun(row[7]))
-                 for row in await tx.fetch(STEPS, self._flow)}  # fmt: skip
-        again = to_resume({
-            key: StepState(tuple(step.spec.after), step.status, step.unrun) for key, step in steps.items()
-        })  # fmt: skip
+        steps = {
+            row[0]: _Step(row[1], row_codec.STATUSES[row[3]], row[12], row_codec.step_spec(row[8]), Unrun(row[7]))
+            for row in await tx.fetch(STEPS, self._flow)
+        }
+        again = to_resume(
+            {key: StepState(tuple(step.spec.after), step.status, step.unrun) for key, step in steps.items()}
+        )
         items: dict[StepKey, list[TaskId]] = defaultdict(list)
         for task, key in await tx.fetch(BAD_ITEMS, self._flow):
             if key in steps and (key in again or not steps[key].status.is_final):
@@ -207,11 +238,13 @@ class _Resuming:
                 awaited.setdefault(key, []).append(task)
         edges = {step.task: _waits_again(step, awaited.get(key, ()), again, steps) for key, step in steps.items()}
         await self._open({steps[key].task: len(edges[steps[key].task]) for key in again}, items)
-        await self._wait_longer({
-            step.task: len(edges[step.task])
-            for key, step in steps.items()
-            if key not in again and not step.status.is_final
-        })  # fmt: skip
+        await self._wait_longer(
+            {
+                step.task: len(edges[step.task])
+                for key, step in steps.items()
+                if key not in again and not step.status.is_final
+            }
+        )
         if rows := [row for key, step in steps.items() for row in edges[step.task]]:
             # Those to parents that still run are there already if it was a person who cancelled the step.
             await tx.insert_new(schema.dependency, EDGE_COLUMNS, rows)

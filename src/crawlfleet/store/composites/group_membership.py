@@ -72,9 +72,10 @@ class Joining:
             ]
             await self._tx.insert(schema.task_group, NEW_COLUMNS, rows)
             each: dict[str, list[Any]] = {
-                "group": [new.id for new in made], "name": [new.name for new in made],
+                "group": [new.id for new in made],
+                "name": [new.name for new in made],
                 "kind": [new.kind.word for new in made],
-            }  # fmt: skip
+            }
             journal.tell(EventBatch(Kind.GROUP_CREATED, each))
             for new in made:
                 if new.crawl is not None:

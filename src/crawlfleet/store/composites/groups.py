@@ -112,18 +112,18 @@ class GroupTables:
     ) -> list[TaskId]:
         async def work(tx: Tx) -> list[TaskId]:
             return [
-                row[0] for status in statuses
-                for row in await tx.fetch(ENDED_MEMBERS, group, int(status), after, limit)
-            ]  # fmt: skip
+                row[0] for status in statuses for row in await tx.fetch(ENDED_MEMBERS, group, int(status), after, limit)
+            ]
 
         return sorted(await self._engine.read(work))[:limit]
 
     async def member_failures(self, group: GroupId, limit: int) -> list[MemberFailure]:
         async def work(tx: Tx) -> list[Row]:
             return [
-                row for status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+                row
+                for status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
                 for row in await tx.fetch(MEMBER_FAILURES, group, int(status), limit)
-            ]  # fmt: skip
+            ]
 
         rows = sorted(await self._engine.glance(work))[:limit]
         return [MemberFailure(task, row_codec.STATUSES[status], message) for task, status, message in rows]
@@ -179,9 +179,10 @@ async def _finish(tx: Tx, groups: Sequence[Row], now: Instant) -> None:
     if finished:
         await tx.execute(FINISH, finished, now)
         each = {
-            "group": finished, "total": [counts[group].total for group in finished],
+            "group": finished,
+            "total": [counts[group].total for group in finished],
             **{name: [getattr(counts[group], name) for group in finished] for name in GroupCounts._fields[1:]},
-        }  # fmt: skip
+        }
         await write_events(tx, [EventBatch(Kind.GROUP_FINISHED, each)], now)
 
 
@@ -231,9 +232,16 @@ def _as_counts(by_status: dict[int, int]) -> GroupCounts:
 def _group(row: Row) -> Group:
     number, project, name, kind, created_at, is_closed, finished_at, finishes, spec = row
     return Group(
-        number, project, name, GroupKind(kind), created_at, bool(is_closed), finished_at, finishes,
+        number,
+        project,
+        name,
+        GroupKind(kind),
+        created_at,
+        bool(is_closed),
+        finished_at,
+        finishes,
         None if spec is None else bytes(spec),
-    )  # fmt: skip
+    )
 
 
 def _member(row: Row) -> Member:

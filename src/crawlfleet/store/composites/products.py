@@ -166,13 +166,20 @@ async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
     old = [one for key, was in known.items() if (one := _judged(was, by_key[key], now)) is not None]
     await tx.update(schema.product, _COLUMNS, [_row(one.after) for one in old if one.change is not None])
     await tx.update(
-        schema.product, _SEEN,
+        schema.product,
+        _SEEN,
         [
-            (one.after.key, one.after.product.url, row_codec.encode(one.after.product.attributes), now, one.after.execution)
+            (
+                one.after.key,
+                one.after.product.url,
+                row_codec.encode(one.after.product.attributes),
+                now,
+                one.after.execution,
+            )
             for one in old
             if one.change is None
         ],
-    )  # fmt: skip
+    )
     await _note_changes(tx, [*new, *old])
 
 
@@ -210,16 +217,29 @@ def _judged(was: ProductRecord | None, one: Seen, now: Instant) -> Judged | None
 
 def _record(row: Row) -> ProductRecord:
     key, project, shop, product_id, url, title, price, currency, availability, attributes, said, *rest = row
-    product = Product(
-        shop, product_id, url, title, price, currency, availability, row_codec.decode(bytes(attributes))
-    )  # fmt: skip
+    product = Product(shop, product_id, url, title, price, currency, availability, row_codec.decode(bytes(attributes)))
     return ProductRecord(key, project, product, said, *rest)
 
 
 def _row(record: ProductRecord) -> Row:
     said = record.product
     return (
-        record.key, record.project, said.shop, said.id, said.url, said.title, said.price, said.currency,
-        said.availability, row_codec.encode(said.attributes), record.hash, record.first_seen_at, record.listed_at,
-        record.changed_at, record.seen_at, record.gone_at, record.changes, record.execution,
-    )  # fmt: skip
+        record.key,
+        record.project,
+        said.shop,
+        said.id,
+        said.url,
+        said.title,
+        said.price,
+        said.currency,
+        said.availability,
+        row_codec.encode(said.attributes),
+        record.hash,
+        record.first_seen_at,
+        record.listed_at,
+        record.changed_at,
+        record.seen_at,
+        record.gone_at,
+        record.changes,
+        record.execution,
+    )

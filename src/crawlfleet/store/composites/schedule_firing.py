@@ -33,9 +33,7 @@ STILL_LIVE = "SELECT id FROM live WHERE id AMONG($1)"
 NEWEST_TICK = "SELECT MAX(at) FROM tick WHERE schedule = $1"
 SET_RECENT = "UPDATE schedule SET recent = $2, revision = revision + 1 WHERE id = $1"
 TICK_COLUMNS = ("schedule", "at", "status", "task", "made_at", "reason")
-STATE_COLUMNS = (
-    "id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision",
-)  # fmt: skip
+STATE_COLUMNS = ("id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision")
 RECENT_MOST = 100
 """Remembered of tasks that overlap: more than one goes on only where that was allowed, or forced."""
 MISSED = "nobody was there to fire it in time"
@@ -131,10 +129,19 @@ class _Firing:
             self._missed.append((schedule.id, *plan.missed))
         kept = _still_of_interest([*schedule.recent, *new], going_on.union(new))
         held_for = kept[-1] if turn_.held is not None and kept else None
-        self._states.append((
-            schedule.id, plan.fired_until, plan.next_at, plan.due_at, turn_.held, held_for, row_codec.encode(kept), error,
-            schedule.revision + 1,
-        ))  # fmt: skip
+        self._states.append(
+            (
+                schedule.id,
+                plan.fired_until,
+                plan.next_at,
+                plan.due_at,
+                turn_.held,
+                held_for,
+                row_codec.encode(kept),
+                error,
+                schedule.revision + 1,
+            )
+        )
 
     def _leave_out(self, schedule: Schedule, at: Instant, status: TickStatus, reason: str) -> None:
         self._ticks.append((schedule.id, at, int(status), None, self._now, reason))

@@ -24,10 +24,34 @@ from crawlfleet.store.tasks.idempotency import claimed, keep_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 COLUMNS = (
-    "id", "name", "project", "task_type", "task", "at", "every_s", "cron", "time_zone", "starts_at", "ends_at",
-    "jitter_s", "anchor_at", "catch_up", "overlap", "is_paused", "created_at", "created_by", "changed_at",
-    "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision",
-)  # fmt: skip
+    "id",
+    "name",
+    "project",
+    "task_type",
+    "task",
+    "at",
+    "every_s",
+    "cron",
+    "time_zone",
+    "starts_at",
+    "ends_at",
+    "jitter_s",
+    "anchor_at",
+    "catch_up",
+    "overlap",
+    "is_paused",
+    "created_at",
+    "created_by",
+    "changed_at",
+    "fired_until",
+    "next_at",
+    "due_at",
+    "held_at",
+    "held_for",
+    "recent",
+    "last_error",
+    "revision",
+)
 _TOLD = frozenset(COLUMNS) - {"anchor_at", "changed_at", "fired_until", "next_at", "due_at", "recent", "revision"}
 _LIST = ", ".join(COLUMNS)
 SCHEDULE = f"SELECT {_LIST} FROM schedule WHERE id = $1"
@@ -169,12 +193,34 @@ async def _tell(tx: Tx, kind: Kind, schedule: ScheduleId, now: Instant, **more: 
 def row_of(schedule: Schedule) -> Row:
     timing = schedule.timing
     return (
-        schedule.id, schedule.name, schedule.project, schedule.task_type, schedule.task, timing.at, timing.every_s,
-        timing.cron, timing.time_zone, timing.starts_at, timing.ends_at, timing.jitter_s, schedule.anchor_at,
-        int(schedule.catch_up), int(schedule.overlap), int(schedule.is_paused), schedule.created_at,
-        schedule.created_by, schedule.changed_at, schedule.fired_until, schedule.next_at, schedule.due_at,
-        schedule.held_at, schedule.held_for, row_codec.encode(schedule.recent), schedule.last_error, schedule.revision,
-    )  # fmt: skip
+        schedule.id,
+        schedule.name,
+        schedule.project,
+        schedule.task_type,
+        schedule.task,
+        timing.at,
+        timing.every_s,
+        timing.cron,
+        timing.time_zone,
+        timing.starts_at,
+        timing.ends_at,
+        timing.jitter_s,
+        schedule.anchor_at,
+        int(schedule.catch_up),
+        int(schedule.overlap),
+        int(schedule.is_paused),
+        schedule.created_at,
+        schedule.created_by,
+        schedule.changed_at,
+        schedule.fired_until,
+        schedule.next_at,
+        schedule.due_at,
+        schedule.held_at,
+        schedule.held_for,
+        row_codec.encode(schedule.recent),
+        schedule.last_error,
+        schedule.revision,
+    )
 
 
 def record_of(row: Row) -> Schedule:

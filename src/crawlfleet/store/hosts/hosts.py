@@ -26,9 +26,18 @@ from crawlfleet.store.tasks.transaction_log import write_events
 NOTES = 1_000
 _HOST_COLUMNS = tuple(column.name for column in schema.host.columns)
 _LEARNED = (
-    "name", "crawl_delay_ms", "backoff_level", "backoff_until", "quiet_since", "backoff_reason", "requests", "refused",
-    "blocked", "recent_milli", "counted_at",
-)  # fmt: skip
+    "name",
+    "crawl_delay_ms",
+    "backoff_level",
+    "backoff_until",
+    "quiet_since",
+    "backoff_reason",
+    "requests",
+    "refused",
+    "blocked",
+    "recent_milli",
+    "counted_at",
+)
 _SHARE_COLUMNS = tuple(column.name for column in schema.host_share.columns)
 _SELECT_SHARES = f"SELECT {', '.join(_SHARE_COLUMNS)} FROM host_share"
 SESSION_HOSTS = (
@@ -125,9 +134,12 @@ class HostTables:
             rate, delay_s = limits.rate, limits.delay_s
             columns = ("name", "rate_milli", "concurrency", "delay_ms", "set_by", "set_at")
             row = (
-                host, None if rate is None else round(rate * 1000), limits.concurrency,
-                None if delay_s is None else round(delay_s * 1000), *((by, now) if limits else (None, None)),
-            )  # fmt: skip
+                host,
+                None if rate is None else round(rate * 1000),
+                limits.concurrency,
+                None if delay_s is None else round(delay_s * 1000),
+                *((by, now) if limits else (None, None)),
+            )
             await tx.update(schema.host, columns, [row])
             await _note(tx, [HostNote(host, HostNews.CHANGED)])
             sql = f"SELECT {', '.join(_HOST_COLUMNS)} FROM host WHERE name = $1"
@@ -154,15 +166,40 @@ async def _set_versions(tx: Tx, versions: Sequence[tuple[NodeId, int, int]]) -> 
 
 
 def _host(row: Sequence[Any]) -> Host:
-    (name, rate_milli, concurrency, delay_ms, set_by, set_at, crawl_delay_ms, level, until, quiet_since, reason,
-     requests, refused, blocked, recent_milli, counted_at) = row  # fmt: skip
+    (
+        name,
+        rate_milli,
+        concurrency,
+        delay_ms,
+        set_by,
+        set_at,
+        crawl_delay_ms,
+        level,
+        until,
+        quiet_since,
+        reason,
+        requests,
+        refused,
+        blocked,
+        recent_milli,
+        counted_at,
+    ) = row
     limits = HostLimits(
         None if rate_milli is None else rate_milli / 1000, concurrency, None if delay_ms is None else delay_ms / 1000
     )
     return Host(
-        name, limits, set_by, set_at, crawl_delay_ms, Backoff(level, until, quiet_since, reason), requests, refused,
-        blocked, recent_milli, counted_at,
-    )  # fmt: skip
+        name,
+        limits,
+        set_by,
+        set_at,
+        crawl_delay_ms,
+        Backoff(level, until, quiet_since, reason),
+        requests,
+        refused,
+        blocked,
+        recent_milli,
+        counted_at,
+    )
 
 
 def _host_row(host: Host) -> Row:
@@ -173,22 +210,37 @@ def _host_row(host: Host) -> Row:
 def _learned_row(host: Host) -> Row:
     back = host.backoff
     return (
-        host.name, host.crawl_delay_ms, back.level, back.until, back.quiet_since, back.reason, host.requests,
-        host.refused, host.blocked, host.recent_milli, host.counted_at,
-    )  # fmt: skip
+        host.name,
+        host.crawl_delay_ms,
+        back.level,
+        back.until,
+        back.quiet_since,
+        back.reason,
+        host.requests,
+        host.refused,
+        host.blocked,
+        host.recent_milli,
+        host.counted_at,
+    )
 
 
 def _share(row: Sequence[Any]) -> HostShare:
     number, node, session, host, wanted, rate, concurrency, may_rate, may_concurrency, spacing_ms, cut, *counted = row
     units, may_use = Units(rate, concurrency), Units(may_rate, may_concurrency)
     requests, refused, blocked = counted
-    return HostShare(
-        number, node, session, host, wanted, units, may_use, spacing_ms, cut, (requests, refused, blocked)
-    )  # fmt: skip
+    return HostShare(number, node, session, host, wanted, units, may_use, spacing_ms, cut, (requests, refused, blocked))
 
 
 def _share_row(share: HostShare) -> Row:
     return (
-        share.id, share.node, share.session, share.host, share.wanted, *share.current, *share.may_use,
-        share.spacing_ms, share.cut_version, *share.counted,
-    )  # fmt: skip
+        share.id,
+        share.node,
+        share.session,
+        share.host,
+        share.wanted,
+        *share.current,
+        *share.may_use,
+        share.spacing_ms,
+        share.cut_version,
+        *share.counted,
+    )

@@ -50,9 +50,10 @@ class NodeHealthTables:
     ) -> list[HeartbeatSample]:
         rows = await self._engine.read(lambda tx: tx.fetch(HISTORY, node, since, until, limit))
         return [
-            HeartbeatSample(at, measured) for at, body in reversed(rows)
+            HeartbeatSample(at, measured)
+            for at, body in reversed(rows)
             if (measured := row_codec.measurement(bytes(body))) is not None
-        ]  # fmt: skip
+        ]
 
 
 async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Health.UNKNOWN) -> list[EventBatch]:
@@ -70,7 +71,5 @@ def unavailable(node: NodeId, reason: str) -> EventBatch:
 
 
 def _changed(change: HealthChange) -> EventBatch:
-    shared = {
-        "node": change.node, "old": change.had.word, "new": change.health.word, "details": change.details,
-    }  # fmt: skip
+    shared = {"node": change.node, "old": change.had.word, "new": change.health.word, "details": change.details}
     return EventBatch(Kind.NODE_HEALTH_CHANGED, shared=shared)

@@ -17,9 +17,20 @@ from crawlfleet.store.tasks.idempotency import claimed, keep_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 _NODE_COLUMNS = (
-    "id", "join_key", "device_id", "secret_hash", "description", "status", "health", "health_details", "health_at",
-    "slots_wanted", "drain_by", "created_at", "removed_at",
-)  # fmt: skip
+    "id",
+    "join_key",
+    "device_id",
+    "secret_hash",
+    "description",
+    "status",
+    "health",
+    "health_details",
+    "health_at",
+    "slots_wanted",
+    "drain_by",
+    "created_at",
+    "removed_at",
+)
 _LEASE_COLUMNS = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "measurement")
 # Whose answer is not kept: the node is found by its join key, and gets a secret that reaches it this time.
 _REGISTERED = b"registered"
@@ -43,9 +54,20 @@ async def _registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
     await _make_room(tx, said, now)
     body = row_codec.encode(said)
     row = (
-        node.id, node.join_key, said.device_id, node.secret_hash, body, int(NodeStatus.PENDING), int(Health.UNKNOWN),
-        b"{}", None, None, None, now, None,
-    )  # fmt: skip
+        node.id,
+        node.join_key,
+        said.device_id,
+        node.secret_hash,
+        body,
+        int(NodeStatus.PENDING),
+        int(Health.UNKNOWN),
+        b"{}",
+        None,
+        None,
+        None,
+        now,
+        None,
+    )
     await tx.insert_new(schema.node, _NODE_COLUMNS, [row])
     rows = await tx.fetch(JOINED, node.join_key)
     if not rows:

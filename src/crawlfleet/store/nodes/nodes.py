@@ -74,9 +74,16 @@ class NodeTables:
         return rows[0][0] if rows else None
 
     async def open_session(
-        self, node: NodeId, slots: int, task_types: Sequence[str], decide: Decide, now: Instant,
-        *, after: int | None = None, is_departing: bool = False,
-    ) -> tuple[int, Applied | None]:  # fmt: skip
+        self,
+        node: NodeId,
+        slots: int,
+        task_types: Sequence[str],
+        decide: Decide,
+        now: Instant,
+        *,
+        after: int | None = None,
+        is_departing: bool = False,
+    ) -> tuple[int, Applied | None]:
         async def work(tx: Tx) -> tuple[int, Applied | None]:
             lease = await tx.fetch(LOCK_LEASE, node)
             description = await _described(tx, node)
@@ -89,9 +96,17 @@ class NodeTables:
             await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode(said))])
             # Only here does a lease change its length: the node counts on the one it was told at its last opening.
             columns = (
-                "node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "hosts", "granted",
+                "node",
+                "session",
+                "is_open",
+                "renewals",
+                "number",
+                "lease_ms",
+                "renewed_at",
+                "hosts",
+                "granted",
                 "departing",
-            )  # fmt: skip
+            )
             departing = session + 1 if is_departing else 0
             row = (node, session + 1, 1, 0, 0, description["lease_ms"], now, None, None, departing)
             await tx.update(schema.lease, columns, [row])
@@ -108,9 +123,16 @@ class NodeTables:
         return await self._engine.write(work) if renewals else []
 
     async def end_session(
-        self, node: NodeId, session: int, status: NodeStatus, decide: Decide, now: Instant,
-        *, renewals: int | None = None, term: int | None = None,
-    ) -> Applied | None:  # fmt: skip
+        self,
+        node: NodeId,
+        session: int,
+        status: NodeStatus,
+        decide: Decide,
+        now: Instant,
+        *,
+        renewals: int | None = None,
+        term: int | None = None,
+    ) -> Applied | None:
         async def work(tx: Tx) -> Applied | None:
             rows = await tx.fetch(LOCK_LEASE, node)
             if not rows or rows[0][:2] != (session, 1) or (renewals is not None and rows[0][2] != renewals):
@@ -227,9 +249,20 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
             answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
             continue
         (
-            node, session, is_open, number, count, status, slots, drain_by, removed_at, measured, follows, granted,
+            node,
+            session,
+            is_open,
+            number,
+            count,
+            status,
+            slots,
+            drain_by,
+            removed_at,
+            measured,
+            follows,
+            granted,
             departing,
-        ) = row  # fmt: skip
+        ) = row
         is_ours = bool(is_open) and session == renewal.session and removed_at is None
         is_newest = is_ours and renewal.number > number
         came_online = is_newest and status in _WAKING
@@ -243,10 +276,22 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
             if began_departing:
                 departed.append(node)
             found[node] = (node, session, is_open, renewal.number, count + 1, status, *row[6:-1], departing)
-        answers.append(Renewed(
-            node, is_ours, is_newest, NodeStatus(status), slots, drain_by, removed_at is not None, came_online,
-            slots_measured=measured, follows_load=bool(follows), granted=granted or 0, began_departing=began_departing,
-        ))  # fmt: skip
+        answers.append(
+            Renewed(
+                node,
+                is_ours,
+                is_newest,
+                NodeStatus(status),
+                slots,
+                drain_by,
+                removed_at is not None,
+                came_online,
+                slots_measured=measured,
+                follows_load=bool(follows),
+                granted=granted or 0,
+                began_departing=began_departing,
+            )
+        )
     if renewed:
         columns = ("node", "renewals", "number", "renewed_at", "measurement", "hosts", "departing")
         await tx.update(schema.lease, columns, list(renewed.values()))
@@ -283,9 +328,23 @@ def _node(row: Row) -> Node:
     if is_departing and status is NodeStatus.ONLINE:
         status = NodeStatus.MAINTENANCE
     return Node(
-        id=row[0], description=row_codec.description(row[1]), status=status, health=Health(row[3]),
-        health_details=row_codec.details(row[4]), health_at=row[5], session=row[6], is_session_open=bool(row[7]),
-        renewals=row[8], renewed_at=row[9], measurement=row_codec.measurement(row[10]), slots_wanted=row[11],
-        drain_by=row[12], created_at=row[13], removed_at=row[14], slots_measured=row[15], follows_load=bool(row[16]),
-        granted=row[17] or 0, is_departing=is_departing,
-    )  # fmt: skip
+        id=row[0],
+        description=row_codec.description(row[1]),
+        status=status,
+        health=Health(row[3]),
+        health_details=row_codec.details(row[4]),
+        health_at=row[5],
+        session=row[6],
+        is_session_open=bool(row[7]),
+        renewals=row[8],
+        renewed_at=row[9],
+        measurement=row_codec.measurement(row[10]),
+        slots_wanted=row[11],
+        drain_by=row[12],
+        created_at=row[13],
+        removed_at=row[14],
+        slots_measured=row[15],
+        follows_load=bool(row[16]),
+        granted=row[17] or 0,
+        is_departing=is_departing,
+    )

@@ -53,9 +53,13 @@ class ProjectTables:
         return described(rows[0]) if rows else Project(name)
 
     async def change_project(
-        self, name: str, change: Callable[[Project], Project], fence: int, now: Instant,
+        self,
+        name: str,
+        change: Callable[[Project], Project],
+        fence: int,
+        now: Instant,
         expected_version: int | None = None,
-    ) -> Project:  # fmt: skip
+    ) -> Project:
         async def work(tx: Tx) -> Project:
             await tx.insert_new(schema.project, _COLUMNS, [_row(replace(Project(name), changed_at=now))])
             (row,) = await tx.fetch(LOCK_PROJECTS, [name])
@@ -122,14 +126,23 @@ async def hold(tx: Tx, names: Collection[str]) -> None:
 def _row(project: Project) -> Row:
     quotas = {name: limit for name, limit in asdict(project.quotas).items() if limit is not None}
     return (
-        project.name, project.weight, int(project.on_full), row_codec.encode(quotas), project.version, project.fence,
-        project.changed_at, int(project.quotas.limits_days),
-    )  # fmt: skip
+        project.name,
+        project.weight,
+        int(project.on_full),
+        row_codec.encode(quotas),
+        project.version,
+        project.fence,
+        project.changed_at,
+        int(project.quotas.limits_days),
+    )
 
 
 def _changed(project: Project) -> EventBatch:
     shared = {
-        "project": project.name, "version": project.version, "weight": project.weight,
-        "on_full": project.on_full.word, "quotas": asdict(project.quotas),
-    }  # fmt: skip
+        "project": project.name,
+        "version": project.version,
+        "weight": project.weight,
+        "on_full": project.on_full.word,
+        "quotas": asdict(project.quotas),
+    }
     return EventBatch(Kind.PROJECT_CHANGED, shared=shared)

@@ -66,10 +66,17 @@ class LaneTables:
             return
         # In order of id, so that two masters adding the same lanes never wait for each other crosswise.
         rows = [
-            (lane.id, lane.queue, lane.project, lane.priority, lane.requirement_id, lane.requirement.task_type,
-             row_codec.encode(lane.requirement))
+            (
+                lane.id,
+                lane.queue,
+                lane.project,
+                lane.priority,
+                lane.requirement_id,
+                lane.requirement.task_type,
+                row_codec.encode(lane.requirement),
+            )
             for lane in sorted(new, key=lambda lane: lane.id)
-        ]  # fmt: skip
+        ]
         await self._engine.write(lambda tx: tx.insert_new(schema.lane, _COLUMNS, rows))
         self._lanes.note(new)
 

@@ -168,9 +168,13 @@ async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant
 
 
 async def next_round(
-    tx: Tx, lanes: LaneBook, finals: Sequence[FinalTask], waits: Mapping[TaskId, int], applied: Applied,
+    tx: Tx,
+    lanes: LaneBook,
+    finals: Sequence[FinalTask],
+    waits: Mapping[TaskId, int],
+    applied: Applied,
     journal: Journal,
-) -> None:  # fmt: skip
+) -> None:
     """The next round of final tasks, with fresh retries; those in `waits` wait for so many others."""
     if not finals:
         return
@@ -178,10 +182,28 @@ async def next_round(
     rows = []
     for final in finals:
         status = _WAITING if final.id in waits else _PENDING
-        rows.append((
-            final.id, int(status), final.lane, final.round + 1, 0, 0, 0, waits.get(final.id, 0), None, final.timeout_s,
-            0, 0, 0, 0, None, None, None, final.group,
-        ))  # fmt: skip
+        rows.append(
+            (
+                final.id,
+                int(status),
+                final.lane,
+                final.round + 1,
+                0,
+                0,
+                0,
+                waits.get(final.id, 0),
+                None,
+                final.timeout_s,
+                0,
+                0,
+                0,
+                0,
+                None,
+                None,
+                None,
+                final.group,
+            )
+        )
         journal.moved(lanes[final.lane].project, row_codec.STATUSES[final.status], status)
         if final.group is not None:
             journal.member_moved(final.group, row_codec.STATUSES[final.status], status)

@@ -198,10 +198,12 @@ class _Adding:
         if (submission.is_atomic or submission.group is not None) and any(refused):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([refusal or spared for refusal in refused])
-        return SubmissionAnswer([
-            refusal or self._accept(item)  # type: ignore[arg-type]
-            for refusal, item in zip(refused, submission.items, strict=True)
-        ])  # fmt: skip
+        return SubmissionAnswer(
+            [
+                refusal or self._accept(item)  # type: ignore[arg-type]
+                for refusal, item in zip(refused, submission.items, strict=True)
+            ]
+        )
 
     def _turned_away(self, submission: Submission, doors: Mapping[str, Door]) -> SubmissionAnswer | None:
         """None when every project with quotas has room for its tasks; they count from then on."""
@@ -262,17 +264,50 @@ class _Adding:
         return self._accept_live(item, status, due_at, len(waits_for))
 
     def _accept_live(self, item: NewTask, status: TaskStatus, due_at: Instant | None, waits: int) -> Accepted:
-        self._live.append((
-            item.id, int(status), item.lane, 1, 0, 0, 0, waits, due_at, item.timeout_s, 0, 0, 0, 0, None, None, None,
-            item.group,
-        ))  # fmt: skip
+        self._live.append(
+            (
+                item.id,
+                int(status),
+                item.lane,
+                1,
+                0,
+                0,
+                0,
+                waits,
+                due_at,
+                item.timeout_s,
+                0,
+                0,
+                0,
+                0,
+                None,
+                None,
+                None,
+                item.group,
+            )
+        )
         return Accepted(item.id, status, item.created_at, item.priority)
 
     def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
-        self._done.append((
-            item.id, int(_CANCELLED), item.lane, 1, 0, 0, 0, item.timeout_s, 0, 0, None, None, self._now, reason,
-            item.group,
-        ))  # fmt: skip
+        self._done.append(
+            (
+                item.id,
+                int(_CANCELLED),
+                item.lane,
+                1,
+                0,
+                0,
+                0,
+                item.timeout_s,
+                0,
+                0,
+                None,
+                None,
+                self._now,
+                reason,
+                item.group,
+            )
+        )
         return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
 
     async def _write(self) -> None:

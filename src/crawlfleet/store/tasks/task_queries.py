@@ -63,9 +63,14 @@ class ReadTables:
         return [_record(row) for row in rows]
 
     async def find_tasks(
-        self, where: TaskFilter, limit: int, before: TaskId | None = None, text: str | None = None,
-        *, with_parameters: bool = False,
-    ) -> TaskPage:  # fmt: skip
+        self,
+        where: TaskFilter,
+        limit: int,
+        before: TaskId | None = None,
+        text: str | None = None,
+        *,
+        with_parameters: bool = False,
+    ) -> TaskPage:
         ids = task_search.ids_of(text)
         about = text if ids is None else None
         query = _filtered(_records(_walked(where), with_parameters=with_parameters or about is not None), where)
@@ -80,9 +85,10 @@ class ReadTables:
             query = query.where(task.c.id < before)
         kept = _whole if with_parameters else _without_parameters
         page = await self._engine.page(
-            query.order_by(task.c.id.desc()).limit(limit + 1 if about is None else task_search.ROWS), limit,
+            query.order_by(task.c.id.desc()).limit(limit + 1 if about is None else task_search.ROWS),
+            limit,
             sift=None if about is None else task_search.sift(about, _record, kept),
-        )  # fmt: skip
+        )
         found = [_record(row) for row in page.rows]
         if page.has_more:
             return TaskPage(found, found[-1].id)
@@ -185,14 +191,34 @@ def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = Tru
 
     stands_in = lane.c.id == either("lane")
     return select(
-        task.c.id, task.c.project, task.c.workflow, task.c.name, lane.c.task_type, lane.c.queue, lane.c.priority,
-        task.c.created_at, task.c.parameters if with_parameters else null(), task.c.spec,
-        either("status"), either("round"), either("retries"),
-        either("losses"), either("deaths"), func.coalesce(live.c.waits, _ZERO), live.c.due_at, either("timeout_s"),
-        func.coalesce(live.c.recall, _ZERO), either("node"), either("execution"), either("assigned_at"),
-        either("started_at"), done.c.ended_at, done.c.reason, either("lane"),
+        task.c.id,
+        task.c.project,
+        task.c.workflow,
+        task.c.name,
+        lane.c.task_type,
+        lane.c.queue,
+        lane.c.priority,
+        task.c.created_at,
+        task.c.parameters if with_parameters else null(),
+        task.c.spec,
+        either("status"),
+        either("round"),
+        either("retries"),
+        either("losses"),
+        either("deaths"),
+        func.coalesce(live.c.waits, _ZERO),
+        live.c.due_at,
+        either("timeout_s"),
+        func.coalesce(live.c.recall, _ZERO),
+        either("node"),
+        either("execution"),
+        either("assigned_at"),
+        either("started_at"),
+        done.c.ended_at,
+        done.c.reason,
+        either("lane"),
         task.c.group_id,
-    ).select_from(both.join(lane, stands_in))  # fmt: skip
+    ).select_from(both.join(lane, stands_in))
 
 
 # The same words on both databases, written once: putting them together costs more than what they ask for.
@@ -224,8 +250,13 @@ def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
 
 def _record(row: Sequence[Any]) -> TaskRecord:
     (head, (parameters, spec, status), middle, recall, (node, run), rest) = (
-        row[:8], row[8:11], row[11:18], row[18], row[19:21], row[21:],
-    )  # fmt: skip
+        row[:8],
+        row[8:11],
+        row[11:18],
+        row[18],
+        row[19:21],
+        row[21:],
+    )
     asked = b"" if parameters is None else bytes(parameters)
     body = (asked, None if spec is None else bytes(spec), row_codec.STATUSES[status])
     return TaskRecord(*(*head, *body, *middle, Recall(recall), node or None, run or None, *rest))

@@ -65,9 +65,11 @@ def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
 def is_search(where: TaskFilter, text: str | None) -> bool:
     """Whether a page of it may have to look at many tasks to find a few."""
     is_sifted = where.group is not None and bool(where.statuses)
-    return text is not None or is_sifted or any(
-        asked is not None for asked in (where.task_type, where.queue, where.node, where.name_prefix)
-    )  # fmt: skip
+    return (
+        text is not None
+        or is_sifted
+        or any(asked is not None for asked in (where.task_type, where.queue, where.node, where.name_prefix))
+    )
 
 
 def walked(where: TaskFilter) -> Select[Any]:

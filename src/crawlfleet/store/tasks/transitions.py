@@ -45,8 +45,16 @@ FORGET_CHILDREN = "DELETE FROM dependency WHERE parent AMONG($1)"
 FINAL_AMONG = "SELECT id FROM done WHERE id AMONG($1)"
 DELETE_LIVE = "DELETE FROM live WHERE id AMONG($1)"
 DEAD_LETTER_COLUMNS = (
-    "task", "round", "project", "task_type", "cause", "error", "message", "is_permanent", "buried_at",
-)  # fmt: skip
+    "task",
+    "round",
+    "project",
+    "task_type",
+    "cause",
+    "error",
+    "message",
+    "is_permanent",
+    "buried_at",
+)
 _TOLD = ("task", "round", "execution", "node", "status", "retries", "reason")
 _TOLD_PARKED = (*_TOLD, "cause", "subject", "until", "times")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+")
@@ -189,8 +197,14 @@ class Transition:
         if step.kind is Kind.TASK_READY and after.status is before.status:
             return
         row: Row = (
-            before.id, before.round, before.execution, before.node, int(after.status), after.retries, step.reason,
-        )  # fmt: skip
+            before.id,
+            before.round,
+            before.execution,
+            before.node,
+            int(after.status),
+            after.retries,
+            step.reason,
+        )
         if (parking := step.parking) is not None:
             row = (*row, parking.cause.word, parking.subject, to_text(parking.until), parking.times)
         self._told[step.kind].append(row)
@@ -264,24 +278,54 @@ def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
     failure = step.failure
     started_at = task.started_at if task.started_at is not None else step.started_at
     return (
-        task.execution, task.id, task.round, task.retries, task.node, task.session,
-        int(step.ended) if step.ended is not None else 0, task.assigned_at, started_at, now,
-        int(failure.error) if failure else None, failure.message if failure else step.reason,
-        int(failure.is_permanent) if failure else 0, step.result, step.metrics,
-    )  # fmt: skip
+        task.execution,
+        task.id,
+        task.round,
+        task.retries,
+        task.node,
+        task.session,
+        int(step.ended) if step.ended is not None else 0,
+        task.assigned_at,
+        started_at,
+        now,
+        int(failure.error) if failure else None,
+        failure.message if failure else step.reason,
+        int(failure.is_permanent) if failure else 0,
+        step.result,
+        step.metrics,
+    )
 
 
 def _final_row(after: LiveTask, reason: str | None, now: Instant) -> FinalTask:
     return FinalTask(
-        after.id, after.status, after.lane, after.round, after.retries, after.losses, after.deaths, after.timeout_s,
-        after.node, after.execution, after.assigned_at, after.started_at, now, reason, after.group,
-    )  # fmt: skip
+        after.id,
+        after.status,
+        after.lane,
+        after.round,
+        after.retries,
+        after.losses,
+        after.deaths,
+        after.timeout_s,
+        after.node,
+        after.execution,
+        after.assigned_at,
+        after.started_at,
+        now,
+        reason,
+        after.group,
+    )
 
 
 def _dead_letter_row(task: LiveTask, step: Step, project: str, task_type: str, now: Instant) -> Row:
     failure = step.failure
     return (
-        task.id, task.round, project, task_type, cause_of(failure, step.reason),
-        int(failure.error) if failure else None, failure.message if failure else step.reason,
-        int(failure.is_permanent) if failure else 0, now,
-    )  # fmt: skip
+        task.id,
+        task.round,
+        project,
+        task_type,
+        cause_of(failure, step.reason),
+        int(failure.error) if failure else None,
+        failure.message if failure else step.reason,
+        int(failure.is_permanent) if failure else 0,
+        now,
+    )

@@ -52,15 +52,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="what the faults and the load follow from (default 1)")
     parser.add_argument("--seconds", type=float, default=600.0, help="how long there are faults (default 600)")
     parser.add_argument(
-        "--scenario", choices=("random", "rolling"), default="random",
+        "--scenario",
+        choices=("random", "rolling"),
+        default="random",
         help="faults of every kind (default), or each master killed in turn under a given number of tasks",
-    )  # fmt: skip
+    )
     parser.add_argument("--rate", type=float, default=20.0, help="tasks a second (default 20)")
     parser.add_argument("--tasks", type=int, default=2_000, help="of the rolling scenario (default 2000)")
     parser.add_argument("--every", type=float, default=20.0, help="seconds between its kills (default 20)")
     parser.add_argument(
         "--network", choices=("auto", "namespaces", "proxies"), default="auto", help="how the network is cut"
-    )  # fmt: skip
+    )
     parser.add_argument("--folder", type=Path, help="for logs; kept (default: a new one, removed when all holds)")
     return parser.parse_args()
 

@@ -70,22 +70,47 @@ class Cluster:
 
     def _add_master(self, name: str) -> None:
         argv = [
-            "master", "--name", name, "--data-dir", str(self.folder / name), "--host", self.network.host,
-            "--port", str(self.ports[name]), "--store", self.dsn, "--broker", self.redis.url,
-            "--results", str(self.folder / "results"),
-        ]  # fmt: skip
+            "master",
+            "--name",
+            name,
+            "--data-dir",
+            str(self.folder / name),
+            "--host",
+            self.network.host,
+            "--port",
+            str(self.ports[name]),
+            "--store",
+            self.dsn,
+            "--broker",
+            self.redis.url,
+            "--results",
+            str(self.folder / "results"),
+        ]
         self.members[name] = Member(name, argv, self.folder, on_end=self.ended_by_themselves.append)
 
     async def _add_worker(self, name: str, token: str) -> None:
         urls = await self.network.join(name, list(self.ports.values()))
         argv = [
-            "worker", "--name", name, "--data-dir", str(self.folder / name), "--slots", str(self.slots),
-            "--master", ",".join(urls), "--executors", witness.__name__,
-        ]  # fmt: skip
+            "worker",
+            "--name",
+            name,
+            "--data-dir",
+            str(self.folder / name),
+            "--slots",
+            str(self.slots),
+            "--master",
+            ",".join(urls),
+            "--executors",
+            witness.__name__,
+        ]
         self.members[name] = Member(
-            name, argv, self.folder, env={"CRAWLFLEET_ENROL_TOKEN": token}, within=self.network.within(name),
+            name,
+            argv,
+            self.folder,
+            env={"CRAWLFLEET_ENROL_TOKEN": token},
+            within=self.network.within(name),
             on_end=self.ended_by_themselves.append,
-        )  # fmt: skip
+        )
 
     async def is_ready(self, master: str) -> bool:
         """And misses nothing: without its broker it would serve as well, and say so."""
@@ -99,7 +124,7 @@ class Cluster:
         try:
             async with aiohttp.request(
                 "GET", f"http://127.0.0.1:{self.ports[master]}/{path}", timeout=timeout
-            ) as answer:  # fmt: skip
+            ) as answer:
                 return answer.status, (await answer.json())["status"]
         except (aiohttp.ClientError, TimeoutError):
             return None
@@ -146,9 +171,7 @@ class Cluster:
         finally:
             await connection.close()
 
-    async def until(
-        self, condition: Callable[[], Awaitable[bool]], otherwise: str, within_s: float = START_S
-    ) -> float:  # fmt: skip
+    async def until(self, condition: Callable[[], Awaitable[bool]], otherwise: str, within_s: float = START_S) -> float:
         """Seconds it took. Raises NotThere; while the cluster starts, also when a process has ended."""
         began = time.monotonic()
         while not await condition():

@@ -29,9 +29,7 @@ SERVING_S = 60.0
 
 Say = Callable[[str], None]
 
-_DIRECTIONS = {
-    FaultKind.CUT_BOTH: Direction.BOTH, FaultKind.CUT_UP: Direction.UP, FaultKind.CUT_DOWN: Direction.DOWN
-}  # fmt: skip
+_DIRECTIONS = {FaultKind.CUT_BOTH: Direction.BOTH, FaultKind.CUT_UP: Direction.UP, FaultKind.CUT_DOWN: Direction.DOWN}
 
 
 @dataclass(frozen=True, slots=True)

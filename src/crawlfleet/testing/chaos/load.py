@@ -120,9 +120,7 @@ class Load:
         except TimeoutError:
             pass
 
-    async def _see_through(
-        self, session: aiohttp.ClientSession, rng: Random, name: str, work: Sequence[Work]
-    ) -> None:  # fmt: skip
+    async def _see_through(self, session: aiohttp.ClientSession, rng: Random, name: str, work: Sequence[Work]) -> None:
         """One key, as many tries as it takes, at any master."""
         self.sent[name] = len(work)
         bodies = [{**one.body, "name": name} for one in work]
@@ -149,9 +147,7 @@ class Load:
         path = "tasks" if is_one else "tasks:batch"
         body: Any = bodies[0] if is_one else {"tasks": bodies, "mode": "atomic"}
         try:
-            async with session.post(
-                f"{url}/api/v1/{path}", json=body, headers={"Idempotency-Key": name}
-            ) as answer:  # fmt: skip
+            async with session.post(f"{url}/api/v1/{path}", json=body, headers={"Idempotency-Key": name}) as answer:
                 said = await answer.json(content_type=None)
                 if answer.status in (200, 201):
                     items = [said] if is_one else said["tasks"]

@@ -19,9 +19,15 @@ STOP_S = 60.0
 
 class Member:
     def __init__(
-        self, name: str, argv: Sequence[str], folder: Path, *, env: Mapping[str, str] | None = None,
-        within: Sequence[str] = (), on_end: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        argv: Sequence[str],
+        folder: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
+        on_end: Callable[[str], None],
+    ) -> None:
         """`within`: a command that runs another, such as `nsenter`. `on_end` hears of an end that nobody asked for."""
         self.name = name
         self.log_folder = folder
@@ -48,10 +54,14 @@ class Member:
         parent = os.getpid()
         with (self.log_folder / f"{self.name}.{self._runs}.log").open("wb") as log:
             self._child = await asyncio.create_subprocess_exec(
-                *self._argv, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._env,
+                *self._argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._env,
                 # This is the only thread that starts processes, and whatever it starts must end with it.
                 preexec_fn=lambda: end_with_parent(parent),
-            )  # fmt: skip
+            )
         self._is_told = False
         self._watching = asyncio.create_task(self._watch(self._child), name=f"watch {self.name}")
 

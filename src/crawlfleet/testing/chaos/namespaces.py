@@ -70,17 +70,35 @@ class Namespaces:
     async def join(self, worker: str, ports: Sequence[int]) -> Sequence[str]:
         parent = os.getpid()
         holder = await asyncio.create_subprocess_exec(
-            "unshare", "--net", "sh", "-c", "echo; exec sleep infinity",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            "unshare",
+            "--net",
+            "sh",
+            "-c",
+            "echo; exec sleep infinity",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
             preexec_fn=lambda: end_with_parent(parent),
-        )  # fmt: skip
+        )
         assert holder.stdout is not None
         await holder.stdout.readline()
         place = self._places[worker] = _Place(len(self._places) + 1, holder)
         await _run(
-            "ip", "link", "add", place.card, "address", place.hardware(1), "type", "veth",
-            "peer", "name", "eth0", "address", place.hardware(2), "netns", str(holder.pid),
-        )  # fmt: skip
+            "ip",
+            "link",
+            "add",
+            place.card,
+            "address",
+            place.hardware(1),
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "address",
+            place.hardware(2),
+            "netns",
+            str(holder.pid),
+        )
         inside = self.within(worker)
         for prefix, card, side in (((), place.card, 1), (inside, "eth0", 2)):
             await _run(*prefix, "ip", "address", "add", f"{place.address(side)}/30", "dev", card)
@@ -94,8 +112,12 @@ class Namespaces:
 
     async def cut(self, worker: str, direction: Direction) -> None:
         place = self._places[worker]
-        await self._know(worker, place, up=_NOBODY if Direction.UP in direction else place.hardware(1),
-                         down=_NOBODY if Direction.DOWN in direction else place.hardware(2))  # fmt: skip
+        await self._know(
+            worker,
+            place,
+            up=_NOBODY if Direction.UP in direction else place.hardware(1),
+            down=_NOBODY if Direction.DOWN in direction else place.hardware(2),
+        )
 
     async def heal(self, worker: str) -> None:
         place = self._places[worker]

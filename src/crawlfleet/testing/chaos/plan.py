@@ -79,9 +79,13 @@ _SPANS: dict[FaultKind, tuple[Span, Span]] = {
 }
 _ON_MASTERS = (FaultKind.MASTER_KILL, FaultKind.MASTER_FREEZE, FaultKind.MASTER_RESTART)
 _ON_WORKERS = (
-    FaultKind.WORKER_KILL, FaultKind.WORKER_FREEZE, FaultKind.WORKER_RESTART, FaultKind.CUT_BOTH, FaultKind.CUT_UP,
+    FaultKind.WORKER_KILL,
+    FaultKind.WORKER_FREEZE,
+    FaultKind.WORKER_RESTART,
+    FaultKind.CUT_BOTH,
+    FaultKind.CUT_UP,
     FaultKind.CUT_DOWN,
-)  # fmt: skip
+)
 _TIMED = (FaultKind.MASTER_KILL, FaultKind.WORKER_KILL)
 _OFTEN = (FaultKind.MASTER_KILL, FaultKind.WORKER_KILL, FaultKind.POSTGRES_CRASH, FaultKind.REDIS_FLUSH)
 
@@ -111,9 +115,7 @@ def random_plan(seed: int, seconds: float, workers: list[str]) -> list[PlannedFa
 def rolling_plan(every_s: float, down_s: float, masters: list[str], seconds: float) -> list[PlannedFault]:
     """Each master in turn is killed and started again."""
     kills = range(int((seconds - LAST_S) / every_s))
-    return [
-        PlannedFault((n + 1) * every_s, FaultKind.MASTER_KILL, masters[n % len(masters)], down_s) for n in kills
-    ]  # fmt: skip
+    return [PlannedFault((n + 1) * every_s, FaultKind.MASTER_KILL, masters[n % len(masters)], down_s) for n in kills]
 
 
 def _bag(rng: Random) -> Callable[[], FaultKind]:

@@ -73,7 +73,7 @@ def _timed(faults: Faults, limits: Limits = Limits()) -> str:
     nodes = [not is_disturbed(history, kill, kill.at + limits.recovery_ms, limits) for kill in history.of(NodeKilled)]
     masters = [
         not is_disturbed(history, kill, kill.at + limits.election_ms, limits) for kill in history.of(MasterKilled)
-    ]  # fmt: skip
+    ]
     return (
         f"recovery     timed for what came alone: {sum(nodes)} of {len(nodes)} kills of workers, "
         f"{sum(masters)} of {len(masters)} stops and kills of masters"

@@ -25,9 +25,11 @@ class S3Server(Server):
     def environment(self) -> dict[str, str]:
         """For whoever uses it. It believes any keys, and without keys a client would look for some elsewhere."""
         return {
-            "AWS_ENDPOINT_URL": self.url, "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-        }  # fmt: skip
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+        }
 
     def create_bucket(self, name: str) -> str:
         self._ask("PUT", f"/{name}")

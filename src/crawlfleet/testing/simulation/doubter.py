@@ -24,9 +24,14 @@ class Doubter:
         self._rng = world.loop.rng("doubter")
         # One that never runs: it reads the store as any master would, without the faults on their way there.
         self._master = Master(
-            name="doubter", boot=0, store=world.store, broker=world.broker, clock=VirtualClock(world.loop),
-            rng=Random(0), schemas={},
-        )  # fmt: skip
+            name="doubter",
+            boot=0,
+            store=world.store,
+            broker=world.broker,
+            clock=VirtualClock(world.loop),
+            rng=Random(0),
+            schemas={},
+        )
         self.asked = 0
         self.violations: list[Violation] = []
 

@@ -31,9 +31,13 @@ from crawlfleet.wire.tasks import TaskBody, task_body
 FLOWS = 3
 _DAY_MS = 86_400_000
 _EDGES: Mapping[StepKey, Mapping[StepKey, str]] = {
-    "first": {}, "second": {}, "both": {"first": "success", "second": "success"}, "fans": {"first": "success"},
-    "mends": {"both": "failure"}, "last": {"both": "always", "fans": "always", "mends": "always"},
-}  # fmt: skip
+    "first": {},
+    "second": {},
+    "both": {"first": "success", "second": "success"},
+    "fans": {"first": "success"},
+    "mends": {"both": "failure"},
+    "last": {"both": "always", "fans": "always", "mends": "always"},
+}
 ITEMS = 3
 _STEPS = (
     "SELECT task, group_id, key FROM flow_step WHERE item IS NULL AND task IN (SELECT value FROM json_each(?)) "
@@ -170,8 +174,9 @@ class SimFlows:
         """What every step came to follows from how its parents ended."""
         return [
             Violation(Invariant.STEPS_ONCE, f"{group_text(flow)}: {complaint}")
-            for flow in self._made for complaint in await self._judged(flow)
-        ]  # fmt: skip
+            for flow in self._made
+            for complaint in await self._judged(flow)
+        ]
 
     async def _judged(self, flow: GroupId) -> list[str]:
         steps = {step.key: step for step in await self._world.store.flow_steps(flow)}
@@ -204,9 +209,12 @@ def _holds(on: str, parent: StepRecord) -> bool:
 
 def _step(key: StepKey, rng: Random) -> StepAsked:
     fields: dict[str, Any] = {
-        "task_type": TASK_TYPE, "parameters": draw_parameters(rng), "timeout_s": 30, "priority": rng.randint(1, 10),
+        "task_type": TASK_TYPE,
+        "parameters": draw_parameters(rng),
+        "timeout_s": 30,
+        "priority": rng.randint(1, 10),
         "retry": {"max_retries": rng.randint(0, 2), "base_delay_s": 0.5, "max_delay_s": 5.0},
-    }  # fmt: skip
+    }
     body = task_body(fields)
     assert isinstance(body, TaskBody), body
     if key == "fans":

@@ -119,10 +119,14 @@ class People:
 
     def _body(self, batch: str, rng: Random, **changes: Any) -> TaskBody:
         fields: dict[str, Any] = {
-            "task_type": TASK_TYPE, "parameters": draw_parameters(rng), "workflow_id": batch,
-            "project_id": rng.choice(("a", "b")), "priority": rng.randint(1, 10), "timeout_s": 30,
+            "task_type": TASK_TYPE,
+            "parameters": draw_parameters(rng),
+            "workflow_id": batch,
+            "project_id": rng.choice(("a", "b")),
+            "priority": rng.randint(1, 10),
+            "timeout_s": 30,
             "retry": {"max_retries": rng.randint(0, 4), "base_delay_s": 0.5, "max_delay_s": 5.0},
-        }  # fmt: skip
+        }
         if self.known and rng.random() < 0.12:
             chosen = rng.sample(self.known, min(len(self.known), rng.randint(1, 3)))
             fields["depends_on"] = [task_text(task) for task in chosen]

@@ -69,6 +69,8 @@ class SimProjects:
 def _quotas(rng: Random) -> Quotas:
     """Always some limit on what waits: which projects have one is known to other masters a second late."""
     return Quotas(
-        waiting=rng.randint(20, 40), running=rng.choice((None, 2, 4, 6)),
-        cpu=rng.choice((None, 1.0, 2.0)), memory_mb=rng.choice((None, 256.0, 512.0)),
-    )  # fmt: skip
+        waiting=rng.randint(20, 40),
+        running=rng.choice((None, 2, 4, 6)),
+        cpu=rng.choice((None, 1.0, 2.0)),
+        memory_mb=rng.choice((None, 256.0, 512.0)),
+    )

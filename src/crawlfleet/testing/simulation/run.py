@@ -157,11 +157,17 @@ async def _final_state(world: World) -> FinalState:
     held = await world.store.held([node.id for node in world.nodes])
     slots = {node.id: HeldSlots(len(held[node.id]), len(node.running)) for node in world.nodes if node.id}
     return FinalState(
-        at=world.history.now, tasks=tasks, batches=batches, executions=await _executions(world),
-        counters=await world.store.totals(), rows=await world.store.count_rows(), slots=slots,
-        groups=await group_states(world.store), reservations=await _reservations(world),
+        at=world.history.now,
+        tasks=tasks,
+        batches=batches,
+        executions=await _executions(world),
+        counters=await world.store.totals(),
+        rows=await world.store.count_rows(),
+        slots=slots,
+        groups=await group_states(world.store),
+        reservations=await _reservations(world),
         held_back=frozenset(task for task, lane in limited if world.watch.is_limited(lane)),
-    )  # fmt: skip
+    )
 
 
 async def _reservations(world: World) -> dict[str, float]:
@@ -170,8 +176,9 @@ async def _reservations(world: World) -> dict[str, float]:
     uses = {name: report.held for name, report in (await world.store.project_uses()).items()}
     for whose, of in [("", uses)] + [
         (" by the leader's count", {project: master.master.ledger.use(project) for project in ("", "a", "b", LIMITED)})
-        for master in world.masters if master.leads and master.master is not None
-    ]:  # fmt: skip
+        for master in world.masters
+        if master.leads and master.master is not None
+    ]:
         for project, use in of.items():
             amounts[f"what project {project!r} runs{whose}"] = use.running
             amounts |= {f"{name} of project {project!r}{whose}": amount for name, amount in use.reserved.items()}
@@ -184,11 +191,23 @@ async def _executions(world: World) -> list[ExecutionRecord]:
     held = await world.store.held([node.id for node in world.nodes])
     return ended + [
         ExecutionRecord(
-            row.execution, row.id, row.round, row.retries, row.node, row.session, None, row.assigned_at or 0,
-            row.started_at, None, None, None, None,
+            row.execution,
+            row.id,
+            row.round,
+            row.retries,
+            row.node,
+            row.session,
+            None,
+            row.assigned_at or 0,
+            row.started_at,
+            None,
+            None,
+            None,
+            None,
         )
-        for rows in held.values() for row in rows
-    ]  # fmt: skip
+        for rows in held.values()
+        for row in rows
+    ]
 
 
 def _fast_folder() -> str | None:

@@ -47,13 +47,19 @@ class SimSchedules:
         rng = self._rng
         times: dict[str, Any] = {"cron": "* * * * *"} if rng.random() < 0.3 else {"every_s": rng.randint(30, 60)}
         task = {
-            "task_type": TASK_TYPE, "parameters": {"ms": rng.randint(50, 20_000)}, "timeout_s": 30,
+            "task_type": TASK_TYPE,
+            "parameters": {"ms": rng.randint(50, 20_000)},
+            "timeout_s": 30,
             "retry": {"max_retries": 1, "base_delay_s": 0.5, "max_delay_s": 5.0},
-        }  # fmt: skip
+        }
         return {
-            "task": task, "overlap": overlap, "catch_up": "all", "jitter_s": rng.choice((0, 5)),
-            "ends_at": to_text(self._ends_at), **times,
-        }  # fmt: skip
+            "task": task,
+            "overlap": overlap,
+            "catch_up": "all",
+            "jitter_s": rng.choice((0, 5)),
+            "ends_at": to_text(self._ends_at),
+            **times,
+        }
 
     async def violations(self) -> list[Violation]:
         return [violation for one in self._made for violation in await self._judged(one)]

@@ -53,9 +53,15 @@ class SimExecutor:
         if self._parked[parked] < said.get("parks", 0):
             self._parked[parked] += 1
             return OutcomeBody(
-                assignment.task, assignment.execution, int(End.RETURNED), int(ErrorClass.BLOCKED), "host away",
-                again_ms=said["again_ms"], cause=said["cause"], subject="slow.example",
-            )  # fmt: skip
+                assignment.task,
+                assignment.execution,
+                int(End.RETURNED),
+                int(ErrorClass.BLOCKED),
+                "host away",
+                again_ms=said["again_ms"],
+                cause=said["cause"],
+                subject="slow.example",
+            )
         if said.get("poison"):
             end = End.DIED_ALONE if assignment.is_alone else End.PROCESS_LOST
             return OutcomeBody(assignment.task, assignment.execution, int(end), int(ErrorClass.CRASH), "killed itself")

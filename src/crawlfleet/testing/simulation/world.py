@@ -35,15 +35,28 @@ TASK_TYPE = "work"
 RESOURCES = {"cpu": 2.0, "memory_mb": 1_024.0}
 """Of each node: for some of the tasks that ask for any, less than it has slots."""
 _PAUSES = {
-    "dispatcher": 2.0, "reaper": 1.8, "relay": 5.0, "stager": 3.0, "node_watcher": 30.0, "tallier": 20.0,
-    "reconciler": 10.0, "doubt": 5.0, "configuration": 10.0, "firer": 3.0, "preempter": 2.0, "scaler": 60.0,
-    "learner": 60.0, "granter": 60.0,
-}  # fmt: skip
+    "dispatcher": 2.0,
+    "reaper": 1.8,
+    "relay": 5.0,
+    "stager": 3.0,
+    "node_watcher": 30.0,
+    "tallier": 20.0,
+    "reconciler": 10.0,
+    "doubt": 5.0,
+    "configuration": 10.0,
+    "firer": 3.0,
+    "preempter": 2.0,
+    "scaler": 60.0,
+    "learner": 60.0,
+    "granter": 60.0,
+}
 """Longer than in production where that changes nothing but the time a seed takes."""
 _FINAL_KINDS = {
-    Kind.TASK_COMPLETED: TaskStatus.COMPLETED, Kind.TASK_FAILED: TaskStatus.FAILED,
-    Kind.TASK_TIMEOUT: TaskStatus.TIMEOUT, Kind.TASK_CANCELLED: TaskStatus.CANCELLED,
-}  # fmt: skip
+    Kind.TASK_COMPLETED: TaskStatus.COMPLETED,
+    Kind.TASK_FAILED: TaskStatus.FAILED,
+    Kind.TASK_TIMEOUT: TaskStatus.TIMEOUT,
+    Kind.TASK_CANCELLED: TaskStatus.CANCELLED,
+}
 
 
 class World:
@@ -86,9 +99,9 @@ class World:
                 runs = each.get("execution") or [0] * len(each["task"])
                 for task, execution in zip(each["task"], runs, strict=True):
                     self.ended[task] = _FINAL_KINDS[batch.kind]
-                    history.add(past.OutcomeAccepted(
-                        now, task, self.rounds.get(task, 1), execution, _FINAL_KINDS[batch.kind],
-                    ))  # fmt: skip
+                    history.add(
+                        past.OutcomeAccepted(now, task, self.rounds.get(task, 1), execution, _FINAL_KINDS[batch.kind])
+                    )
             elif batch.kind is Kind.TASK_REOPENED:
                 for task, round_ in zip(each["task"], each["round"], strict=True):
                     self.rounds[task] = round_
@@ -133,10 +146,16 @@ class SimMaster:
         name = f"m{self.number}"
         boot = await store.register_master(name, self.clock.now())
         master = Master(
-            name=name, boot=boot, store=store, broker=self.world.broker, clock=self.clock,
-            rng=Random(self._rng.random()), schemas={TASK_TYPE: {}}, window=64,
+            name=name,
+            boot=boot,
+            store=store,
+            broker=self.world.broker,
+            clock=self.clock,
+            rng=Random(self._rng.random()),
+            schemas={TASK_TYPE: {}},
+            window=64,
             make_secret=lambda: f"{self._rng.getrandbits(256):064x}",
-        )  # fmt: skip
+        )
         for loop in master.loops:
             loop.pause_s = _PAUSES.get(loop.name, loop.pause_s)  # type: ignore[misc]
         master.configure.fresh_s = _PAUSES["configuration"]
@@ -193,13 +212,23 @@ class SimNode:
         rng = Random(self._rng.random())
         transports = [SimTransport(self, master, world.weather, Random(rng.random())) for master in world.masters]
         settings = AgentSettings(
-            node=self.id, secret=self.secret, outbox_directory=world.folder / self.name, slots=self.slots,
-            task_types=[TASK_TYPE], is_outbox_synced=False, lease_margin_s=world.lease_margin_s,
-        )  # fmt: skip
+            node=self.id,
+            secret=self.secret,
+            outbox_directory=world.folder / self.name,
+            slots=self.slots,
+            task_types=[TASK_TYPE],
+            is_outbox_synced=False,
+            lease_margin_s=world.lease_margin_s,
+        )
         self.agent = Agent(
-            settings, transports, SimExecutor(world.parked), clock=VirtualClock(world.loop), rng=rng,
-            measure=MeasurementBody, on_event=self._observe,
-        )  # fmt: skip
+            settings,
+            transports,
+            SimExecutor(world.parked),
+            clock=VirtualClock(world.loop),
+            rng=rng,
+            measure=MeasurementBody,
+            on_event=self._observe,
+        )
         world.history.add(past.NodeStarted(world.history.now, self.id, self.slots))
         await self.agent.run()
         world.history.add(past.NodeLeft(world.history.now, self.id))

@@ -109,11 +109,15 @@ _BODIES = {
 
 def _operation(name: str, summary: str, line: str) -> dict[str, Any]:
     return operation(
-        name, summary, tag="executions", parameters=_PARAMETERS, body=_BODIES,
+        name,
+        summary,
+        tag="executions",
+        parameters=_PARAMETERS,
+        body=_BODIES,
         responses={204: {"description": "It is on disk."}},
         description=f"{line} At most {CHUNK_BYTES} bytes before they are packed. The same number again replaces the "
         "chunk. Only the node that holds the execution may send it: 409 `stale_execution` for any other.",
-    )  # fmt: skip
+    )
 
 
 operations = {

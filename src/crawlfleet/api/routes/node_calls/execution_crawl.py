@@ -62,20 +62,27 @@ _MESSAGE = {"type": "array", "items": {}}
 
 operations = {
     ("POST", _PATH): operation(
-        "exchange_crawl", "Report a chunk of a crawl and get the next", tag="executions",
+        "exchange_crawl",
+        "Report a chunk of a crawl and get the next",
+        tag="executions",
         parameters=[
             parameter("execution_id", "path", "Of a live execution of the node, of a member of a crawl."),
             parameter("task", "query", "The task it executes.") | {"required": True},
-            parameter("items", "query", "Which chunks of the execution's items belong to the report: `3-5` are 3 "
-                      "and 4.", {"type": "string"}),
+            parameter(
+                "items",
+                "query",
+                "Which chunks of the execution's items belong to the report: `3-5` are 3 and 4.",
+                {"type": "string"},
+            ),
             parameter("warc", "query", "Which chunks of its archive do.", {"type": "string"}),
-            parameter("Content-Encoding", "header", "How it is packed.",
-                      {"type": "string", "enum": ["identity", "zstd"]}),
+            parameter(
+                "Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}
+            ),
         ],
         body={"application/json": _MESSAGE},
         description="One transaction: the report counts with everything it found, or not at all. The same report again "
         "changes nothing. Fields travel by position (see `wire/crawl.py`): `CrawlUp` up, `CrawlDown` down. A long poll "
         "of at most two seconds. 409 `stale_execution` when the execution is over, or the chunk is not its own.",
         responses={200: {"description": "CrawlDown.", "content": {"application/json": {"schema": _MESSAGE}}}},
-    ),
-}  # fmt: skip
+    )
+}

@@ -91,18 +91,30 @@ _BY_POSITION = "Fields travel by position (see `wire/products.py`). 409 `stale_e
 
 operations = {
     ("POST", _PATH): operation(
-        "put_products", "Write products that an execution has seen", tag="executions", parameters=EXECUTION_PARAMETERS,
-        body={"application/json": _MESSAGE}, responses={200: _WRITTEN},
+        "put_products",
+        "Write products that an execution has seen",
+        tag="executions",
+        parameters=EXECUTION_PARAMETERS,
+        body={"application/json": _MESSAGE},
+        responses={200: _WRITTEN},
         description=f"`ProductsUp`: all of them or none; the same again changes nothing. {_BY_POSITION}",
     ),
     ("POST", f"{_PATH}:unseen"): operation(
-        "unseen_products", "Which products of a shop were not seen since an instant", tag="executions",
-        parameters=EXECUTION_PARAMETERS, body={"application/json": _MESSAGE}, responses={200: _ANSWER},
+        "unseen_products",
+        "Which products of a shop were not seen since an instant",
+        tag="executions",
+        parameters=EXECUTION_PARAMETERS,
+        body={"application/json": _MESSAGE},
+        responses={200: _ANSWER},
         description=f"`UnseenUp` up, `UnseenDown` down, a thousand at a time. {_BY_POSITION}",
     ),
     ("POST", f"{_PATH}:report"): operation(
-        "report_products", "What has become of a shop's products since an instant", tag="executions",
-        parameters=EXECUTION_PARAMETERS, body={"application/json": _MESSAGE}, responses={200: _ANSWER},
+        "report_products",
+        "What has become of a shop's products since an instant",
+        tag="executions",
+        parameters=EXECUTION_PARAMETERS,
+        body={"application/json": _MESSAGE},
+        responses={200: _ANSWER},
         description=f"`ReportUp` up, `ReportDown` down, a thousand at a time. {_BY_POSITION}",
     ),
-}  # fmt: skip
+}

@@ -76,10 +76,14 @@ _NODE = parameter("node_id", "path", "The node's id, or its device id.")
 
 def _operation(name: str, summary: str, about: str, up: str, down: str) -> dict[str, Any]:
     return operation(
-        name, summary, tag="nodes", parameters=[_NODE], body={"application/json": _MESSAGE},
+        name,
+        summary,
+        tag="nodes",
+        parameters=[_NODE],
+        body={"application/json": _MESSAGE},
         description=f"{about} Fields travel by position (see `wire/sync.py`): `{up}` up, `{down}` down.",
         responses={200: {"description": f"{down}.", "content": {"application/json": {"schema": _MESSAGE}}}},
-    )  # fmt: skip
+    )
 
 
 operations = {
@@ -87,7 +91,10 @@ operations = {
         "open", "Open a session", "Outcomes saved by the last session come first.", "OpenUp", "OpenDown"
     ),
     ("POST", f"{PREFIX}/nodes/{{node_id}}:sync"): _operation(
-        "sync", "Sync", "Renews the lease, brings what ended, takes work away; a long poll of at most two seconds.",
-        "SyncUp", "SyncDown",
+        "sync",
+        "Sync",
+        "Renews the lease, brings what ended, takes work away; a long poll of at most two seconds.",
+        "SyncUp",
+        "SyncDown",
     ),
-}  # fmt: skip
+}

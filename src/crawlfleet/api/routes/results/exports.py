@@ -63,9 +63,13 @@ async def export_task(
 
 @router.get("/groups/{group_id}/results:export", responses={200: _FILE, 409: INCOMPLETE})
 async def export_group(
-    group: GroupInPath, request: Request, services: TheServices, asked: TheAsked, partial: Partial = False,
+    group: GroupInPath,
+    request: Request,
+    services: TheServices,
+    asked: TheAsked,
+    partial: Partial = False,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     """The items or archives of all members as one file, in the order of the members."""
     progress = await checked_progress(services, group, partial)
     kind = kind_of(asked.format)
@@ -100,5 +104,5 @@ async def _file(
         "Content-Disposition": f'attachment; filename="{name}.{SUFFIXES[asked.format]}"',
         COMPLETE: str(is_complete).lower(),
         **headers,
-    }  # fmt: skip
+    }
     return StreamingResponse(after(first, stream), media_type=MEDIA_TYPES[asked.format], headers=said)

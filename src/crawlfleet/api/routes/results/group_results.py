@@ -44,15 +44,17 @@ _WINDOW = 100
 RESULT_ITEMS, RESULT_BYTES = 200, 48 << 10
 """As many as a single crawl's result holds."""
 _LINES: dict[str, Any] = {
-    "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    "description": "JSON lines.",
+    "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
     "headers": {
         "Group-Complete": {"description": "`false` when members are missing.", "schema": {"type": "string"}},
         "Group-Members": {"description": "`total=8 open=0 completed=7 failed=1 ...`", "schema": {"type": "string"}},
     },
-}  # fmt: skip
+}
 INCOMPLETE: dict[str, Any] = {
-    "description": "Members are missing; `progress` says how many.", "content": {MEDIA_TYPE: {"schema": ref(Problem)}},
-}  # fmt: skip
+    "description": "Members are missing; `progress` says how many.",
+    "content": {MEDIA_TYPE: {"schema": ref(Problem)}},
+}
 
 Partial = Annotated[bool, Query(description="Also while members are missing: what there is of the others.")]
 
@@ -72,9 +74,13 @@ class GroupIncomplete(Conflict):
 
 @router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage), 409: INCOMPLETE})
 async def results(
-    group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
-    partial: Partial = False, _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+    group: GroupInPath,
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
+    partial: Partial = False,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
     """The items of all members in the order of the members, whatever the order they ended in."""
     start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
     progress = await checked_progress(services, group, partial)
@@ -91,8 +97,9 @@ async def download(
     progress = await checked_progress(services, group, partial)
     headers = {
         "Content-Disposition": f'attachment; filename="{group_text(group)}.jsonl"',
-        "Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts),
-    }  # fmt: skip
+        "Group-Complete": str(progress.is_complete).lower(),
+        "Group-Members": counts_text(progress.counts),
+    }
     stream = _merged(services, progress.group).stream()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
@@ -118,9 +125,12 @@ async def result(
 
 @router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
 async def outcomes(
-    group: GroupInPath, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    group: GroupInPath,
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     """What became of each member, with the result of those that completed, in order."""
     await services.groups.known(group)
     at = cursor_id(cursor) or 0
@@ -174,8 +184,9 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
         members = await services.store.members(group.id, after, _WINDOW, with_results=False)
         found = [
             Part(one.task, one.execution, manifest_of(one.metrics).chunks(kind))
-            for one in members if one.execution is not None
-        ]  # fmt: skip
+            for one in members
+            if one.execution is not None
+        ]
         return Window(found, members[-1].task if len(members) == _WINDOW else None)
 
     return of_crawl if group.kind is GroupKind.CRAWL else of_members

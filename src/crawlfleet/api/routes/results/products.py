@@ -112,9 +112,12 @@ ProductInPath = Annotated[ProductKey, Depends(_product_in_path)]
 
 @router.get("/products", responses={200: shows(ProductPage, "In an order of their own, which stays.")})
 async def list_products(
-    where: Where, services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
+    where: Where,
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     found = await _products(services).page(where, limit, cursor_id(cursor, "product"))
     next_cursor = product_text(found[-1].key) if found.has_more else None
     return reply(ProductPage([product_view(one) for one in found], next_cursor))
@@ -133,12 +136,13 @@ async def list_products(
     },
 )
 async def export_products(
-    where: Where, services: TheServices,
+    where: Where,
+    services: TheServices,
     format: Annotated[Literal["jsonl", "csv"], Query(description="What kind of file.")] = "jsonl",
     bom: Annotated[bool, Query(description="CSV: begin with the mark that Excel knows UTF-8 by.")] = False,
     guard: Annotated[bool, Query(description="CSV: an apostrophe before texts that a spreadsheet would run.")] = False,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     """All products that the filters leave, as one file."""
     if (bom or guard) and format != "csv":
         raise InvalidInput("is for CSV", field="bom" if bom else "guard")
@@ -161,17 +165,28 @@ async def show(product: ProductInPath, services: TheServices, _: Principal = all
 def product_view(record: ProductRecord) -> ProductView:
     said = record.product
     return ProductView(
-        product_text(record.key), record.project, said.shop, said.id, said.url, said.title, said.price, said.currency,
-        said.availability, dict(said.attributes), to_text(record.first_seen_at), to_text(record.changed_at),
-        to_text(record.seen_at), None if record.gone_at is None else to_text(record.gone_at),
-    )  # fmt: skip
+        product_text(record.key),
+        record.project,
+        said.shop,
+        said.id,
+        said.url,
+        said.title,
+        said.price,
+        said.currency,
+        said.availability,
+        dict(said.attributes),
+        to_text(record.first_seen_at),
+        to_text(record.changed_at),
+        to_text(record.seen_at),
+        None if record.gone_at is None else to_text(record.gone_at),
+    )
 
 
 def _change_view(change: ProductChange) -> ProductChangeView:
     words: dict[int, ChangeWord] = {1: "new", 2: "changed", 3: "gone", 4: "back"}
     return ProductChangeView(
         to_text(change.at), words[change.kind], dict(change.fields), execution_text(change.execution)
-    )  # fmt: skip
+    )
 
 
 def _products(services: Services) -> Products:

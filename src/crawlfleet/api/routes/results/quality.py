@@ -72,9 +72,12 @@ class Remembered:
 
 @router.get("/tasks/{task_id}/results:quality", responses={200: shows(QualityView)})
 async def task_quality(
-    task: TaskInPath, request: Request, services: TheServices, kind: WhichInQuery = "items",
+    task: TaskInPath,
+    request: Request,
+    services: TheServices,
+    kind: WhichInQuery = "items",
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     """Which fields are filled and with what, items per page, and duplicates. Reads all items; a final task's once."""
     parts, is_final = await task_parts(services, task)
     remembered: Remembered = request.app.state.quality
@@ -89,9 +92,13 @@ async def task_quality(
 
 @router.get("/groups/{group_id}/results:quality", responses={200: shows(QualityView), 409: INCOMPLETE})
 async def group_quality(
-    group: GroupInPath, request: Request, services: TheServices, partial: Partial = False,
-    kind: WhichInQuery = "items", _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+    group: GroupInPath,
+    request: Request,
+    services: TheServices,
+    partial: Partial = False,
+    kind: WhichInQuery = "items",
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
     """The same over the items of all members."""
     progress = await checked_progress(services, group, partial)
     source = Source(services.chunks, await Parts.of(parts_of(services, progress.group)), which=kind)
@@ -113,6 +120,12 @@ def _shown(report: Report, is_final: bool) -> QualityView:
     ]
     per_page = round(report.items / report.pages, 4) if report.pages else None
     return QualityView(
-        report.items, report.pages, per_page, report.duplicates, report.is_exact, is_final, fields,
+        report.items,
+        report.pages,
+        per_page,
+        report.duplicates,
+        report.is_exact,
+        is_final,
+        fields,
         report.fields_left_out,
-    )  # fmt: skip
+    )

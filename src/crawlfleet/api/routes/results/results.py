@@ -26,8 +26,9 @@ from crawlfleet.results.chunk_reader import Chunks, Place
 
 router = APIRouter(prefix=PREFIX, tags=["results"])
 _LINES: dict[str, Any] = {
-    "description": "JSON lines.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
-}  # fmt: skip
+    "description": "JSON lines.",
+    "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+}
 _END = "end"
 _LINE = msgspec.json.Decoder(LogLine)
 

@@ -16,7 +16,7 @@ from crawlfleet.api.http.parameters import Body, Label, cursor_id, node_named
 from crawlfleet.api.http.responses import reply, shows
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.tasks.filters import TaskWhere
+from crawlfleet.api.routes.tasks.task_filters import TaskWhere
 from crawlfleet.api.services.shop_flows import cancel_tasks
 from crawlfleet.api.views.tasks import REFUSALS_SHOWN, BulkView, RefusalView
 from crawlfleet.model import ids, limits

@@ -15,7 +15,7 @@ from crawlfleet.api.http.responses import nothing, reply, shows
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.bulk import Tally
-from crawlfleet.api.routes.tasks.show import known_task
+from crawlfleet.api.routes.tasks.task_detail import known_task
 from crawlfleet.api.views.dead_letters import CausesView, DeadLetterDetail, DeadLetterPageView, cause_view, letter_view
 from crawlfleet.api.views.tasks import BulkView, ChangedView, changed_view, execution_view, task_view
 from crawlfleet.errors import NotFound
@@ -50,9 +50,13 @@ class LettersBody(Body):
 
 @router.get("/dead-letters", responses={200: shows(DeadLetterPageView, "Newest first.")})
 async def list_letters(
-    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None,
-    cause: Annotated[Cause | None, Query()] = None, project_id: Project = None, _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+    services: TheServices,
+    limit: Limit = PAGE_USUAL,
+    cursor: Cursor = None,
+    cause: Annotated[Cause | None, Query()] = None,
+    project_id: Project = None,
+    _: Principal = allow(Role.VIEWER),
+) -> Response:
     letters = await services.dead_letters.page(limit, cursor_id(cursor), cause, project_id)
     next_cursor = task_text(letters[-1].task) if len(letters) == limit else None
     return reply(DeadLetterPageView([letter_view(letter) for letter in letters], next_cursor))

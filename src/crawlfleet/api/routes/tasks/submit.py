@@ -200,9 +200,8 @@ def _field(refusal: Refusal) -> str | None:
 def batch_refused(items: Sequence[object], tasks: Sequence[object]) -> Response:
     """Of an atomic batch: nothing was stored, and the list says which task is to blame."""
     at, first = next(
-        (at, item) for at, item in enumerate(items)
-        if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
-    )  # fmt: skip
+        (at, item) for at, item in enumerate(items) if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
+    )
     field = f"tasks[{at}].{first.field}" if first.field else f"tasks[{at}]"
     detail = f"nothing was stored: task {at}: {first.detail}"
     return problem(422, str(Code.BATCH_REFUSED), detail, field=field, extra={"tasks": msgspec.to_builtins(tasks)})
@@ -219,27 +218,44 @@ routes = [
 structs = (TaskBody, TaskBatch, AcceptedView, RefusedView, BatchAnswer)
 
 key_parameter = parameter(
-    KEY, "header", "The same key and body again, within a day, give the first answer again.",
+    KEY,
+    "header",
+    "The same key and body again, within a day, give the first answer again.",
     {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
-)  # fmt: skip
+)
 _mode_parameter = parameter(
-    "mode", "query", "Before the mode in the body; the only place for it with lines.",
+    "mode",
+    "query",
+    "Before the mode in the body; the only place for it with lines.",
     {"type": "string", "enum": ["atomic", "each"]},
-)  # fmt: skip
+)
 operations: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{PREFIX}/tasks"): operation(
-        "submit", "Submit a task", tag="tasks", body={JSON: ref(TaskBody)}, parameters=[key_parameter],
+        "submit",
+        "Submit a task",
+        tag="tasks",
+        body={JSON: ref(TaskBody)},
+        parameters=[key_parameter],
         description="Answered once it is on disk. `batch_products` and `full_sync` are flows: the task is the last "
         "step of one, named by the header `Flow`.",
-        responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.", Flow="Of a task that is one.",
-                              Idempotency_Replayed="`true` when the first answer is given again.")},
+        responses={
+            201: shows(
+                AcceptedView,
+                "Stored.",
+                Location="Where the task is.",
+                Flow="Of a task that is one.",
+                Idempotency_Replayed="`true` when the first answer is given again.",
+            )
+        },
     ),
     ("POST", f"{PREFIX}/tasks:batch"): operation(
-        "submit_batch", "Submit up to 10,000 tasks", tag="tasks",
+        "submit_batch",
+        "Submit up to 10,000 tasks",
+        tag="tasks",
         body={JSON: ref(TaskBatch), LINES: {"type": "string", "description": "A task per line."}},
         parameters=[key_parameter, _mode_parameter],
         description="`each` stores those that are right and answers for each; `atomic` stores all or none (422, with "
         "the same list in `tasks`).",
         responses={200: shows(BatchAnswer, "One answer per task, in order.")},
     ),
-}  # fmt: skip
+}

@@ -43,9 +43,12 @@ async def list_task_types(services: TheServices, _: Principal = allow(Role.VIEWE
     connected = [node for node in await services.store.nodes() if node.is_session_open]
     views = [
         TaskTypeView(
-            one.name, one.version, one.schema, to_text(one.changed_at),
+            one.name,
+            one.version,
+            one.schema,
+            to_text(one.changed_at),
             sum(one.name in node.description.task_types for node in connected),
         )
         for one in await services.store.task_types()
-    ]  # fmt: skip
+    ]
     return reply(TaskTypeList(views))

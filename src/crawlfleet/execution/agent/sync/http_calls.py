@@ -23,7 +23,7 @@ from crawlfleet.errors import (
     NotFound,
     SessionEnded,
     Unavailable,
-)  # fmt: skip
+)
 from crawlfleet.ports.transport import MessageTooLarge
 
 CONNECT_S = 3.0
@@ -81,9 +81,15 @@ def checked_address(url: str) -> str:
 
 
 async def call(
-    session: aiohttp.ClientSession, method: str, url: str, *, bearer: str, body: bytes, within_s: float,
+    session: aiohttp.ClientSession,
+    method: str,
+    url: str,
+    *,
+    bearer: str,
+    body: bytes,
+    within_s: float,
     headers: Mapping[str, str] | None = None,
-) -> bytes:  # fmt: skip
+) -> bytes:
     """The body of a 2xx answer. Raises Unavailable when asking again may help, and else what the master objects to."""
     timeout = aiohttp.ClientTimeout(total=within_s, connect=CONNECT_S, sock_connect=CONNECT_S)
     sent = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json", **(headers or {})}

@@ -50,10 +50,21 @@ class LeavingUnopened(Exception):
 
 class SessionOpener:
     def __init__(
-        self, credentials: Credentials, masters: Masters, *, runner: Runner, slots: Slots, outcomes: Outcomes,
-        guard: LeaseGuard, drain: Drain, config: Config, grants: HostGrants, rejections: Rejections, clock: Clock,
+        self,
+        credentials: Credentials,
+        masters: Masters,
+        *,
+        runner: Runner,
+        slots: Slots,
+        outcomes: Outcomes,
+        guard: LeaseGuard,
+        drain: Drain,
+        config: Config,
+        grants: HostGrants,
+        rejections: Rejections,
+        clock: Clock,
         on_event: OnEvent,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._credentials = credentials
         self._masters = masters
         self._runner = runner

@@ -101,9 +101,16 @@ class Parts:
 
 class Syncer:
     def __init__(
-        self, node: int, masters: Masters, parts: Parts, measure: Callable[[], MeasurementBody],
-        progress: Callable[[], list[ProgressBody]], *, clock: Clock, on_event: OnEvent,
-    ) -> None:  # fmt: skip
+        self,
+        node: int,
+        masters: Masters,
+        parts: Parts,
+        measure: Callable[[], MeasurementBody],
+        progress: Callable[[], list[ProgressBody]],
+        *,
+        clock: Clock,
+        on_event: OnEvent,
+    ) -> None:
         self._node = node
         self._masters = masters
         self._parts = parts
@@ -182,10 +189,16 @@ class Syncer:
             youngest = max(one.started_at or now for one in untold)
             self._parts.news.tell(within_s=max(0.0, youngest + START_TOLD_S - now))
         call = Call(
-            self._number, self._masters.current, now, wait_s, now + wait_s + self._parts.config.sync_s / 3,
-            asyncio.timeout(wait_s + ANSWER_S), started,
-            has_outcomes=bool(up.outcomes), is_leaving=up.is_leaving,
-        )  # fmt: skip
+            self._number,
+            self._masters.current,
+            now,
+            wait_s,
+            now + wait_s + self._parts.config.sync_s / 3,
+            asyncio.timeout(wait_s + ANSWER_S),
+            started,
+            has_outcomes=bool(up.outcomes),
+            is_leaving=up.is_leaving,
+        )
         self._calls.append(call)
         call.task = group.create_task(self._exchange(call, up), name=f"sync-{self._number}")
 

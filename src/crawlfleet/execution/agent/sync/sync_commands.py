@@ -58,9 +58,18 @@ def _reason(recall: RecallBody) -> Recall:
 
 class Orders:
     def __init__(
-        self, runner: Runner, slots: Slots, outcomes: Outcomes, *,
-        lease: Lease, drain: Drain, config: Config, grants: HostGrants, slices: DaySlices, tombstones: Tombstones,
-    ) -> None:  # fmt: skip
+        self,
+        runner: Runner,
+        slots: Slots,
+        outcomes: Outcomes,
+        *,
+        lease: Lease,
+        drain: Drain,
+        config: Config,
+        grants: HostGrants,
+        slices: DaySlices,
+        tombstones: Tombstones,
+    ) -> None:
         self._runner = runner
         self._slots = slots
         self._outcomes = outcomes

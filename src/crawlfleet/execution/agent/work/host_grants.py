@@ -94,10 +94,15 @@ class HostGrants:
             requests, refused, blocked = target.counts
             hosts.append(
                 HostWantBody(
-                    host, self._wanted(target), target.is_pending, requests, refused, blocked,
+                    host,
+                    self._wanted(target),
+                    target.is_pending,
+                    requests,
+                    refused,
+                    blocked,
                     in_use=target.shares.may_use.rate,
                 )
-            )  # fmt: skip
+            )
         news = list(islice(self._news.items(), limits.HOSTS_PER_SYNC))
         for _, one in news:
             one.number = number

@@ -28,9 +28,16 @@ SLOT_GATHER_S = 0.02
 
 class Runner:
     def __init__(
-        self, executor: Executor, slots: Slots, outcomes: Outcomes, *,
-        lease: Lease, news: News, clock: Clock, on_event: OnEvent,
-    ) -> None:  # fmt: skip
+        self,
+        executor: Executor,
+        slots: Slots,
+        outcomes: Outcomes,
+        *,
+        lease: Lease,
+        news: News,
+        clock: Clock,
+        on_event: OnEvent,
+    ) -> None:
         self._executor = executor
         self._slots = slots
         self._outcomes = outcomes

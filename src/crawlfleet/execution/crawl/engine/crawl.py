@@ -93,9 +93,14 @@ class Crawl:
         self._starts_read = 0
         self._starts_known = 0
         self._failed = FailedPages(
-            plan, frontier=self._frontier, outlook=self._outlook, outages=self._outages, robots=self._robots,
-            book=book, log=report.log,
-        )  # fmt: skip
+            plan,
+            frontier=self._frontier,
+            outlook=self._outlook,
+            outages=self._outages,
+            robots=self._robots,
+            book=book,
+            log=report.log,
+        )
         self.start_failures = self._failed.starts
         self.start_waits: PageFailed | None = None
         """Why a start URL is asked for again, as of late."""

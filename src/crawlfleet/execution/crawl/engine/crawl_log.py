@@ -43,9 +43,16 @@ class Figures(Protocol):
 
 class CrawlLog:
     def __init__(
-        self, plan: CrawlPlan, report: Report, gate: Gate, crawl: Figures, *, items: Callable[[], int],
-        queued: Callable[[], int], clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        plan: CrawlPlan,
+        report: Report,
+        gate: Gate,
+        crawl: Figures,
+        *,
+        items: Callable[[], int],
+        queued: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._plan = plan
         self._report = report
         self._gate = gate
@@ -74,9 +81,13 @@ class CrawlLog:
             more["max_pages"] = self._plan.max_pages
         crawl = self._crawl
         self._report.progress(
-            pages=crawl.pages, items=self._items(), queued=self._queued(), failed=crawl.errors.total(),
-            skipped=crawl.skipped, **more,
-        )  # fmt: skip
+            pages=crawl.pages,
+            items=self._items(),
+            queued=self._queued(),
+            failed=crawl.errors.total(),
+            skipped=crawl.skipped,
+            **more,
+        )
         now = self._clock()
         if now - self._told_at >= EVERY_S:
             self._told_at = now

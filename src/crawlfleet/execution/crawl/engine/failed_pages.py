@@ -19,9 +19,16 @@ LOGGED_FAILURES = 200
 
 class FailedPages:
     def __init__(
-        self, plan: CrawlPlan, *, frontier: Frontier, outlook: Outlook, outages: Outages, robots: Robots,
-        book: PageBook | None, log: Callable[[str, str], None],
-    ) -> None:  # fmt: skip
+        self,
+        plan: CrawlPlan,
+        *,
+        frontier: Frontier,
+        outlook: Outlook,
+        outages: Outages,
+        robots: Robots,
+        book: PageBook | None,
+        log: Callable[[str, str], None],
+    ) -> None:
         self._plan = plan
         self._frontier = frontier
         self._outlook = outlook

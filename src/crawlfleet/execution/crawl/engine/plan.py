@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crawlfleet import __version__
 from crawlfleet.execution.crawl.fetch.header_profiles import OWN, HeaderSets, checked_headers
 from crawlfleet.execution.crawl.frontier.follow_config import Following, following_of, normaliser_of
 from crawlfleet.execution.crawl.frontier.urls import canonical, credentials, place
 from crawlfleet.execution.crawl.parse.extract import extraction_plan
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
+from crawlfleet.version import __version__
 
 DEFAULT_PAGES = 100
 DEFAULT_CONCURRENCY = 8
@@ -59,9 +59,15 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
     following = following_of(parameters, good, depth)
     is_open = depth > 0 or following.finds_more
     names = (
-        "max_seconds", "max_bytes", "respect_robots", "obey_noindex", "user_agent", "delay_s", "concurrency",
+        "max_seconds",
+        "max_bytes",
+        "respect_robots",
+        "obey_noindex",
+        "user_agent",
+        "delay_s",
+        "concurrency",
         "wait_for_host_s",
-    )  # fmt: skip
+    )
     profile = parameters.get("profile", OWN)
     headers = checked_headers(parameters.get("headers", {}))
     known_to = {place(url).origin: known for text, url in urls.items() if url and (known := credentials(text))}

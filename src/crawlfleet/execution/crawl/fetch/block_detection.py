@@ -58,8 +58,17 @@ _TRACES = (
     (b"ddos-guard", "DDoS-Guard"),
 )
 """Also on good pages."""
-_CAPTCHAS = (b"g-recaptcha", b"/recaptcha/api", b"h-captcha", b"hcaptcha.com", b"cf-turnstile", b"TencentCaptcha",
-             b"geetest", b"arkoselabs.com", b"captcha")  # fmt: skip
+_CAPTCHAS = (
+    b"g-recaptcha",
+    b"/recaptcha/api",
+    b"h-captcha",
+    b"hcaptcha.com",
+    b"cf-turnstile",
+    b"TencentCaptcha",
+    b"geetest",
+    b"arkoselabs.com",
+    b"captcha",
+)
 _WORDS = re.compile(
     rb"verify (that )?you('re| are) (a |not a )?(human|robot)|are you a (human|robot)|not a robot"
     rb"|unusual traffic|checking your browser|complete the security check|press (and|&amp;|&) hold"

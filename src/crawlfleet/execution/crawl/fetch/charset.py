@@ -14,16 +14,40 @@ _DECLARED = re.compile(
 _LOOK_AT_BYTES = 4_096
 # The web's reading of labels: a page that says the left means the right.
 _MEANT = {
-    "ascii": "cp1252", "iso8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso8859-9": "cp1254",
-    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
-    "big5": "big5hkscs", "tis-620": "cp874",
-}  # fmt: skip
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "latin1": "cp1252",
+    "iso8859-9": "cp1254",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+    "tis-620": "cp874",
+}
 # Python also knows codecs that are no charsets (zlib, idna, unicode_escape): a page must not choose those.
 _CHARSETS = frozenset(
-    ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp932", "euc_jp", "iso2022_jp", "cp949", "gb18030", "big5hkscs",
-     "koi8-r", "koi8-u", "mac-roman", "cp866", "cp874",
-     *(f"cp125{n}" for n in range(9)), *(f"iso8859-{n}" for n in range(2, 17))]
-)  # fmt: skip
+    [
+        "utf-8",
+        "utf-16",
+        "utf-16-le",
+        "utf-16-be",
+        "cp932",
+        "euc_jp",
+        "iso2022_jp",
+        "cp949",
+        "gb18030",
+        "big5hkscs",
+        "koi8-r",
+        "koi8-u",
+        "mac-roman",
+        "cp866",
+        "cp874",
+        *(f"cp125{n}" for n in range(9)),
+        *(f"iso8859-{n}" for n in range(2, 17)),
+    ]
+)
 
 _SAMPLE_BYTES = 65_536
 _TAG = re.compile(rb"<[^<>]{0,1000}>")

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 _SIGNATURES = (
-    (b"%PDF-", "a PDF"), (b"\xff\xd8\xff", "a JPEG"), (b"\x89PNG\r\n\x1a\n", "a PNG"), (b"GIF8", "a GIF"),
-    (b"\x1f\x8b\x08", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "a ZIP"), (b"Rar!\x1a", "a RAR"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip"), (b"wOFF", "a font"), (b"wOF2", "a font"), (b"OggS", "Ogg"), (b"ID3", "an MP3"),
-    (b"fLaC", "FLAC"), (b"\x7fELF", "a program"), (b"\x00\x00\x01\x00", "an icon"), (b"\x1aE\xdf\xa3", "a video"),
-)  # fmt: skip
+    (b"%PDF-", "a PDF"),
+    (b"\xff\xd8\xff", "a JPEG"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG"),
+    (b"GIF8", "a GIF"),
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"PK\x03\x04", "a ZIP"),
+    (b"Rar!\x1a", "a RAR"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip"),
+    (b"wOFF", "a font"),
+    (b"wOF2", "a font"),
+    (b"OggS", "Ogg"),
+    (b"ID3", "an MP3"),
+    (b"fLaC", "FLAC"),
+    (b"\x7fELF", "a program"),
+    (b"\x00\x00\x01\x00", "an icon"),
+    (b"\x1aE\xdf\xa3", "a video"),
+)
 _FIRST = tuple(signature for signature, _ in _SIGNATURES)
 
 

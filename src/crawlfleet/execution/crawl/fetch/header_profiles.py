@@ -68,11 +68,27 @@ HEADERS_BYTES = 8_000
 HOSTS_KEPT = 10_000
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"[\x20-\x7e\t]{0,4000}")
-_OURS = frozenset({
-    "host", "connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "content-encoding", "te",
-    "trailer", "upgrade", "expect", "accept-encoding", "range", "if-none-match", "if-modified-since", "if-range",
-    "http2-settings",
-})  # fmt: skip
+_OURS = frozenset(
+    {
+        "host",
+        "connection",
+        "keep-alive",
+        "transfer-encoding",
+        "content-length",
+        "content-type",
+        "content-encoding",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+        "accept-encoding",
+        "range",
+        "if-none-match",
+        "if-modified-since",
+        "if-range",
+        "http2-settings",
+    }
+)
 """What the connection, the limits or the recrawl depend on."""
 _PRIVATE = frozenset({"authorization", "cookie"})
 """Sent to the start URLs' origins only."""

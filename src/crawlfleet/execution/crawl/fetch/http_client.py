@@ -69,11 +69,13 @@ class Answer(HeadersMixin):
         """The headers that it is the answer to."""
         # By this name the mixin reads them.
         self._headers = self.headers = CIMultiDictProxy(
-            CIMultiDict([
-                (name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
-                for name, value in said.fields
-            ])
-        )  # fmt: skip
+            CIMultiDict(
+                [
+                    (name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
+                    for name, value in said.fields
+                ]
+            )
+        )
         self._connection = connection
         self._said = said
         self.chunk = said.part

@@ -102,11 +102,16 @@ class ProxyPool:
         now = self._clock()
         return [
             ProxyHealth(
-                self.name.removeprefix(NODE_POOL), proxy.name, proxy.uses, proxy.failures,
-                max(0, int((proxy.down_until - now) * 1_000)), int(proxy.latency_s * 1_000), proxy.last_failure,
+                self.name.removeprefix(NODE_POOL),
+                proxy.name,
+                proxy.uses,
+                proxy.failures,
+                max(0, int((proxy.down_until - now) * 1_000)),
+                int(proxy.latency_s * 1_000),
+                proxy.last_failure,
             )
             for proxy in self._proxies
-        ]  # fmt: skip
+        ]
 
     def next(self) -> Proxy:
         """The one used least of those that are up, the faster of two. Raises NoProxy."""

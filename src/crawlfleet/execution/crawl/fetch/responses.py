@@ -115,10 +115,17 @@ class Answers:
             if self._keep is not None and not is_same:
                 await self._keep(exchange_of(url, answer, body))
         return Fetched(
-            url, answer.status, content_type, answer.charset, body, headers.get("ETag", ""),
-            headers.get("Last-Modified", ""), headers.get("Cache-Control", ""),
-            tuple(headers.getall("X-Robots-Tag", ())), time.monotonic() - began,
-        )  # fmt: skip
+            url,
+            answer.status,
+            content_type,
+            answer.charset,
+            body,
+            headers.get("ETag", ""),
+            headers.get("Last-Modified", ""),
+            headers.get("Cache-Control", ""),
+            tuple(headers.getall("X-Robots-Tag", ())),
+            time.monotonic() - began,
+        )
 
     def _check_page(self, url: str, answer: Answer, body: bytes) -> None:
         if (wall := wall_of(answer.status, answer.headers, body)) is not None:

@@ -72,9 +72,13 @@ class Robots:
             # A site that is busy says nothing of its pages: they are asked for again when it may be asked.
             wait_s = max(LATER_S, cause.retry_after_s) if cause.status in BUSY else 0.0
             raise PageFailed(
-                cause.error, message, permanent=cause.permanent, kind=cause.kind, status=cause.status,
+                cause.error,
+                message,
+                permanent=cause.permanent,
+                kind=cause.kind,
+                status=cause.status,
                 retry_after_s=wait_s,
-            )  # fmt: skip
+            )
         if known.rules is not None and not known.rules.can_fetch(url, self._agent):
             raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True, kind="robots")
 

@@ -119,9 +119,15 @@ def _merged(page: PageSaid, said: Sequence[Said]) -> Product | None:
     attributes["sources"] = [one.source for one in said]
     product_id = next((ids[kind] for kind in ("sku", "product_id", "gtin", "id") if kind in ids), "") or url_id(page)
     return Product(
-        shop_of(page.url), product_id[: model.ID_CHARS], page.url, title[: model.TITLE_CHARS], priced.price,
-        currency and currency_of(currency), stock, _fitting(attributes),
-    )  # fmt: skip
+        shop_of(page.url),
+        product_id[: model.ID_CHARS],
+        page.url,
+        title[: model.TITLE_CHARS],
+        priced.price,
+        currency and currency_of(currency),
+        stock,
+        _fitting(attributes),
+    )
 
 
 def _conflicts(said: Iterable[Said], price: str | None, stock: str | None) -> dict[str, dict[str, str]]:
@@ -207,9 +213,12 @@ def _of_thing(source: str, thing: Mapping[str, Any], base: str) -> Said:
     attributes |= {"brand": first_text(thing.get("brand"))[:TEXT_CHARS], "images": _images(thing.get("image"), base)}
     attributes |= _rating(thing.get("aggregateRating"))
     return Said(
-        source, {name: text for name, text in ids.items() if text}, first_text(thing.get("name")), offered(thing),
+        source,
+        {name: text for name, text in ids.items() if text},
+        first_text(thing.get("name")),
+        offered(thing),
         attributes,
-    )  # fmt: skip
+    )
 
 
 def _images(said: Any, base: str) -> list[str]:
@@ -246,9 +255,12 @@ def _of_graph(graph: Mapping[str, Any], base: str) -> Said | None:
         "images": _images(graph.get("og:image"), base),
     }
     return Said(
-        "open_graph", {name: text for name, text in ids.items() if text}, first_text(graph.get("og:title")),
-        Offered(price, currency or sign, None, stock), attributes,
-    )  # fmt: skip
+        "open_graph",
+        {name: text for name, text in ids.items() if text},
+        first_text(graph.get("og:title")),
+        Offered(price, currency or sign, None, stock),
+        attributes,
+    )
 
 
 def _of_selectors(records: Sequence[Mapping[str, Any]], base: str) -> Said | None:

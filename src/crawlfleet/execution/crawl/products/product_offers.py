@@ -20,11 +20,22 @@ _LARGE = 1e15
 _AMOUNT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,15})?")
 _CODE = re.compile(r"[A-Za-z]{3}")
 _STOCK = {
-    "instock": "in_stock", "available": "in_stock", "onlineonly": "in_stock", "instoreonly": "in_store_only",
-    "outofstock": "out_of_stock", "oos": "out_of_stock", "unavailable": "out_of_stock", "soldout": "sold_out",
-    "preorder": "preorder", "presale": "preorder", "availablefororder": "backorder", "backorder": "backorder",
-    "limitedavailability": "limited", "discontinued": "discontinued", "pending": "preorder",
-}  # fmt: skip
+    "instock": "in_stock",
+    "available": "in_stock",
+    "onlineonly": "in_stock",
+    "instoreonly": "in_store_only",
+    "outofstock": "out_of_stock",
+    "oos": "out_of_stock",
+    "unavailable": "out_of_stock",
+    "soldout": "sold_out",
+    "preorder": "preorder",
+    "presale": "preorder",
+    "availablefororder": "backorder",
+    "backorder": "backorder",
+    "limitedavailability": "limited",
+    "discontinued": "discontinued",
+    "pending": "preorder",
+}
 _RANK = ("in_stock", "limited", "in_store_only", "preorder", "backorder")
 """Of several offers, the one that a customer would take."""
 

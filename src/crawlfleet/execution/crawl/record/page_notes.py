@@ -93,9 +93,15 @@ class PageBook:
             etag, modified = fetched.etag[:_CHARS], fetched.last_modified[:_CHARS]
         is_same = was is not None and was.hash == hashed
         note = {
-            "status": fetched.status, "depth": link.depth, "hash": hashed, "etag": etag, "last_modified": modified,
-            "bytes": len(fetched.body), "content_type": fetched.content_type, "took_ms": round(1000 * fetched.took_s),
-        }  # fmt: skip
+            "status": fetched.status,
+            "depth": link.depth,
+            "hash": hashed,
+            "etag": etag,
+            "last_modified": modified,
+            "bytes": len(fetched.body),
+            "content_type": fetched.content_type,
+            "took_ms": round(1000 * fetched.took_s),
+        }
         is_new = was is None or not was.hash
         await self._note(link, fetched.url, note, UNCHANGED if is_same else NEW if is_new else CHANGED)
         return self._keeps_unchanged or not is_same

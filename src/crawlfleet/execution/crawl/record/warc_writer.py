@@ -45,18 +45,27 @@ class Exchange:
 
 def exchange_of(url: str, answer: Answer, body: bytes) -> Exchange:
     return Exchange(
-        url, "GET", tuple(answer.asked.items()), answer.status, answer.reason or "",
-        tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.raw_headers), body,
-    )  # fmt: skip
+        url,
+        "GET",
+        tuple(answer.asked.items()),
+        answer.status,
+        answer.reason or "",
+        tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.raw_headers),
+        body,
+    )
 
 
 class Archive:
     """Keeps what a crawl was answered, within its bounds."""
 
     def __init__(
-        self, emit: Emit, *, page_bytes: int = PAGE_BYTES, crawl_bytes: int = CRAWL_BYTES,
+        self,
+        emit: Emit,
+        *,
+        page_bytes: int = PAGE_BYTES,
+        crawl_bytes: int = CRAWL_BYTES,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._emit = emit
         self._page_bytes = page_bytes
         self._left_bytes = crawl_bytes
@@ -88,16 +97,21 @@ class Archive:
         digest = digest_of(body)
         head = _response_head(exchange, len(body))
         fields = [
-            ("WARC-Record-ID", named), ("WARC-Date", date), ("WARC-Target-URI", exchange.url),
-            ("WARC-Payload-Digest", digest), ("Content-Type", "application/http; msgtype=response"),
-        ]  # fmt: skip
+            ("WARC-Record-ID", named),
+            ("WARC-Date", date),
+            ("WARC-Target-URI", exchange.url),
+            ("WARC-Payload-Digest", digest),
+            ("Content-Type", "application/http; msgtype=response"),
+        ]
         # Of a page that was cut nobody knows whether all of it is the same.
         is_cut = len(body) < len(exchange.body)
         known = None if is_cut or not body else self._first.get(digest)
         if known is not None:
             fields += [
-                ("WARC-Profile", SAME), ("WARC-Refers-To-Target-URI", known[0]), ("WARC-Refers-To-Date", known[1]),
-            ]  # fmt: skip
+                ("WARC-Profile", SAME),
+                ("WARC-Refers-To-Target-URI", known[0]),
+                ("WARC-Refers-To-Date", known[1]),
+            ]
             answer = record("revisit", fields, head)
         else:
             if not is_cut and len(self._first) < DIGESTS:
@@ -106,16 +120,17 @@ class Archive:
                 fields.append(("WARC-Truncated", "length"))
             answer = record("response", fields, head + body)
         asked = [
-            ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"), ("WARC-Date", date), ("WARC-Target-URI", exchange.url),
-            ("WARC-Concurrent-To", named), ("Content-Type", "application/http; msgtype=request"),
-        ]  # fmt: skip
+            ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
+            ("WARC-Date", date),
+            ("WARC-Target-URI", exchange.url),
+            ("WARC-Concurrent-To", named),
+            ("Content-Type", "application/http; msgtype=request"),
+        ]
         return answer + record("request", asked, _request_head(exchange))
 
 
 def _response_head(exchange: Exchange, length: int) -> bytes:
-    fields = [
-        (f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.answered
-    ]  # fmt: skip
+    fields = [(f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.answered]
     fields.append(("Content-Length", str(length)))
     return line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
 

@@ -29,9 +29,15 @@ _decode = msgspec.json.Decoder(CrawlDown).decode
 
 class Member:
     def __init__(
-        self, crawl: Crawl, frontier: SharedFrontier, master: MasterLink, emit: Emit, book: ChunkBook | None = None,
-        *, ahead: int = AHEAD,
-    ) -> None:  # fmt: skip
+        self,
+        crawl: Crawl,
+        frontier: SharedFrontier,
+        master: MasterLink,
+        emit: Emit,
+        book: ChunkBook | None = None,
+        *,
+        ahead: int = AHEAD,
+    ) -> None:
         self._crawl = crawl
         self._frontier = frontier
         self._master = master

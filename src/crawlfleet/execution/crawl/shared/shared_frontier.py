@@ -55,9 +55,20 @@ class Chunk:
     def report(self, found: list[CrawlUrl]) -> ReportBody:
         ends, changes = self._ends, self._changes
         return ReportBody(
-            self.number, ends["read"], ends["failed"], ends["skipped"], ends["moved"], len(self.items) - self._notes,
-            self._bytes, found, self.again, changes["new"], changes["changed"], changes["unchanged"], changes["gone"],
-        )  # fmt: skip
+            self.number,
+            ends["read"],
+            ends["failed"],
+            ends["skipped"],
+            ends["moved"],
+            len(self.items) - self._notes,
+            self._bytes,
+            found,
+            self.again,
+            changes["new"],
+            changes["changed"],
+            changes["unchanged"],
+            changes["gone"],
+        )
 
 
 class SharedFrontier(Frontier):

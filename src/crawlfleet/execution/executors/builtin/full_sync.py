@@ -18,9 +18,7 @@ _STEPS = {"type": "object", "description": "set by the flow: what its steps gave
 
 class FullSync(Executor):
     task_type = "full_sync"
-    schema = crawling(
-        "url", url=URL, search_url=SEARCH_URL, keywords=KEYWORDS, since=INSTANT, steps=_STEPS
-    )  # fmt: skip
+    schema = crawling("url", url=URL, search_url=SEARCH_URL, keywords=KEYWORDS, since=INSTANT, steps=_STEPS)
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -123,16 +123,32 @@ class WebCrawl(Executor):
         book = await _book(context, frontier)
         reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
-            async with kept_cookies(context) as cookies, Fetcher(
-                guard, user_agent=plan.user_agent, credentials=plan.credentials, gate=context.gate,
-                meter=context.meter, headers=plan.headers, proxies=proxies,
-                keep=None if archive is None else archive.keep, cookies=cookies,
-            ) as fetcher:  # fmt: skip
+            async with (
+                kept_cookies(context) as cookies,
+                Fetcher(
+                    guard,
+                    user_agent=plan.user_agent,
+                    credentials=plan.credentials,
+                    gate=context.gate,
+                    meter=context.meter,
+                    headers=plan.headers,
+                    proxies=proxies,
+                    keep=None if archive is None else archive.keep,
+                    cookies=cookies,
+                ) as fetcher,
+            ):
                 crawl = Crawl(
-                    plan, fetcher=fetcher, reader=reader, gathered=gathered, report=context, gate=context.gate,
-                    frontier=frontier, robots=context.robots if plan.is_plain else None,
-                    is_own_address=proxies is None, book=book,
-                )  # fmt: skip
+                    plan,
+                    fetcher=fetcher,
+                    reader=reader,
+                    gathered=gathered,
+                    report=context,
+                    gate=context.gate,
+                    frontier=frontier,
+                    robots=context.robots if plan.is_plain else None,
+                    is_own_address=proxies is None,
+                    book=book,
+                )
                 if frontier is None:
                     await crawl.run()
                 else:
@@ -169,9 +185,7 @@ def _plan(context: TaskContext) -> CrawlPlan:
         raise TaskError(plan.bad_urls[0], error="input", permanent=True)
     if context.parameters.get("spread", False):
         # Limits are kept by the crawl, and so are the URLs it begins with.
-        return replace(
-            plan, urls=(), max_pages=NO_LIMIT, is_default_limit=False, max_seconds=None, max_bytes=None
-        )  # fmt: skip
+        return replace(plan, urls=(), max_pages=NO_LIMIT, is_default_limit=False, max_seconds=None, max_bytes=None)
     if plan.is_default_limit:
         context.log(f"no max_pages was given: {plan.max_pages} apply")
     return plan

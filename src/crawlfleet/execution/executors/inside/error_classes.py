@@ -10,10 +10,21 @@ from crawlfleet.execution.budget.quota_meter import OverQuota
 from crawlfleet.execution.sdk import TaskError, TryLater
 from crawlfleet.model.status import ErrorClass
 
-_NETWORK_ERRNOS = frozenset({
-    errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.EHOSTUNREACH, errno.ENETUNREACH,
-    errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL, errno.ENETRESET, errno.ENOTCONN,
-})  # fmt: skip
+_NETWORK_ERRNOS = frozenset(
+    {
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.ECONNABORTED,
+        errno.EPIPE,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ENETDOWN,
+        errno.EHOSTDOWN,
+        errno.EADDRNOTAVAIL,
+        errno.ENETRESET,
+        errno.ENOTCONN,
+    }
+)
 # By name: the libraries need not be loaded, or even installed, to know their errors.
 _BY_NAME = {
     "aiohttp.client_exceptions.ClientResponseError": ErrorClass.HTTP,

@@ -46,9 +46,11 @@ class Stream:
     """Implements `sdk.TaskStream`."""
 
     def __init__(
-        self, execution: int, send: Callable[[Items | Lines | Records | Figures | Exchange, int], None],
+        self,
+        execution: int,
+        send: Callable[[Items | Lines | Records | Figures | Exchange, int], None],
         window_bytes: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._execution = execution
         self._send = send
         self._window_bytes = window_bytes

@@ -53,7 +53,7 @@ from crawlfleet.execution.executors.protocol import (
     ToProcess,
     Uses,
     Want,
-)  # fmt: skip
+)
 from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, call
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text
@@ -294,10 +294,14 @@ def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
     if not said.is_expected:
         stream.log("".join(traceback.format_exception(exc)), "error")
     return Done(
-        start.execution, is_completed=False, error=int(said.error), message=said.message[: limits.MESSAGE_CHARS],
-        is_permanent=said.is_permanent, metrics=stream.metrics(),
+        start.execution,
+        is_completed=False,
+        error=int(said.error),
+        message=said.message[: limits.MESSAGE_CHARS],
+        is_permanent=said.is_permanent,
+        metrics=stream.metrics(),
         **_parked(exc),
-    )  # fmt: skip
+    )
 
 
 def _parked(exc: BaseException) -> dict[str, Any]:

@@ -99,9 +99,13 @@ class Uploads:
             await asyncio.sleep(LONGEST_BACKOFF_S * (0.5 + self._rng.random()))
 
     async def _ask(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None,
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str] | None,
         turn: AbstractAsyncContextManager[object],
-    ) -> bytes:  # fmt: skip
+    ) -> bytes:
         failures = 0
         rejected_at: float | None = None
         while True:
@@ -109,9 +113,14 @@ class Uploads:
             try:
                 async with turn:
                     return await call(
-                        self._session, method, f"{self._masters[place]}{path}", bearer=self._secret, body=body,
-                        within_s=PUT_S, headers=headers,
-                    )  # fmt: skip
+                        self._session,
+                        method,
+                        f"{self._masters[place]}{path}",
+                        bearer=self._secret,
+                        body=body,
+                        within_s=PUT_S,
+                        headers=headers,
+                    )
             except (Unavailable, NotAllowed, NotFound) as exc:
                 now = asyncio.get_running_loop().time()
                 if not isinstance(exc, Unavailable):
@@ -241,9 +250,11 @@ class Upload:
 
     def _manifest(self, items: _Kind, records: _Kind, count: int = 0) -> bytes:
         said = {
-            "items": count, "item_chunks": items.chunks, "item_bytes": items.total_bytes,
+            "items": count,
+            "item_chunks": items.chunks,
+            "item_bytes": items.total_bytes,
             "log_chunks": self._log.chunks,
-        }  # fmt: skip
+        }
         if records.chunks:
             said |= {"warc_chunks": records.chunks, "warc_bytes": records.total_bytes}
         return msgspec.json.encode(said)

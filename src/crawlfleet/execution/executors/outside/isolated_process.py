@@ -48,7 +48,7 @@ from crawlfleet.execution.executors.protocol import (
     ToProcess,
     Uses,
     Want,
-)  # fmt: skip
+)
 from crawlfleet.model.execution import End
 
 log = structlog.get_logger()
@@ -64,9 +64,14 @@ READ_BYTES = 64 << 10
 
 class AloneHost:
     def __init__(
-        self, flight: Flight, serve: Serve, directory: Path, memory_bytes: int, on_start: OnStart,
+        self,
+        flight: Flight,
+        serve: Serve,
+        directory: Path,
+        memory_bytes: int,
+        on_start: OnStart,
         grants: HostGrants | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._flight = flight
         self._serve = serve
         self._parent_directory = directory

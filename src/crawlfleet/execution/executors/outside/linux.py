@@ -45,8 +45,10 @@ def keep_freed_memory() -> None:
     # Other C libraries than glibc have none, and their own ways.
     if mallopt is not None:
         for option, value in (
-            (_M_TRIM_THRESHOLD, KEPT_BYTES), (_M_TOP_PAD, KEPT_BYTES // 4), (_M_MMAP_THRESHOLD, MAPPED_BYTES)
-        ):  # fmt: skip
+            (_M_TRIM_THRESHOLD, KEPT_BYTES),
+            (_M_TOP_PAD, KEPT_BYTES // 4),
+            (_M_MMAP_THRESHOLD, MAPPED_BYTES),
+        ):
             mallopt(option, value)
 
 

@@ -45,11 +45,21 @@ class ProcessExecutor:
     """Implements `ports.executor.Executor`. Between `start` and `close`."""
 
     def __init__(
-        self, entries: Mapping[str, ExecutorEntry], uploads: Uploads, directory: Path, *, hosts: int | None = None,
-        search_path: Sequence[str] = (), allow_hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB, slots: int = 64,
-        on_start: OnStart = unheard, grants: HostGrants | None = None,
-        slices: DaySlices | None = None, proxy_pools: Mapping[str, list[str]] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        entries: Mapping[str, ExecutorEntry],
+        uploads: Uploads,
+        directory: Path,
+        *,
+        hosts: int | None = None,
+        search_path: Sequence[str] = (),
+        allow_hosts: Sequence[str] = (),
+        memory_mb: int = MEMORY_MB,
+        slots: int = 64,
+        on_start: OnStart = unheard,
+        grants: HostGrants | None = None,
+        slices: DaySlices | None = None,
+        proxy_pools: Mapping[str, list[str]] | None = None,
+    ) -> None:
         self.proxies = ProxyBook()
         self._entries = entries
         self._uploads = uploads

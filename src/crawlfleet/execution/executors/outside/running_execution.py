@@ -69,9 +69,12 @@ OnStart = Callable[[ExecutionId, float], None]
 
 class Flight:
     def __init__(
-        self, assignment: AssignmentBody, uploads: Uploads, on_figures: Callable[[int, bytes], None],
+        self,
+        assignment: AssignmentBody,
+        uploads: Uploads,
+        on_figures: Callable[[int, bytes], None],
         slices: DaySlices | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.assignment = assignment
         self._slices = slices
         self.used: UsedBody | None = None
@@ -187,9 +190,13 @@ class Flight:
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             return self._body(End.FAILED, ErrorClass.INTERNAL, f"its products are not JSON: {exc}", metrics)
         return OutcomeBody(
-            given.task, given.execution, End.COMPLETED, result=msgspec.Raw(ended.result), metrics=metrics,
+            given.task,
+            given.execution,
+            End.COMPLETED,
+            result=msgspec.Raw(ended.result),
+            metrics=metrics,
             products=products,
-        )  # fmt: skip
+        )
 
     async def last_words(self, within_s: float) -> msgspec.Raw:
         """Of one that did not complete: its log goes up, its items do not count. Its metrics."""

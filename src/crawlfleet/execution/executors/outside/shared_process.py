@@ -43,7 +43,7 @@ from crawlfleet.execution.executors.protocol import (
     ToProcess,
     Uses,
     Want,
-)  # fmt: skip
+)
 from crawlfleet.model.execution import End
 
 log = structlog.get_logger()

@@ -12,8 +12,18 @@ from pathlib import Path
 
 from crawlfleet.execution.executors.protocol import TO_AGENT, Frames, ToAgent, ToProcess
 
-_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE",
-         "SSL_CERT_DIR")  # fmt: skip
+_KEPT = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
 Take = Callable[[list[ToAgent] | list[ToProcess]], None]
 _CHILD = "crawlfleet.execution.executors.inside.process_entry"
 
@@ -38,10 +48,19 @@ async def spawn_shared() -> tuple[asyncio.subprocess.Process, socket.socket]:
     ours, theirs = _pair()
     try:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", _CHILD, "shared", str(theirs.fileno()), str(os.getpid()),
-            pass_fds=[theirs.fileno()], env=scrubbed_environment(), start_new_session=True,
-            stdin=asyncio.subprocess.DEVNULL, stdout=2,
-        )  # fmt: skip
+            sys.executable,
+            "-P",
+            "-m",
+            _CHILD,
+            "shared",
+            str(theirs.fileno()),
+            str(os.getpid()),
+            pass_fds=[theirs.fileno()],
+            env=scrubbed_environment(),
+            start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=2,
+        )
     except BaseException:
         ours.close()
         raise
@@ -56,11 +75,23 @@ async def spawn_alone(directory: Path, memory_bytes: int) -> Spawned:
     descriptors = [theirs.fileno(), their_control.fileno()]
     try:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", _CHILD, "alone", str(descriptors[0]), str(os.getpid()), str(descriptors[1]),
-            str(memory_bytes), pass_fds=descriptors, env=scrubbed_environment(directory), cwd=directory,
-            start_new_session=True, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            sys.executable,
+            "-P",
+            "-m",
+            _CHILD,
+            "alone",
+            str(descriptors[0]),
+            str(os.getpid()),
+            str(descriptors[1]),
+            str(memory_bytes),
+            pass_fds=descriptors,
+            env=scrubbed_environment(directory),
+            cwd=directory,
+            start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        )
     except BaseException:
         ours.close()
         our_control.close()

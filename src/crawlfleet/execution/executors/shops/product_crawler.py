@@ -118,10 +118,15 @@ class Shopper:
         cookies = await self._stack.enter_async_context(kept_cookies(context))
         self._fetcher = await self._stack.enter_async_context(
             Fetcher(
-                guard, user_agent=plan.user_agent, gate=context.gate, meter=context.meter, headers=plan.headers,
-                proxies=self._proxies, cookies=cookies,
+                guard,
+                user_agent=plan.user_agent,
+                gate=context.gate,
+                meter=context.meter,
+                headers=plan.headers,
+                proxies=self._proxies,
+                cookies=cookies,
             )
-        )  # fmt: skip
+        )
         # One for all visits: what one of them finds out of a host the others need not.
         self._outages = Outages(partial(is_answered, self._fetcher), context.log)
         return self
@@ -156,10 +161,16 @@ class Shopper:
             reader = PageReader(plan.extraction, marks=pagination.marks)
             self._stack.push_async_callback(reader.close)
         crawl = Crawl(
-            plan, fetcher=self._fetcher, reader=reader, gathered=seen, report=context, gate=context.gate,
-            robots=context.robots if plan.is_plain else None, is_own_address=self._proxies is None,
+            plan,
+            fetcher=self._fetcher,
+            reader=reader,
+            gathered=seen,
+            report=context,
+            gate=context.gate,
+            robots=context.robots if plan.is_plain else None,
+            is_own_address=self._proxies is None,
             outages=self._outages,
-        )  # fmt: skip
+        )
         await crawl.run()
         return crawl
 
@@ -167,10 +178,15 @@ class Shopper:
 def item_of(product: Product) -> dict[str, Any]:
     """A product among the items of a task."""
     return {
-        "product_id": product.id, "shop": product.shop, "title": product.title, "price": product.price,
-        "currency": product.currency, "availability": product.availability, **_named_apart(product.attributes),
+        "product_id": product.id,
+        "shop": product.shop,
+        "title": product.title,
+        "price": product.price,
+        "currency": product.currency,
+        "availability": product.availability,
+        **_named_apart(product.attributes),
         "_url": product.url,
-    }  # fmt: skip
+    }
 
 
 def gone(product_id: str, url: str) -> Product:

@@ -78,6 +78,9 @@ def crawling(*required: str, **more: Any) -> dict[str, Any]:
 
 def _schema(properties: Mapping[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
     return {
-        "type": "object", "properties": dict(properties), "required": list(required), "additionalProperties": False,
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
         "$defs": DEFS,
-    }  # fmt: skip
+    }

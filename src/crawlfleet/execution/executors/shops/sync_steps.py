@@ -40,9 +40,9 @@ _REPORT = msgspec.json.Decoder(ReportDown)
 
 async def crawl_shop(context: TaskContext, shopper: Shopper) -> dict[str, Any]:
     asked = _asked(context)
-    plan = shopper.plan({
-        "depth": CRAWL_DEPTH, "max_pages": CRAWL_PAGES, "sitemaps": True, **asked, "url": context.parameters["url"],
-    })  # fmt: skip
+    plan = shopper.plan(
+        {"depth": CRAWL_DEPTH, "max_pages": CRAWL_PAGES, "sitemaps": True, **asked, "url": context.parameters["url"]}
+    )
     if "max_pages" not in asked:
         context.log(f"no max_pages was given: {CRAWL_PAGES} apply")
     seen = Seen(context, plan, asked.get("product_pages", ()))
@@ -53,9 +53,11 @@ async def crawl_shop(context: TaskContext, shopper: Shopper) -> dict[str, Any]:
     await context.send_products()
     shop = seen.shops.most_common(1)[0][0] if seen.shops else shop_of(plan.urls[0])
     result = {
-        "shop": shop, "products": seen.products, "complete": crawl.stopped_by is None and not crawl.dropped,
+        "shop": shop,
+        "products": seen.products,
+        "complete": crawl.stopped_by is None and not crawl.dropped,
         "metrics": _metrics(crawl),
-    }  # fmt: skip
+    }
     return result | ({"notes": notes} if (notes := [*seen.notes(), *crawl.notes()][:NOTED]) else {})
 
 
@@ -118,9 +120,12 @@ async def report(context: TaskContext, steps: Mapping[str, Any]) -> dict[str, An
                 break
     notes = [note for step in steps.values() if isinstance(step, Mapping) for note in step.get("notes", ())]
     result = {
-        "shop": shop, **counts._asdict(), "complete": bool(crawled.get("complete")) and not counts.unsure,
-        "products": listed, "steps": {name: _short(step) for name, step in steps.items() if step},
-    }  # fmt: skip
+        "shop": shop,
+        **counts._asdict(),
+        "complete": bool(crawled.get("complete")) and not counts.unsure,
+        "products": listed,
+        "steps": {name: _short(step) for name, step in steps.items() if step},
+    }
     return result | ({"notes": notes[:NOTED]} if notes else {})
 
 
@@ -138,6 +143,10 @@ _SHORT = frozenset({"products", "complete", "looked_at", "gone", "unsure", "tota
 
 def _metrics(crawl: Crawl) -> dict[str, Any]:
     return {
-        "pages_crawled": crawl.pages, "data_size": crawl.data_bytes, "pages_failed": crawl.errors.total(),
-        "pages_skipped": crawl.skipped, "errors": dict(crawl.errors), "stopped_by": crawl.stopped_by,
-    }  # fmt: skip
+        "pages_crawled": crawl.pages,
+        "data_size": crawl.data_bytes,
+        "pages_failed": crawl.errors.total(),
+        "pages_skipped": crawl.skipped,
+        "errors": dict(crawl.errors),
+        "stopped_by": crawl.stopped_by,
+    }

@@ -43,6 +43,15 @@ BY_SUBJECT = frozenset({"content_based", "anti_crawling"})
 """Those that look at what the work is about."""
 
 __all__ = [
-    "BUILT_IN", "BY_SUBJECT", "DEFAULT_STRATEGY", "NOTHING_KNOWN", "Candidates", "Evidence", "Explains", "Guarded",
-    "Knowledge", "Make", "Strategy",
-]  # fmt: skip
+    "BUILT_IN",
+    "BY_SUBJECT",
+    "DEFAULT_STRATEGY",
+    "NOTHING_KNOWN",
+    "Candidates",
+    "Evidence",
+    "Explains",
+    "Guarded",
+    "Knowledge",
+    "Make",
+    "Strategy",
+]

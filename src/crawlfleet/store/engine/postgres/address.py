@@ -15,12 +15,33 @@ log = structlog.get_logger()
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
-_LIBPQ_ONLY = frozenset({
-    "channel_binding", "connect_timeout", "gssdelegation", "gssencmode", "hostaddr", "keepalives", "keepalives_count",
-    "keepalives_idle", "keepalives_interval", "load_balance_hosts", "max_protocol_version", "min_protocol_version",
-    "pgbouncer", "pool_timeout", "require_auth", "requirepeer", "sslcertmode", "sslcompression", "sslcrldir", "sslsni",
-    "tcp_user_timeout", "connection_limit", "fallback_application_name",
-})  # fmt: skip
+_LIBPQ_ONLY = frozenset(
+    {
+        "channel_binding",
+        "connect_timeout",
+        "gssdelegation",
+        "gssencmode",
+        "hostaddr",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "load_balance_hosts",
+        "max_protocol_version",
+        "min_protocol_version",
+        "pgbouncer",
+        "pool_timeout",
+        "require_auth",
+        "requirepeer",
+        "sslcertmode",
+        "sslcompression",
+        "sslcrldir",
+        "sslsni",
+        "tcp_user_timeout",
+        "connection_limit",
+        "fallback_application_name",
+    }
+)
 """Parameters of libpq and of other clients. asyncpg does not know them and would send them to the server as settings,
 which refuses the connection."""
 _WEAKENS = frozenset({"channel_binding", "require_auth"})

@@ -49,11 +49,18 @@ _TRIES = 5
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 # The internal error is what the driver says of a connection that died under it at the wrong moment.
 _AWAY = (
-    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError,
-    asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError, asyncpg.LockNotAvailableError,
-    asyncpg.QueryCanceledError, asyncpg.IdleInTransactionSessionTimeoutError, asyncpg.CannotConnectNowError, OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.CannotConnectNowError,
+    OSError,
     TimeoutError,
-)  # fmt: skip
+)
 _DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call]
 _BEGIN = "BEGIN"
 _LEADER_CHECK = render(LEADER_CHECK)
@@ -90,7 +97,11 @@ class PostgresEngine:
         try:
             return await asyncpg.create_pool(
                 # None is kept for its own sake: the pool would try for it, in its own words, while the server is away.
-                dsn, min_size=0, max_size=connections, reset=_nothing_to_reset, timeout=CONNECT_S,
+                dsn,
+                min_size=0,
+                max_size=connections,
+                reset=_nothing_to_reset,
+                timeout=CONNECT_S,
                 command_timeout=statement_timeout_ms / 1000 + BROWSE_GRACE_S,
                 server_settings={
                     "application_name": name,
@@ -105,7 +116,7 @@ class PostgresEngine:
                     "enable_bitmapscan": "off",
                     "jit": "off",
                 },
-            )  # fmt: skip
+            )
         except _AWAY as exc:
             raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
 

@@ -175,9 +175,14 @@ async def _fill(tx: Tx, query: Select[Any], page: RowPage) -> RowPage:
 def connect(path: Path, *, synchronous: str, cache_kib: int = 65_536) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
     for pragma in (
-        "journal_mode = WAL", f"synchronous = {synchronous}", "busy_timeout = 5000", f"cache_size = -{cache_kib}",
-        "temp_store = MEMORY", "wal_autocheckpoint = 4000", "journal_size_limit = 67108864",
-    ):  # fmt: skip
+        "journal_mode = WAL",
+        f"synchronous = {synchronous}",
+        "busy_timeout = 5000",
+        f"cache_size = -{cache_kib}",
+        "temp_store = MEMORY",
+        "wal_autocheckpoint = 4000",
+        "journal_size_limit = 67108864",
+    ):
         connection.execute(f"PRAGMA {pragma}")
     return connection
 

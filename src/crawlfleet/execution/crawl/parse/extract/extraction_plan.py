@@ -143,9 +143,10 @@ class _Compiler:
 
     def plan(self, source: bytes) -> ExtractionPlan:
         flat = [
-            selector for name, text in self._asked.get("selectors", {}).items()
+            selector
+            for name, text in self._asked.get("selectors", {}).items()
             if (selector := self._selector(name, text, f"selectors.{name}")) is not None
-        ]  # fmt: skip
+        ]
         containers = [self._container(name, asked, name, f"extract.{name}", 1) for name, asked in self._extract()]
         page = frozenset(self._asked.get("page", []))
         if page:
@@ -158,13 +159,16 @@ class _Compiler:
         if self._problems:
             raise BadPlan(self._problems)
         return ExtractionPlan(
-            source=source, flat=SelectorSet(tuple(flat)), containers=tuple(containers), page=page,
+            source=source,
+            flat=SelectorSet(tuple(flat)),
+            containers=tuple(containers),
+            page=page,
             by_xpath=self._by_xpath,
             # The readable text of a page takes twenty times what the rest does.
             is_plain=all(selector.is_plain for selector in self._selectors) and page.isdisjoint({"text", "markdown"}),
             descents=max((selector.descents for selector in self._selectors), default=0),
             has_json=any(one.expression is not None and one.script is None for one in containers),
-        )  # fmt: skip
+        )
 
     def _extract(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for name, asked in self._asked.get("extract", {}).items():
@@ -195,12 +199,15 @@ class _Compiler:
             else:
                 fields.append(self._field(inner, spec, into, here, is_json))
         return Container(
-            name, path,
+            name,
+            path,
             selector=self._selector(name, asked["container"], f"{at}.container") if "container" in asked else None,
             expression=self._expression(asked["json"], f"{at}.json") if is_json else None,
             script=self._selector(name, asked["script"], f"{at}.script") if "script" in asked else None,
-            fields=tuple(fields), nested=tuple(nested), is_required=bool(asked.get("required", False)),
-        )  # fmt: skip
+            fields=tuple(fields),
+            nested=tuple(nested),
+            is_required=bool(asked.get("required", False)),
+        )
 
     def _field(self, name: str, spec: Any, path: str, at: str, is_json: bool) -> Field:
         way = "json" if is_json else "selector"
@@ -220,15 +227,19 @@ class _Compiler:
         expression = self._expression(asked["json"], f"{at}.json") if is_json and "json" in asked else None
         has_selector = not is_json and "selector" in asked
         return Field(
-            name, path,
+            name,
+            path,
             selector=self._selector(name, asked["selector"], f"{at}.selector", True) if has_selector else None,
-            expression=expression, attribute=asked.get("attribute", "").lower() or None,
-            is_html=kind == "html", is_list=bool(asked.get("all", False)),
+            expression=expression,
+            attribute=asked.get("attribute", "").lower() or None,
+            is_html=kind == "html",
+            is_list=bool(asked.get("all", False)),
             pattern=self._pattern(asked["regex"], f"{at}.regex") if "regex" in asked else None,
             # Without text there is nothing to convert; what JSON has stays what it is.
-            convert=converter(kind, asked), default=asked.get("default"),
+            convert=converter(kind, asked),
+            default=asked.get("default"),
             is_required=bool(asked.get("required", False)),
-        )  # fmt: skip
+        )
 
     def _selector(self, name: str, text: str, at: str, is_inside: bool = False) -> Selector | None:
         try:

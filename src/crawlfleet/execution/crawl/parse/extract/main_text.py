@@ -22,9 +22,14 @@ def readable(tree: Tree, html: str, url: str, *, as_markdown: bool) -> str:
     try:
         # Metadata would look for dates, and for that at the clock.
         found = trafilatura.extract(
-            html, url=url, output_format="markdown" if as_markdown else "txt", include_links=as_markdown,
-            include_tables=True, include_comments=False, with_metadata=False,
-        )  # fmt: skip
+            html,
+            url=url,
+            output_format="markdown" if as_markdown else "txt",
+            include_links=as_markdown,
+            include_tables=True,
+            include_comments=False,
+            with_metadata=False,
+        )
         return (found or trafilatura.html2txt(html) or _words(tree))[:READABLE_CHARS]
     except (RecursionError, ValueError):
         # Nested beyond what can be understood: such a page was not written for readers.

@@ -21,12 +21,45 @@ XPATH_CALL = re.compile(r"[a-z-]+\(")
 PLAIN_DESCENTS = 2
 _STRINGS = re.compile(r"\"[^\"]*\"|'[^']*'")
 _XPATH_BRACKET = re.compile(r"([\w.:-]*[\w.-])\s*\(")
-_XPATH_WORDS = frozenset({
-    "last", "position", "count", "id", "local-name", "namespace-uri", "name", "string", "concat", "starts-with",
-    "contains", "substring-before", "substring-after", "substring", "string-length", "normalize-space", "translate",
-    "boolean", "not", "true", "false", "lang", "number", "sum", "floor", "ceiling", "round",
-    "comment", "text", "processing-instruction", "node", "and", "or", "mod", "div",
-})  # fmt: skip
+_XPATH_WORDS = frozenset(
+    {
+        "last",
+        "position",
+        "count",
+        "id",
+        "local-name",
+        "namespace-uri",
+        "name",
+        "string",
+        "concat",
+        "starts-with",
+        "contains",
+        "substring-before",
+        "substring-after",
+        "substring",
+        "string-length",
+        "normalize-space",
+        "translate",
+        "boolean",
+        "not",
+        "true",
+        "false",
+        "lang",
+        "number",
+        "sum",
+        "floor",
+        "ceiling",
+        "round",
+        "comment",
+        "text",
+        "processing-instruction",
+        "node",
+        "and",
+        "or",
+        "mod",
+        "div",
+    }
+)
 """What may stand before a bracket: the functions of XPath 1.0, kinds of nodes, operators."""
 _CSS_RELATION = re.compile(r"[\s>+~,:|]")
 _CSS_DESCENTS = re.compile(r"(?<![\s>+~,])\s+(?![\s>+~,]|$)")

@@ -20,9 +20,18 @@ BROKEN = "json_ld_broken"
 """How many scripts say that they are JSON-LD and are no JSON; left out where there is none."""
 _SCOPED = ("og:", "product:", "article:", "book:", "profile:", "video:", "music:", "fb:", "twitter:", "place:")
 _URL_OF = {
-    "a": "href", "area": "href", "link": "href", "img": "src", "audio": "src", "video": "src", "source": "src",
-    "embed": "src", "iframe": "src", "track": "src", "object": "data",
-}  # fmt: skip
+    "a": "href",
+    "area": "href",
+    "link": "href",
+    "img": "src",
+    "audio": "src",
+    "video": "src",
+    "source": "src",
+    "embed": "src",
+    "iframe": "src",
+    "track": "src",
+    "object": "data",
+}
 _VALUE_OF = {"meta": "content", "data": "value", "meter": "value", "time": "datetime"}
 
 Thing = dict[str, Any]

@@ -21,12 +21,12 @@ OPTIONS: Mapping[str, frozenset[str]] = {
     "date": frozenset({"day_first"}),
 }
 """Which types can be told more about the page."""
-_YES = frozenset({
-    "true", "yes", "y", "1", "on", "ja", "oui", "sí", "si", "sim", "vero", "да", "是", "有", "はい", "✓", "✔", "☑",
-})  # fmt: skip
-_NO = frozenset({
-    "false", "no", "n", "0", "off", "nein", "non", "não", "falso", "нет", "否", "无", "無", "いいえ", "✗", "✘", "☐",
-})  # fmt: skip
+_YES = frozenset(
+    {"true", "yes", "y", "1", "on", "ja", "oui", "sí", "si", "sim", "vero", "да", "是", "有", "はい", "✓", "✔", "☑"}
+)
+_NO = frozenset(
+    {"false", "no", "n", "0", "off", "nein", "non", "não", "falso", "нет", "否", "无", "無", "いいえ", "✗", "✘", "☐"}
+)
 
 
 def converter(kind: str, options: Mapping[str, Any]) -> Convert | None:

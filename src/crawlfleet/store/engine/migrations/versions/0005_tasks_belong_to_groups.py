@@ -23,9 +23,13 @@ def upgrade() -> None:
         "ix_task_group", "task", ["group_id", "id"], unique=False, sqlite_where=_MEMBERS, postgresql_where=_MEMBERS
     )
     op.create_index(
-        "ix_done_group", "done", ["group_id", "status", "id"], unique=False, sqlite_where=_NOT_COMPLETED,
+        "ix_done_group",
+        "done",
+        ["group_id", "status", "id"],
+        unique=False,
+        sqlite_where=_NOT_COMPLETED,
         postgresql_where=_NOT_COMPLETED,
-    )  # fmt: skip
+    )
     op.create_table(
         "task_group",
         sa.Column("id", _ROW_ID, autoincrement=False, nullable=False),

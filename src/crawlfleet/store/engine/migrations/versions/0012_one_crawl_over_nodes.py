@@ -53,9 +53,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("crawl", "number", name=op.f("pk_crawl_chunk")),
     )
     op.create_index(
-        "ix_crawl_chunk_open", "crawl_chunk", ["crawl", "state", "depth", "number"], unique=False, sqlite_where=_OPEN,
+        "ix_crawl_chunk_open",
+        "crawl_chunk",
+        ["crawl", "state", "depth", "number"],
+        unique=False,
+        sqlite_where=_OPEN,
         postgresql_where=_OPEN,
-    )  # fmt: skip
+    )
 
 
 def downgrade() -> None:

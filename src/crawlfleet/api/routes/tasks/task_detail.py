@@ -93,13 +93,24 @@ routes = [Route(_PATH, show, methods=["GET"])]
 structs = (TaskView,)
 operations: dict[tuple[str, str], dict[str, Any]] = {
     ("GET", _PATH): operation(
-        "show", "Show", tag="tasks", responses={200: shows(TaskView)},
+        "show",
+        "Show",
+        tag="tasks",
+        responses={200: shows(TaskView)},
         parameters=[
-            parameter("task_id", "path", "The task's id.",
-                      {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "example": "task-0123456789abcdef"}),
-            parameter("wait_s", "query", "Wait so long for the task to end.",
-                      {"type": "number", "minimum": 0, "maximum": WAIT_MOST_S, "default": 0.0}),
+            parameter(
+                "task_id",
+                "path",
+                "The task's id.",
+                {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "example": "task-0123456789abcdef"},
+            ),
+            parameter(
+                "wait_s",
+                "query",
+                "Wait so long for the task to end.",
+                {"type": "number", "minimum": 0, "maximum": WAIT_MOST_S, "default": 0.0},
+            ),
         ],
         description="A task. With `wait_s`, answered as soon as it has ended, or when the time is over as it is then.",
-    ),
-}  # fmt: skip
+    )
+}

@@ -25,8 +25,8 @@ from crawlfleet.api.http.parameters import (
 from crawlfleet.api.http.responses import reply, shows
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.tasks.filters import TaskWhere, split_commas
-from crawlfleet.api.routes.tasks.show import known_task, progress_of
+from crawlfleet.api.routes.tasks.task_detail import known_task, progress_of
+from crawlfleet.api.routes.tasks.task_filters import TaskWhere, split_commas
 from crawlfleet.api.services.shop_flows import cancel_tasks
 from crawlfleet.api.views.tasks import (
     ChangedView,
@@ -55,9 +55,10 @@ class TaskPageQuery(TaskWhere):
     limit: Annotated[int, Field(ge=1, le=PAGE_MOST, strict=False)] = PAGE_USUAL
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
     include: Annotated[list[Literal["parameters"]], BeforeValidator(split_commas)] = Field(
-        default_factory=list, max_length=limits.LABELS,
+        default_factory=list,
+        max_length=limits.LABELS,
         description="What else to show of each task: a page is bounded in bytes, and is shorter with it.",
-    )  # fmt: skip
+    )
 
 
 class PriorityBody(Body):
@@ -79,11 +80,13 @@ async def list_tasks(
     page = await services.store.find_tasks(
         where, query.limit, cursor_id(query.cursor), query.q, with_parameters=with_parameters
     )
-    return reply(TaskPageView(
-        [task_view(record, with_parameters=with_parameters) for record in page.tasks],
-        None if page.before is None else task_text(page.before),
-        None if page.searched_to is None else to_text(made_at(page.searched_to)),
-    ))  # fmt: skip
+    return reply(
+        TaskPageView(
+            [task_view(record, with_parameters=with_parameters) for record in page.tasks],
+            None if page.before is None else task_text(page.before),
+            None if page.searched_to is None else to_text(made_at(page.searched_to)),
+        )
+    )
 
 
 @router.get("/tasks:stats", responses={200: shows(StatsView)})
@@ -96,17 +99,22 @@ async def stats(
 
 @router.get("/tasks/{task_id}/executions", responses={200: shows(ExecutionsView, "Oldest first.")})
 async def executions(
-    task: TaskInPath, services: TheServices, limit: Limit = PAGE_MOST, cursor: Cursor = None,
+    task: TaskInPath,
+    services: TheServices,
+    limit: Limit = PAGE_MOST,
+    cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
-) -> Response:  # fmt: skip
+) -> Response:
     """Every attempt at a task, with its result."""
     record = await known_task(services, task)
     found = await services.store.execution_page(task, limit, cursor_id(cursor, "exec") or 0)
     progress = await progress_of(services, found)
-    return reply(ExecutionsView(
-        [execution_view(one, record.status, progress.get(one.id)) for one in found],
-        execution_text(found[-1].id) if found.has_more else None,
-    ))  # fmt: skip
+    return reply(
+        ExecutionsView(
+            [execution_view(one, record.status, progress.get(one.id)) for one in found],
+            execution_text(found[-1].id) if found.has_more else None,
+        )
+    )
 
 
 @router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})
@@ -117,9 +125,12 @@ async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role
 
 @router.patch("/tasks/{task_id}", responses={200: shows(ChangedView)})
 async def change_priority(
-    task: TaskInPath, body: PriorityBody, request: Request, services: TheServices,
+    task: TaskInPath,
+    body: PriorityBody,
+    request: Request,
+    services: TheServices,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """Change the priority of a task that has not ended."""
     applied = await services.reprioritize.reprioritize([task], body.priority)
     if task in applied.refused:
@@ -155,9 +166,12 @@ async def retry(
 
 @router.post("/tasks/{task_id}:assign", responses={200: shows(ChangedView)})
 async def assign(
-    task: TaskInPath, body: AssignBody, request: Request, services: TheServices,
+    task: TaskInPath,
+    body: AssignBody,
+    request: Request,
+    services: TheServices,
     principal: Principal = allow(Role.OPERATOR),
-) -> Response:  # fmt: skip
+) -> Response:
     """Give a pending task to a node of your choice, if it is one that could run it."""
     await known_task(services, task)
     node = await node_named(services.store, body.node)

@@ -42,10 +42,13 @@ class TaskWhere(Body):
         """`usual` statuses where none is named. Raises InvalidInput for a node that is not there."""
         return TaskFilter(
             statuses=tuple(TaskStatus.of_word(word) for word in dict.fromkeys(self.status)) or usual,
-            project=self.project_id, workflow=self.workflow_id, task_type=self.type, queue=self.queue,
+            project=self.project_id,
+            workflow=self.workflow_id,
+            task_type=self.type,
+            queue=self.queue,
             group=cursor_id(self.group, "group", field="group"),
             node=None if self.node is None else await node_named(services.store, self.node),
-        )  # fmt: skip
+        )
 
     def require_something(self, field: str) -> None:
         if not self.model_fields_set:
