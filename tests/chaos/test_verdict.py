@@ -22,7 +22,7 @@ from crawlfleet.testing.factories import Kit
 from crawlfleet.testing.history import Fault, FaultInjected
 from crawlfleet.testing.judge import Seen
 from crawlfleet.testing.violations import Invariant
-from tests.unit.store_kit import sqlite_kit
+from tests.unit.store.store_kit import sqlite_kit
 
 NODES = {"worker-0": 0x31, "worker-1": 0x32}
 

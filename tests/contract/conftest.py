@@ -20,9 +20,10 @@ from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.sqlite.engine import InlineEngine, SqliteEngine
 from crawlfleet.testing.servers import PostgresServer
+from tests.paths import module_name
 
-for suite in Path(__file__).parent.glob("suite_*.py"):
-    pytest.register_assert_rewrite(f"tests.contract.{suite.stem}")
+for suite in Path(__file__).parent.rglob("suite_*.py"):
+    pytest.register_assert_rewrite(module_name(suite))
 
 Engines = tuple[QueryEngine, QueryEngine]
 """Two ways to one database."""

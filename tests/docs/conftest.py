@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 EXAMPLES = ROOT / "examples"
 PATIENCE_S = 60.0
 # What the person who runs the tests has set for their own installation is not for this one.

@@ -14,7 +14,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import built_in_checks
 from tests.docs.conftest import ROOT
 from tests.docs.test_pages import blocks
-from tests.unit.crawl_kit import crawl, site
+from tests.unit.execution.crawl.crawl_kit import crawl, site
 
 PAGE = ROOT / "docs" / "extraction.md"
 (HTML,) = blocks(PAGE, "html")

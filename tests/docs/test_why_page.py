@@ -7,7 +7,7 @@ import re
 from crawlfleet.model.flow import Unrun
 from crawlfleet.model.parking import ParkCause
 from tests.docs.conftest import ROOT
-from tests.property.test_true_reasons import CAUSES
+from tests.property.control.explain.test_task_properties import CAUSES
 
 _ROW = re.compile(r"^\| ((?:`\w+`(?:, )?)+) \|", re.MULTILINE)
 OF_FLOWS = {"steps", "items", *(unrun.word for unrun in Unrun if unrun is not Unrun.NOT)}

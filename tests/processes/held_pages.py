@@ -18,7 +18,7 @@ from tests.processes.fleet import Fleet
 PAGES = 400
 ALLOW = ("--allow-host", "127.0.0.1")
 """The option of workers that may visit the site."""
-USERS = ("--executors", "tests.integration.user_executors")
+USERS = ("--executors", "tests.integration.execution.executors.user_executors")
 """That of workers that have tasks which wait for a file."""
 
 

@@ -65,7 +65,7 @@ async def _back_up_and_restore(
         (folder / made).mkdir()
     async with fleet(folder / "first") as running:
         await running.start_master(*options)
-        await running.start_worker("worker-0", "--executors", "tests.integration.user_executors")
+        await running.start_worker("worker-0", "--executors", "tests.integration.execution.executors.user_executors")
         await running.until_online(1)
         streams = {"task_type": "streams", "parameters": {"file": str(folder / "progress"), "count": ITEMS}}
         done = await running.submit([streams, *(echo(n) for n in range(20))])

@@ -33,7 +33,11 @@ async def test_no_node_loses_its_health_and_good_work_goes_on(tmp_path: Path) ->
         closed.bind(("127.0.0.1", 0))
         async with fleet(tmp_path) as running:
             await running.start(
-                "--executors", "tests.integration.user_executors", "--allow-host", "127.0.0.1", workers=2
+                "--executors",
+                "tests.integration.execution.executors.user_executors",
+                "--allow-host",
+                "127.0.0.1",
+                workers=2,
             )
             bad = await running.submit([failing(CLASSES[number % len(CLASSES)]) for number in range(150)])
             await running.submit([unreachable_site(closed.getsockname()[1])] * 10)

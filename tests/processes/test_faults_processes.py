@@ -117,7 +117,7 @@ async def test_a_restarted_master_goes_on_where_it_was(tmp_path: Path) -> None:
 async def test_cancel_ends_the_work_and_its_processes(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
         await running.start_master()
-        await running.start_worker("worker-0", "--executors", "tests.integration.user_executors")
+        await running.start_worker("worker-0", "--executors", "tests.integration.execution.executors.user_executors")
         await running.until_online(1)
         family = tmp_path / "family"
         family.mkdir()

@@ -12,7 +12,7 @@ from tests.processes.foreign_server import FOREIGN, foreign_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-USER = ("--executors", "tests.integration.user_executors")
+USER = ("--executors", "tests.integration.execution.executors.user_executors")
 LEASE_S = 9.0
 
 

@@ -78,7 +78,7 @@ async def test_results_without_space_wait_and_are_whole_with_space(tmp_path: Pat
     results = tmp_path / "master" / "results"
     with small_disk(results, "2m") as small:
         async with fleet(tmp_path) as running:
-            await running.start("--executors", "tests.integration.user_executors", workers=1)
+            await running.start("--executors", "tests.integration.execution.executors.user_executors", workers=1)
             disk: Disk = small or BlockedFolder(results)
             disk.fill()
             (streaming,) = await running.submit(

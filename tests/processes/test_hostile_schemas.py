@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.processes.fleet import Fleet, fleet
-from tests.unit.test_schema_cost import unfolding
+from tests.unit.control.tasks.test_schema_cost import unfolding
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-USER = ("--executors", "tests.integration.user_executors")
+USER = ("--executors", "tests.integration.execution.executors.user_executors")
 TASKS = 24
 PRODUCTS, PRODUCT_BYTES = 100, 15_000
 assert TASKS * PRODUCTS * PRODUCT_BYTES > BODY_BYTES

@@ -14,7 +14,7 @@ from tests.processes.fleet import Fleet, echo, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-USER = ("--executors", "tests.integration.user_executors")
+USER = ("--executors", "tests.integration.execution.executors.user_executors")
 WATCHED_S = 3.0
 """Enough for hundreds of bounces, if there were any."""
 

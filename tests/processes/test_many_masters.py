@@ -116,7 +116,12 @@ async def test_what_was_told_to_one_master_is_known_to_the_other(running: ManyMa
     one, other = running.masters
     token = await one.client.create_token("enrol", uses=1)
     await running.start_worker_of(
-        one, "special", "--executors", "tests.integration.user_executors", token=token.token, urls=[one.url]
+        one,
+        "special",
+        "--executors",
+        "tests.integration.execution.executors.user_executors",
+        token=token.token,
+        urls=[one.url],
     )
     await running.until_online(3)
     # A type that a node brought to one master, asked for at the other.

@@ -33,7 +33,12 @@ async def test_only_the_guilty_suffer(tmp_path: Path) -> None:
     deaf, stuck = tmp_path / "deaf", tmp_path / "stuck"
     async with fleet(tmp_path) as running:
         await running.start(
-            "--executors", "tests.integration.user_executors", "--memory-limit-mb", "200", workers=1, slots=SLOTS
+            "--executors",
+            "tests.integration.execution.executors.user_executors",
+            "--memory-limit-mb",
+            "200",
+            workers=1,
+            slots=SLOTS,
         )
         crashes, eats, ignores, holds = bad = await running.submit(
             [

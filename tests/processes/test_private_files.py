@@ -35,7 +35,7 @@ def _readable_by_others(folder: Path) -> list[str]:
 
 async def _run_once(fleet: Fleet, worker: str) -> None:
     await fleet.start_master()
-    await fleet.start_worker(worker, "--executors", "tests.integration.user_executors")
+    await fleet.start_worker(worker, "--executors", "tests.integration.execution.executors.user_executors")
     await fleet.until_online(1)
     (task,) = await fleet.submit([{"task_type": "chatters", "parameters": {"lines": 3}}])
     await fleet.until_status([task], "completed")
@@ -62,7 +62,7 @@ async def test_files_of_an_earlier_start_are_tightened(running: Fleet) -> None:
     for folder in folders:
         folder.chmod(0o755)
     await running.start_master()
-    worker = await running.start_worker("worker", "--executors", "tests.integration.user_executors")
+    worker = await running.start_worker("worker", "--executors", "tests.integration.execution.executors.user_executors")
     await running.until(lambda: "session_opened" in worker.log.read_text(), "the worker is not back")
     assert _readable_by_others(running.data_dir) == []
     assert _readable_by_others(running.folder / "worker") == []

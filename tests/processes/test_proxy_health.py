@@ -11,7 +11,7 @@ from crawlfleet.client._generated.models import ProxyView
 from crawlfleet.testing.servers.server import free_port
 from crawlfleet.testing.site import site_process
 from tests.processes.fleet import fleet
-from tests.unit.proxy_kit import proxy
+from tests.unit.execution.crawl.fetch.proxy_kit import proxy
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -44,7 +44,7 @@ async def test_a_bucket_that_freezes_delays_results_and_loses_none(tmp_path: Pat
     address = s3.create_bucket("freezes")
     async with fleet(tmp_path) as running:
         await running.start_master("--results", address)
-        await running.start_worker("worker-0", "--executors", "tests.integration.user_executors")
+        await running.start_worker("worker-0", "--executors", "tests.integration.execution.executors.user_executors")
         await running.until_online(1)
         s3.pause()
         try:
@@ -101,5 +101,7 @@ async def _start(running: ManyMasters, address: str) -> None:
     running.results = address
     await running.start_all(workers=0)
     for number, place in enumerate(running.masters):
-        await running.start_worker_at(place, f"w{number}", "--executors", "tests.integration.user_executors")
+        await running.start_worker_at(
+            place, f"w{number}", "--executors", "tests.integration.execution.executors.user_executors"
+        )
     await running.until_online(len(running.masters))

@@ -20,7 +20,7 @@ HELD = VALUES[-SHARD * 4 :: SHARD]
 
 async def test_a_list_sharded_over_two_workers_one_of_them_killed_is_merged_as_if_it_were_one(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await running.start("--executors", "tests.integration.user_executors", workers=2, slots=2)
+        await running.start("--executors", "tests.integration.execution.executors.user_executors", workers=2, slots=2)
         alone = await running.client.shard("spell", {"values": VALUES}, over="values", count=1)
         await running.client.wait_group(alone.id, PATIENCE_S)
         expected = await exported(running, alone.id)

@@ -15,7 +15,7 @@ from yarl import URL
 from crawlfleet.shop import start_shop
 from tests.processes import specified
 from tests.processes.fleet import Fleet, fleet
-from tests.unit.crawl_kit import site
+from tests.unit.execution.crawl.crawl_kit import site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

@@ -19,10 +19,10 @@ from examples.tour.cluster import Cluster, running_cluster
 from examples.tour.narrator import Differs, Narrator, submit_command
 from examples.tour.stage import Stage, only
 from tests.docs.test_pages import complaint
+from tests.paths import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
 
 

@@ -23,7 +23,7 @@ def stumbles(then: str, **fields: Any) -> dict[str, Any]:
 
 async def test_figures_show_while_it_runs_and_the_log_of_what_did_not_complete_stays(tmp_path: Path) -> None:
     async with fleet(tmp_path) as running:
-        await running.start("--executors", "tests.integration.user_executors", workers=1)
+        await running.start("--executors", "tests.integration.execution.executors.user_executors", workers=1)
         fails, late, cancelled = tasks = await running.submit(
             [stumbles("fail"), stumbles("wait", timeout_s=RUNS_S), stumbles("wait")]
         )

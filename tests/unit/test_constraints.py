@@ -2,9 +2,10 @@
 
 import re
 from importlib.metadata import distributions
-from pathlib import Path
 
-CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
+from tests.paths import ROOT
+
+CONSTRAINTS = ROOT / "constraints.txt"
 OF_THE_VENV = {"crawlfleet", "pip", "setuptools", "wheel"}
 
 
