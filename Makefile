@@ -61,15 +61,15 @@ fmt: setup ## Format the code and mend what can be mended
 
 .PHONY: types
 types: setup ## Check the types (mypy, strict)
-	$(BIN)/mypy src tests $(wildcard bench)
+	$(BIN)/mypy src testkit tests bench
 
 .PHONY: simulate
 simulate: setup ## Run the simulated installation under faults (SEEDS=200 START=0)
-	$(BIN)/python -m crawlfleet.testing.simulation --seeds $(SEEDS) --start $(START)
+	$(BIN)/python -m testkit.simulation --seeds $(SEEDS) --start $(START)
 
 .PHONY: chaos
 chaos: setup ## Run a real cluster under faults (SEED=1 SECONDS=600 RATE=20; SCENARIO=rolling TASKS=2000 EVERY=20)
-	$(BIN)/python -m crawlfleet.testing.chaos --seed $(SEED) --seconds $(SECONDS) --rate $(RATE) \
+	$(BIN)/python -m testkit.chaos --seed $(SEED) --seconds $(SECONDS) --rate $(RATE) \
 	  --scenario $(SCENARIO) --tasks $(TASKS) --every $(EVERY)
 
 .PHONY: prove-crawl

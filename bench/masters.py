@@ -18,7 +18,7 @@ from bench.installation import Installation, address, command, served, token_in
 from bench.peers import run as peers
 from bench.table import Row, print_table, say
 from crawlfleet.broker.redis import RedisBroker
-from crawlfleet.testing.servers import PostgresServer, RedisServer
+from testkit.servers import PostgresServer, RedisServer
 
 AGENTS, SLOTS = 4, 128
 PAIRS = 7

@@ -24,7 +24,7 @@ import psutil
 
 from bench.installation import Installation, installation
 from bench.table import Row, print_table, say
-from crawlfleet.testing.servers import PostgresServer
+from testkit.servers import PostgresServer
 
 NODES, SLOTS = 2, 256
 WARM_UP = 5_000

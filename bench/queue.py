@@ -25,7 +25,7 @@ from bench.peers import run as peers
 from bench.raw import RawPostgres, RawSqlite
 from bench.table import Row, print_table, say
 from bench.task_latency import measure_gaps
-from crawlfleet.testing.servers import PostgresServer
+from testkit.servers import PostgresServer
 
 TASKS = 20_000
 PEER_TASKS = 4_000

@@ -32,7 +32,7 @@ from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.sqlite.engine import SqliteEngine
-from crawlfleet.testing.servers import PostgresServer
+from testkit.servers import PostgresServer
 
 BATCH = 500
 PAIRS = 15

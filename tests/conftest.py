@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crawlfleet.testing.servers import PostgresServer, RedisServer, S3Server
+from testkit.servers import PostgresServer, RedisServer, S3Server
 
 
 def pytest_sessionstart() -> None:

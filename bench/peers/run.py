@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from redis import Redis
 
 from bench.raw import PAYLOAD
-from crawlfleet.testing.servers import RedisServer
+from testkit.servers import RedisServer
 
 _START_S = 30.0
 _POLL_S = 0.01

@@ -38,7 +38,7 @@ async def _chaos(folder: Path, *options: str) -> tuple[int, str]:
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "crawlfleet.testing.chaos",
+        "testkit.chaos",
         "--folder",
         str(folder),
         *options,

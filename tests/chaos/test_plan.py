@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from crawlfleet.testing.chaos.plan import LAST_S, FaultKind, PlannedFault, random_plan, rolling_plan
+from testkit.chaos.plan import LAST_S, FaultKind, PlannedFault, random_plan, rolling_plan
 
 WORKERS = [f"worker-{n}" for n in range(4)]
 

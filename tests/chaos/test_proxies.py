@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from crawlfleet.testing.chaos.network import Direction
-from crawlfleet.testing.chaos.proxies import Proxies
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.chaos.network import Direction
+from testkit.chaos.proxies import Proxies
+from testkit.patience import PATIENCE_S
 
 
 @asynccontextmanager

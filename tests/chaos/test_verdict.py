@@ -11,17 +11,17 @@ from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.chaos.faults import LeaderKill
-from crawlfleet.testing.chaos.load import Load
-from crawlfleet.testing.chaos.meetings import meetings
-from crawlfleet.testing.chaos.resources import GROWTH_BYTES, GROWTH_FILES, WARM_S, Sample, growth
-from crawlfleet.testing.chaos.summary import late_placements, recoveries
-from crawlfleet.testing.chaos.verdict import verdict
-from crawlfleet.testing.chaos.witness import MET
-from crawlfleet.testing.factories import Kit
-from crawlfleet.testing.history import Fault, FaultInjected
-from crawlfleet.testing.judge import Seen
-from crawlfleet.testing.violations import Invariant
+from testkit.chaos.faults import LeaderKill
+from testkit.chaos.load import Load
+from testkit.chaos.meetings import meetings
+from testkit.chaos.resources import GROWTH_BYTES, GROWTH_FILES, WARM_S, Sample, growth
+from testkit.chaos.summary import late_placements, recoveries
+from testkit.chaos.verdict import verdict
+from testkit.chaos.witness import MET
+from testkit.factories import Kit
+from testkit.history import Fault, FaultInjected
+from testkit.judge import Seen
+from testkit.violations import Invariant
 from tests.unit.store.store_kit import sqlite_kit
 
 NODES = {"worker-0": 0x31, "worker-1": 0x32}

@@ -19,7 +19,7 @@ from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.sqlite.engine import InlineEngine, SqliteEngine
-from crawlfleet.testing.servers import PostgresServer
+from testkit.servers import PostgresServer
 from tests.paths import module_name
 
 for suite in Path(__file__).parent.rglob("suite_*.py"):

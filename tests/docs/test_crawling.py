@@ -12,7 +12,7 @@ from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.crawl.frontier.follow_config import problems_of
 from crawlfleet.execution.crawl.frontier.traps import Caps
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from tests.docs.conftest import ROOT
+from tests.paths import ROOT
 
 PAGE = (ROOT / "docs" / "crawling.md").read_text(encoding="utf-8")
 EXAMPLES = [block for block in re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if '"url"' in block]

@@ -12,8 +12,8 @@ from aiohttp import web
 from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import built_in_checks
-from tests.docs.conftest import ROOT
 from tests.docs.test_pages import blocks
+from tests.paths import ROOT
 from tests.unit.execution.crawl.crawl_kit import crawl, site
 
 PAGE = ROOT / "docs" / "extraction.md"

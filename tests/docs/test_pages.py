@@ -15,7 +15,8 @@ import pytest
 from typer.main import get_command
 
 from crawlfleet.cli.app import app
-from tests.docs.conftest import ROOT, Installation
+from tests.docs.conftest import Installation
+from tests.paths import ROOT
 
 READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
 PAGES = [*READMES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -11,8 +11,9 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.client import Client
-from tests.docs.conftest import PATIENCE_S, ROOT, Installation
+from tests.docs.conftest import PATIENCE_S, Installation
 from tests.docs.test_pages import blocks
+from tests.paths import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 COMMAND = (sys.executable, "-m", "crawlfleet.cli")

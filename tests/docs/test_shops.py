@@ -7,7 +7,7 @@ import re
 
 from crawlfleet.execution.executors.inside.parameter_check import check_of
 from crawlfleet.execution.executors.registry import built_in, load
-from tests.docs.conftest import ROOT
+from tests.paths import ROOT
 
 _JSON = re.compile(r"^```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

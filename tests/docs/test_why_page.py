@@ -6,7 +6,7 @@ import re
 
 from crawlfleet.model.flow import Unrun
 from crawlfleet.model.parking import ParkCause
-from tests.docs.conftest import ROOT
+from tests.paths import ROOT
 from tests.property.control.explain.test_task_properties import CAUSES
 
 _ROW = re.compile(r"^\| ((?:`\w+`(?:, )?)+) \|", re.MULTILINE)

@@ -10,7 +10,7 @@ import pytest
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.servers import PostgresServer
+from testkit.servers import PostgresServer
 from tests.integration.faults.faults_kit import Fleet
 from tests.integration.faults.faults_stores import PostgresTemplate, Stores, sqlite_stores
 

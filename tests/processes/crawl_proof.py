@@ -18,7 +18,7 @@ import psutil
 
 from crawlfleet.client._generated.models import GroupView
 from crawlfleet.execution.crawl.frontier.normalise import Normaliser
-from crawlfleet.testing.site import SiteProcess, site_process
+from testkit.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet, Process, fleet
 
 PRODUCTS = int(os.environ.get("PROVE_PRODUCTS", "400"))

@@ -19,8 +19,8 @@ from crawlfleet.execution.agent.identity import Identity, IdentityFile
 from crawlfleet.model.ids import parse
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.sqlite.engine import SqliteEngine
-from crawlfleet.testing.judge import judge
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.judge import judge
+from testkit.patience import PATIENCE_S
 from tests.processes.calls import Answer, call
 
 _POLL_S = 0.05

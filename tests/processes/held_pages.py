@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from crawlfleet.testing.site import SiteProcess, site_process
+from testkit.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet
 
 PAGES = 400

@@ -17,7 +17,7 @@ import msgspec
 from crawlfleet.client import AsyncClient
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
-from crawlfleet.testing.servers.server import free_port
+from testkit.servers.server import free_port
 from tests.processes.calls import Answer, call
 from tests.processes.fleet import Fleet, Process
 

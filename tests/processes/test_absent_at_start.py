@@ -11,9 +11,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from crawlfleet.testing.patience import PATIENCE_S, promised
-from crawlfleet.testing.servers import PostgresServer, RedisServer
-from crawlfleet.testing.servers.server import free_port
+from testkit.patience import PATIENCE_S, promised
+from testkit.servers import PostgresServer, RedisServer
+from testkit.servers.server import free_port
 from tests.processes.fleet import Fleet, Process
 from tests.processes.masters import MasterAt, readiness
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.servers import PostgresServer
+from testkit.patience import PATIENCE_S
+from testkit.servers import PostgresServer
 from tests.processes.fleet import Fleet, echo, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.shop import start_shop
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.servers import S3Server
-from crawlfleet.testing.servers.server import free_port
+from testkit.patience import PATIENCE_S
+from testkit.servers import S3Server
+from testkit.servers.server import free_port
 from tests.processes.crawl_proof import proving
 from tests.processes.fleet import Fleet, fleet
 

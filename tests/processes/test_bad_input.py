@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from crawlfleet.testing.patience import promised
+from testkit.patience import promised
 from tests.processes.fleet import Fleet, echo, fleet, sleep
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.client._generated.models import GroupView
-from crawlfleet.testing.servers import S3Server
+from testkit.servers import S3Server
 from tests.processes.crawl_proof import (
     HELD_URLS,
     WITHIN_S,

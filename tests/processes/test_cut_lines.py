@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.chaos import proxies
-from crawlfleet.testing.chaos.network import Direction
-from crawlfleet.testing.patience import promised
+from testkit.chaos import proxies
+from testkit.chaos.network import Direction
+from testkit.patience import promised
 from tests.processes.fleet import Fleet, echo, fleet, sleep
 from tests.processes.held_pages import ALLOW, USERS, WaitingTasks, held_site, held_tasks, lift_budgets
 

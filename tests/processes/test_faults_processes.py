@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawlfleet.testing.patience import PATIENCE_S, promised
+from testkit.patience import PATIENCE_S, promised
 from tests.processes.fleet import Fleet, echo, fleet, sleep
 from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.testing.patience import promised
+from testkit.patience import promised
 from tests.processes.fleet import Fleet, Process
 from tests.processes.logging_site import PAGES, LoggingSite, most_in_a_second
 

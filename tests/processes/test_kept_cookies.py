@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.client.errors import ApiError
-from crawlfleet.testing.site import site_process
+from testkit.site import site_process
 from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

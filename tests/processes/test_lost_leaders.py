@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.patience import PATIENCE_S, promised
-from crawlfleet.testing.servers import RedisServer
-from crawlfleet.testing.site import SiteProcess
+from testkit.patience import PATIENCE_S, promised
+from testkit.servers import RedisServer
+from testkit.site import SiteProcess
 from tests.processes.fleet import sleep
 from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 from tests.processes.masters import ManyMasters, MasterAt, many_masters

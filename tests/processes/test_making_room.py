@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.testing.patience import promised
+from testkit.patience import promised
 from tests.processes.fleet import fleet, sleep
 from tests.processes.held_pages import ALLOW, held_site, held_tasks, lift_budgets
 

@@ -16,8 +16,8 @@ import pytest_asyncio
 from crawlfleet.client import AsyncClient
 from crawlfleet.client.errors import ApiError
 from crawlfleet.client.transport.stream_parsers import EventParser, lines_of
-from crawlfleet.testing.patience import PATIENCE_S, promised
-from crawlfleet.testing.servers import PostgresServer, RedisServer
+from testkit.patience import PATIENCE_S, promised
+from testkit.servers import PostgresServer, RedisServer
 from tests.processes.fleet import echo, sleep
 from tests.processes.masters import ManyMasters, MasterAt, many_masters
 

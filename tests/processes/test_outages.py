@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from crawlfleet.testing.patience import PATIENCE_S, promised
-from crawlfleet.testing.servers import PostgresServer, RedisServer
-from crawlfleet.testing.site import SiteProcess, site_process
+from testkit.patience import PATIENCE_S, promised
+from testkit.servers import PostgresServer, RedisServer
+from testkit.site import SiteProcess, site_process
 from tests.processes.calls import Answer
 from tests.processes.fleet import Process, echo, sleep
 from tests.processes.held_pages import ALLOW, USERS, WaitingTasks, held_tasks, lift_budgets

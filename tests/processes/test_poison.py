@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from crawlfleet.testing.site import SiteProcess, site_process
+from testkit.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet, Process, fleet, sleep
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from crawlfleet.client._generated.models import ProxyView
-from crawlfleet.testing.servers.server import free_port
-from crawlfleet.testing.site import site_process
+from testkit.servers.server import free_port
+from testkit.site import site_process
 from tests.processes.fleet import fleet
 from tests.unit.execution.crawl.fetch.proxy_kit import proxy
 

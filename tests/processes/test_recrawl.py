@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.site import site_process
+from testkit.site import site_process
 from tests.processes.fleet import fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

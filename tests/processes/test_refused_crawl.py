@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.patience import PATIENCE_S, promised
+from testkit.patience import PATIENCE_S, promised
 from tests.processes.fleet import fleet
 from tests.processes.logging_site import PAGES, logging_site
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.servers import RedisServer, S3Server
+from testkit.servers import RedisServer, S3Server
 from tests.processes.fleet import Fleet, echo, fleet
 from tests.processes.masters import ManyMasters, many_masters
 

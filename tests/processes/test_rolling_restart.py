@@ -8,8 +8,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.servers import RedisServer
+from testkit.patience import PATIENCE_S
+from testkit.servers import RedisServer
 from tests.processes.fleet import sleep
 from tests.processes.masters import ManyMasters, many_masters
 

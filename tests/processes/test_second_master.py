@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.patience import promised
+from testkit.patience import promised
 from tests.processes.fleet import Fleet, echo, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres, pytest.mark.slow]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.patience import PATIENCE_S
 from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

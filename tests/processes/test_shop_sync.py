@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from crawlfleet.client._generated.models import TaskView
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.site import SiteProcess, site_process
+from testkit.patience import PATIENCE_S
+from testkit.site import SiteProcess, site_process
 from tests.processes.fleet import Fleet, fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.site import site_process
+from testkit.patience import PATIENCE_S
+from testkit.site import site_process
 from tests.processes.fleet import Fleet, fleet
 from tests.processes.test_recrawl import is_alias
 

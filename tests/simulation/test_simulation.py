@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from crawlfleet.testing.simulation.run import Scale, make_template, run_seed
-from crawlfleet.testing.simulation.variants import VARIANTS
+from testkit.simulation.run import Scale, make_template, run_seed
+from testkit.simulation.variants import VARIANTS
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 

@@ -15,10 +15,10 @@ import structlog
 
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.task_store import Accepted
-from crawlfleet.testing.simulation.run import make_template
-from crawlfleet.testing.simulation.world import TASK_TYPE, World
-from crawlfleet.testing.virtual_loop import VirtualLoop
 from crawlfleet.wire.tasks import TaskBody, task_body
+from testkit.simulation.run import make_template
+from testkit.simulation.world import TASK_TYPE, World
+from testkit.virtual_loop import VirtualLoop
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ from crawlfleet.broker.memory.ready import TAKEN_KEPT_S
 from crawlfleet.broker.redis import RedisBroker
 from crawlfleet.model.node import Measurement
 from crawlfleet.ports.broker import LEADER, Broker, Window
-from crawlfleet.testing.servers import RedisServer
-from crawlfleet.testing.virtual_loop import run, running_loop
+from testkit.servers import RedisServer
+from testkit.virtual_loop import run, running_loop
 from tests.contract.broker import suite_broker
 from tests.contract.broker.suite_broker import TOTAL, WINDOW, Ids
 

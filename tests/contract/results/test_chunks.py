@@ -14,7 +14,7 @@ from crawlfleet.ports.chunk_store import CHUNK_BYTES, MARK, ResultsPlace
 from crawlfleet.results import chunk_bucket
 from crawlfleet.results.chunk_bucket import ObjectChunks
 from crawlfleet.results.chunk_folder import FolderChunks
-from crawlfleet.testing.servers import S3Server
+from testkit.servers import S3Server
 from tests.contract.results import suite_chunks
 from tests.contract.results.suite_chunks import OTHER_TASK, RUN, TASK
 

@@ -13,7 +13,7 @@ from crawlfleet.results.chunk_bucket import ObjectChunks
 from crawlfleet.results.chunk_folder import FolderChunks
 from crawlfleet.results.export_stream import Asked, Format, Parts, Source, exported
 from crawlfleet.results.merged_items import Part
-from crawlfleet.testing.servers import S3Server
+from testkit.servers import S3Server
 from tests.contract.results.suite_chunks import OTHER_RUN, OTHER_TASK, RUN, TASK
 
 pytestmark = pytest.mark.contract

@@ -18,7 +18,7 @@ from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Assignment, Submission
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
-from crawlfleet.testing.factories import Dump, Kit
+from testkit.factories import Dump, Kit
 
 Row = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet.ports.store import Store
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.contract.conftest import Engines
 from tests.paths import module_name
 

@@ -16,7 +16,7 @@ from crawlfleet.errors import ConfigError
 from crawlfleet.results import chunk_bucket
 from crawlfleet.settings.master import MasterSettings
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.servers import S3Server
+from testkit.servers import S3Server
 
 pytestmark = pytest.mark.integration
 

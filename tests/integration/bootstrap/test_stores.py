@@ -12,7 +12,7 @@ import pytest
 
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.errors import ConfigError, StoreUnavailable
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.patience import PATIENCE_S
 
 HOLD = """
 import asyncio, sys

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from crawlfleet.model.execution import End
-from crawlfleet.testing.patience import PATIENCE_S, promised
+from testkit.patience import PATIENCE_S, promised
 from tests.integration.execution.agent.http_master import TOKEN, HttpMaster, shown
 from tests.integration.execution.executors.executors_kit import assignment, is_alive, pid_in, until
 from tests.paths import ROOT

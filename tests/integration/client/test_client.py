@@ -21,7 +21,7 @@ from crawlfleet.cli.app import app
 from crawlfleet.client import ApiError, AsyncClient, Client, WaitTimeout
 from crawlfleet.client._generated.models import RefusedView
 from crawlfleet.client.nouns.wait import ONE_BY_ONE
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

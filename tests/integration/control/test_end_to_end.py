@@ -25,8 +25,8 @@ from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Tas
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, OpenDown, OpenUp, OutcomeBody, SyncDown, SyncUp
+from testkit.patience import PATIENCE_S
 from tests.integration.faults.faults_kit import EVERYTHING, accepted_ids, echo
 
 pytestmark = pytest.mark.integration

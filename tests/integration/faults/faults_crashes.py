@@ -16,7 +16,7 @@ from crawlfleet.ports.store import Store
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.patience import PATIENCE_S
 from tests.integration.faults.faults_stores import WRITES, broker_between, store_between
 
 T = TypeVar("T")

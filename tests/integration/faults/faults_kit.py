@@ -26,12 +26,12 @@ from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing import history as past
-from crawlfleet.testing.checker import check
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.history import FinalState, HeldSlots, History, TaskState
 from crawlfleet.wire.sync import AssignmentBody, OpenDown, OpenUp, OutcomeBody, StartBody, SyncDown, SyncUp, SyncVerdict
 from crawlfleet.wire.tasks import TaskBody, task_body
+from testkit import history as past
+from testkit.checker import check
+from testkit.clock import FakeClock
+from testkit.history import FinalState, HeldSlots, History, TaskState
 
 EVERYTHING = 1_000_000
 MOST_PASSES = 60

@@ -28,7 +28,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.patience import PATIENCE_S
 from tests.integration.faults.faults_kit import Fleet, PlayedNode, accepted_ids, echo
 from tests.paths import ROOT
 

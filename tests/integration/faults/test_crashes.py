@@ -12,7 +12,7 @@ from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.schedule import Overlap
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, TaskStatus
-from crawlfleet.testing import history as past
+from testkit import history as past
 from tests.integration.faults.faults_crashes import NOWHERE, Failpoints, Point, bury
 from tests.integration.faults.faults_kit import Fleet, PlayedNode, accepted_ids, echo
 from tests.integration.faults.faults_schedules import check_ticks, fire, fired_ticks, new_schedule

@@ -18,8 +18,8 @@ from crawlfleet.execution.executors.outside.process_executor import ProcessExecu
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.shop.nasty.table import FAMILIES
-from crawlfleet.testing.patience import promised
-from crawlfleet.testing.site import SiteProcess, site_process
+from testkit.patience import promised
+from testkit.site import SiteProcess, site_process
 from tests.integration.execution.executors.executors_kit import ChunkServer, assignment, executing
 from tests.integration.faults.test_sites import CLASSES, EXPECTED
 

@@ -21,8 +21,8 @@ from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.product_store import ProductBatch
-from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.sync import HostWantBody, MeasurementBody
+from testkit.patience import PATIENCE_S
 from tests.integration.faults.faults_kit import Fleet
 from tests.integration.faults.faults_schedules import new_schedule
 from tests.integration.faults.faults_stores import Stores, store_between

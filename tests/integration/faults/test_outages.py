@@ -16,8 +16,8 @@ from aiohttp import web
 from crawlfleet.execution.executors.shops.product_crawler import Shopper
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.crawl import CrawlUrl
-from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.crawl import CrawlDown, CrawlUp, ReportBody
+from testkit.patience import PATIENCE_S
 from tests.integration.execution.crawl.shared.spread_kit import Link, Spread
 from tests.unit.execution.crawl.crawl_kit import LOOPBACK, Answer, Heard, crawl, site
 from tests.unit.store.store_kit import sqlite_kit

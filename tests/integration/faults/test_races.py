@@ -15,7 +15,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.testing import history as past
+from testkit import history as past
 from tests.integration.faults.faults_kit import Fleet, PlayedNode
 from tests.integration.faults.faults_stores import broker_between, store_between
 

@@ -17,8 +17,8 @@ from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
 from crawlfleet.execution.crawl.fetch.fetcher import MAX_HOPS, Fetcher, FetchLimits
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.shop.nasty.table import BEHAVIOURS, FAMILIES
-from crawlfleet.testing.patience import promised
-from crawlfleet.testing.site import SiteProcess, site_process
+from testkit.patience import promised
+from testkit.site import SiteProcess, site_process
 from tests.unit.execution.crawl.crawl_kit import Heard, crawl
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

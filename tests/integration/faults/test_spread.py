@@ -23,7 +23,7 @@ from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
-from crawlfleet.testing.factories import Kit, Run
+from testkit.factories import Kit, Run
 from tests.integration.faults.faults_crashes import NOWHERE, Failpoints, Point, bury
 from tests.integration.faults.faults_stores import Stores
 from tests.unit.store.store_kit import sqlite_kit

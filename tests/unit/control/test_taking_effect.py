@@ -22,10 +22,10 @@ from crawlfleet.ports.broker import node_topic
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Applied
 from crawlfleet.results.chunk_folder import FolderChunks
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import AssignmentBody, NodeConfigBody, OpenUp, OutcomeBody, SyncDown, SyncUp
 from crawlfleet.wire.tasks import TaskBody, task_body
+from testkit.clock import FakeClock
+from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 
 @asynccontextmanager

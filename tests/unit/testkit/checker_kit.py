@@ -2,8 +2,8 @@
 
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
-from crawlfleet.testing.history import FinalState, History, Record, TaskState
-from crawlfleet.testing.violations import Invariant, Violation
+from testkit.history import FinalState, History, Record, TaskState
+from testkit.violations import Invariant, Violation
 
 TASK, TASK_B = 0x11, 0x12
 EXEC, EXEC_B, EXEC_C = 0x21, 0x22, 0x23

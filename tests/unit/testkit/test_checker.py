@@ -6,8 +6,8 @@ import pytest
 
 from crawlfleet.model.ids import execution_text, node_text, task_text
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
-from crawlfleet.testing.checker import check
-from crawlfleet.testing.history import (
+from testkit.checker import check
+from testkit.history import (
     Assigned,
     CancelAnswered,
     Ended,
@@ -27,7 +27,7 @@ from crawlfleet.testing.history import (
     SubmitSent,
     TaskState,
 )
-from crawlfleet.testing.violations import Invariant, Limits
+from testkit.violations import Invariant, Limits
 from tests.unit.testkit.checker_kit import (
     DONE,
     END,

@@ -7,9 +7,9 @@ import pytest
 from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
-from crawlfleet.testing.checker import check
-from crawlfleet.testing.history import FinalState, GroupState, HeldSlots, TaskState
-from crawlfleet.testing.violations import Invariant
+from testkit.checker import check
+from testkit.history import FinalState, GroupState, HeldSlots, TaskState
+from testkit.violations import Invariant
 from tests.unit.testkit.checker_kit import DONE, END, EXEC, EXEC_B, NODE, NODE_B, execution, final, history, only
 
 # Retries bounded

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from crawlfleet.testing.clock import EPOCH, FakeClock, VirtualClock
-from crawlfleet.testing.virtual_loop import run, running_loop
+from testkit.clock import EPOCH, FakeClock, VirtualClock
+from testkit.virtual_loop import run, running_loop
 
 
 def test_the_virtual_clock_keeps_wall_and_monotonic_time_apart() -> None:

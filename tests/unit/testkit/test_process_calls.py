@@ -6,8 +6,8 @@ import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.errors import InvariantBroken, Unavailable
-from crawlfleet.testing.processes import SimProcess, crash, current_process
-from crawlfleet.testing.virtual_loop import TaskFailed, run, running_loop
+from testkit.processes import SimProcess, crash, current_process
+from testkit.virtual_loop import TaskFailed, run, running_loop
 
 
 def started(name: str) -> SimProcess:

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from crawlfleet.testing.processes import SimProcess, current_process
-from crawlfleet.testing.virtual_loop import Deadlock, TaskFailed, VirtualLoop, run, running_loop
+from testkit.processes import SimProcess, current_process
+from testkit.virtual_loop import Deadlock, TaskFailed, VirtualLoop, run, running_loop
 
 
 def started(name: str) -> SimProcess:

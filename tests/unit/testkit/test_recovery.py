@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
-from crawlfleet.testing.checker import check
-from crawlfleet.testing.history import (
+from testkit.checker import check
+from testkit.history import (
     Assigned,
     CancelAnswered,
     Ended,
@@ -22,7 +22,7 @@ from crawlfleet.testing.history import (
     Record,
     Started,
 )
-from crawlfleet.testing.violations import Invariant
+from testkit.violations import Invariant
 from tests.unit.testkit.checker_kit import (
     DONE,
     EXEC,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from crawlfleet.testing.virtual_loop import (
+from testkit.virtual_loop import (
     Deadlock,
     LimitExceeded,
     TaskFailed,

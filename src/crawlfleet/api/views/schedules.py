@@ -113,8 +113,8 @@ def _run_view(tick: Tick, tasks: Mapping[TaskId, TaskRecord]) -> RunView:
     task = None if tick.task is None else tasks.get(tick.task)
     return RunView(
         to_text(tick.at),
-        tick.status.word,
-        to_text(tick.made_at),  # type: ignore[arg-type]
+        tick.status.word,  # type: ignore[arg-type]
+        to_text(tick.made_at),
         None if tick.task is None else task_text(tick.task),
         None if task is None else task.status.word,  # type: ignore[arg-type]
         tick.reason,

@@ -216,7 +216,7 @@ def body_of(schedule: Schedule) -> ScheduleBody:
         starts_at=_text(timing.starts_at),
         ends_at=_text(timing.ends_at),
         jitter_s=timing.jitter_s,
-        catch_up=schedule.catch_up.word,
+        catch_up=schedule.catch_up.word,  # type: ignore[arg-type]
         overlap=schedule.overlap.word,  # type: ignore[arg-type]
         is_paused=schedule.is_paused,
     )

@@ -9,7 +9,7 @@ from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.node import Cluster
 from crawlfleet.ports.identity import MASTERS, OWNER_AWAY_MS, ClusterConfig, TypeIgnored
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 ROUNDS = 10
 STRICT = {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}}

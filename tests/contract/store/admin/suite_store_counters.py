@@ -4,7 +4,7 @@ import asyncio
 
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 
 async def totals_are_exact_without_any_folding(store: Store, kit: Kit) -> None:

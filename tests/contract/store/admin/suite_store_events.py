@@ -12,7 +12,7 @@ from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import EVERYTHING, Kit
+from testkit.factories import EVERYTHING, Kit
 
 ROUNDS = 20
 

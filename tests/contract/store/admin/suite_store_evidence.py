@@ -12,7 +12,7 @@ from crawlfleet.model.transition import Decide
 from crawlfleet.ports.evidence import EndedRun, EndedRuns
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import PROJECT, Kit, Run
+from testkit.factories import PROJECT, Kit, Run
 
 REACT: Subject = ("technology", "react")
 SHOP: Subject = ("host", "shop.example")

@@ -11,8 +11,8 @@ from crawlfleet.ports.store import Store
 from crawlfleet.ports.upkeep import PruneCursor, Pruned
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Tx
-from crawlfleet.testing.factories import EVERYTHING, Kit
-from crawlfleet.testing.flow_kit import FlowKit
+from testkit.factories import EVERYTHING, Kit
+from testkit.flow_kit import FlowKit
 
 DAY_MS = 24 * 3_600_000
 ROUNDS = 30

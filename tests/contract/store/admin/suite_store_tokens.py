@@ -12,7 +12,7 @@ from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
 from crawlfleet.ports.identity import NewAuditEntry, NewToken
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 ROUNDS = 10
 MINUTE_MS = 60_000

@@ -10,7 +10,7 @@ from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, TickStatus, Ti
 from crawlfleet.ports.schedule_store import Fired, Firing, HandRun
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.schedules import ticks as times
-from crawlfleet.testing.factories import PROJECT, Kit
+from testkit.factories import PROJECT, Kit
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000

@@ -14,7 +14,7 @@ from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.store.composites.crawls import shed_urls, unpacked
-from crawlfleet.testing.factories import Kit, ReadyNode, Run
+from testkit.factories import Kit, ReadyNode, Run
 
 SITE = "http://site.test/"
 

@@ -18,8 +18,8 @@ from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.flows import flow_steps
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import PROJECT, Kit
-from crawlfleet.testing.flow_kit import FlowKit
+from testkit.factories import PROJECT, Kit
+from testkit.flow_kit import FlowKit
 
 ROUNDS = 15
 GRAPHS = 12

@@ -5,7 +5,7 @@ from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 
 async def a_task_is_in_no_group_unless_it_says_so(store: Store, kit: Kit) -> None:

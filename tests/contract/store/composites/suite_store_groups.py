@@ -13,7 +13,7 @@ from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer
-from crawlfleet.testing.factories import Kit, accepted, refused
+from testkit.factories import Kit, accepted, refused
 
 DAY_MS = 86_400_000
 ROUNDS = 15

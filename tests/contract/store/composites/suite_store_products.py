@@ -16,7 +16,7 @@ from crawlfleet.model.product import (
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.product_store import ProductBatch, ProductFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import PROJECT, Kit, Run
+from testkit.factories import PROJECT, Kit, Run
 
 SHOP = "shop.test"
 DAY_MS = 86_400_000

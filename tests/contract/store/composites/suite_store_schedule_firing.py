@@ -13,7 +13,7 @@ from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted
 from crawlfleet.scheduling.schedules import ticks as times
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.contract.store.composites.schedules_kit import (
     DAY_MS,
     MINUTE_MS,

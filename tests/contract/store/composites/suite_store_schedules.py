@@ -10,7 +10,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
 from crawlfleet.ports.schedule_store import HandRun, ScheduleFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.contract.store.composites.schedules_kit import (
     DAY_MS,
     MINUTE_MS,

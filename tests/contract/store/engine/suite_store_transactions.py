@@ -11,7 +11,7 @@ from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Tx
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 
 class _Oops(Exception):

@@ -11,7 +11,7 @@ from crawlfleet.ports.crawl_store import NewCrawl
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
-from crawlfleet.testing.factories import PROJECT, Kit, Run
+from testkit.factories import PROJECT, Kit, Run
 
 URL = "http://shop.test/"
 ROUNDS = 10

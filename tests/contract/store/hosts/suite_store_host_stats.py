@@ -7,7 +7,7 @@ import pytest
 from crawlfleet.model import host_stats
 from crawlfleet.model.host_stats import ALL_HOSTS, BYTES, HOUR_S, MINUTE_S, PAGES, REQUESTS, Batch, nothing
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 HOST = "a.example"
 NODE, OTHER = 7, 8

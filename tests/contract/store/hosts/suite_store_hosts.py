@@ -9,7 +9,7 @@ from crawlfleet.model.host_names import HostNews
 from crawlfleet.ports.host_store import GrantChange, HostFilter, HostNote
 from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit, ReadyNode
+from testkit.factories import Kit, ReadyNode
 
 SHOP: Subject = ("host", "shop.example")
 SAID = b'[0,[["a.example",3]]]'

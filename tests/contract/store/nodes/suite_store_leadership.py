@@ -20,7 +20,7 @@ from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.contract.store.composites.schedules_kit import MINUTE_MS, firings_due, made
 
 ROUNDS = 20

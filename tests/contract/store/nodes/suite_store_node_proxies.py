@@ -2,7 +2,7 @@
 
 from crawlfleet.model.proxy_health import NodeProxies, ProxyHealth
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 HEALTH = ProxyHealth("fast", "proxy.test:3128", 7, 2, 30_000, 120, "no connection")
 

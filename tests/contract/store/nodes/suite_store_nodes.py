@@ -10,7 +10,7 @@ from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
 from crawlfleet.ports.node_store import HealthChange, NewNode
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 ROUNDS = 20
 

@@ -11,7 +11,7 @@ from crawlfleet.model.status import ExecutionStatus, NodeStatus, Recall, TaskSta
 from crawlfleet.ports.node_store import LeaseRow, Renewal
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.testing.factories import Kit, ReadyNode
+from testkit.factories import Kit, ReadyNode
 
 ROUNDS = 30
 PENDING = TaskStatus.PENDING

@@ -4,7 +4,7 @@ import asyncio
 
 from crawlfleet.ports.slots import SlotChange
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 ROUNDS = 10
 

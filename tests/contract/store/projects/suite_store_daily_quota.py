@@ -15,8 +15,8 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import PROJECT, START, Kit, Run
-from crawlfleet.testing.flow_kit import FlowKit
+from testkit.factories import PROJECT, START, Kit, Run
+from testkit.flow_kit import FlowKit
 
 PAGE = Amounts(1)
 MANY = Amounts(1_000)

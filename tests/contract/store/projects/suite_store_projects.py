@@ -16,8 +16,8 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Assignment, Submission
-from crawlfleet.testing.factories import PROJECT, Kit
-from crawlfleet.testing.flow_kit import FlowKit
+from testkit.factories import PROJECT, Kit
+from testkit.flow_kit import FlowKit
 from tests.contract.store.composites.schedules_kit import MINUTE_MS, as_it_stands, by_hand, firings_due, made, ticks_of
 
 ROUNDS = 12

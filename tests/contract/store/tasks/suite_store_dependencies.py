@@ -9,7 +9,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Applied, Submission
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit, Run, accepted
+from testkit.factories import Kit, Run, accepted
 
 ROUNDS = 30
 PENDING, WAITING, CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED

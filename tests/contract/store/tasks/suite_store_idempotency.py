@@ -6,7 +6,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer
-from crawlfleet.testing.factories import PROJECT, Kit, accepted, refused
+from testkit.factories import PROJECT, Kit, accepted, refused
 
 DAY_MS = 24 * 3_600_000
 BAD = Refusal(Code.INVALID_INPUT, "not a number", "parameters.depth")

@@ -6,7 +6,7 @@ from crawlfleet.model.execution import End, Failure
 from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, TaskStatus
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit, Run
+from testkit.factories import Kit, Run
 
 ROUNDS = 30
 COMPLETED = TaskStatus.COMPLETED

@@ -12,7 +12,7 @@ from crawlfleet.ports.store import Store
 from crawlfleet.store import schema
 from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES
 from crawlfleet.store.tasks import task_search
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.contract.store.composites.schedules_kit import made
 
 LARGE = PAGE_BYTES // 4 - 1_000

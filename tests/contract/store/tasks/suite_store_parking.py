@@ -8,7 +8,7 @@ from crawlfleet.model.status import ExecutionStatus, TaskStatus
 from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 HOST = "a.example"
 BACKOFF = ParkCause.HOST_BACKOFF

@@ -10,7 +10,7 @@ from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.ports.preemptions import Preempted, Preemption, Stopping
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.testing.factories import Kit, ReadyNode, Run
+from testkit.factories import Kit, ReadyNode, Run
 
 
 async def a_preempted_task_goes_back_at_no_cost_and_its_execution_says_so(store: Store, kit: Kit) -> None:

@@ -9,7 +9,7 @@ from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.ready_tasks import HeldTask
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 
 async def lanes_with_pending_tasks_are_listed(store: Store, kit: Kit) -> None:

@@ -6,7 +6,7 @@ from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 PENDING = TaskStatus.PENDING
 

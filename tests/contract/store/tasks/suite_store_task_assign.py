@@ -8,7 +8,7 @@ from crawlfleet.model.status import NodeStatus, TaskStatus
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Assignment
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit, ReadyNode
+from testkit.factories import Kit, ReadyNode
 
 ROUNDS = 30
 ASSIGNED, PENDING = TaskStatus.ASSIGNED, TaskStatus.PENDING

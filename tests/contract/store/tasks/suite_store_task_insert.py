@@ -10,7 +10,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission
-from crawlfleet.testing.factories import Kit, accepted, refused
+from testkit.factories import Kit, accepted, refused
 
 NOWHERE = 12_345
 """The id of no task."""

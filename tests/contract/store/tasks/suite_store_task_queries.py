@@ -9,7 +9,7 @@ from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 ROUNDS = 30
 

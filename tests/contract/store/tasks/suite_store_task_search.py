@@ -5,7 +5,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
 from crawlfleet.store.tasks import task_search
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 EVERYTHING = TaskFilter()
 

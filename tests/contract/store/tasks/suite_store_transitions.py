@@ -11,7 +11,7 @@ from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.model.transition import Decide, Step
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 CANCELLED, PENDING, PROCESSING = TaskStatus.CANCELLED, TaskStatus.PENDING, TaskStatus.PROCESSING
 

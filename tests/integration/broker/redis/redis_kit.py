@@ -13,8 +13,8 @@ import redis
 from crawlfleet.broker.redis import RedisBroker
 from crawlfleet.model.node import Measurement
 from crawlfleet.ports.broker import LEADER, Window, node_topic
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.servers import RedisServer
+from testkit.patience import PATIENCE_S
+from testkit.servers import RedisServer
 
 INSTALLATION = "0011aabb"
 PREFIX = f"crawlfleet:{{{INSTALLATION}}}:"

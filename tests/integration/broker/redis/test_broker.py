@@ -13,7 +13,7 @@ from crawlfleet.broker.redis import node_measurements
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.node import Measurement
 from crawlfleet.ports.broker import LEADER, Window, node_topic
-from crawlfleet.testing.servers import RedisServer
+from testkit.servers import RedisServer
 from tests.integration.broker.redis.redis_kit import INSTALLATION, OWNER, PREFIX, Brokers, brokers_on, until
 
 pytestmark = pytest.mark.integration

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.ports.broker import LEADER, LOOK, node_topic
-from crawlfleet.testing.patience import promised
-from crawlfleet.testing.servers import RedisServer
+from testkit.patience import promised
+from testkit.servers import RedisServer
 from tests.integration.broker.redis.redis_kit import PREFIX, Brokers, assert_works_locally, brokers_on, until, use
 from tests.integration.faults.faults_kit import Fleet
 from tests.integration.faults.faults_stores import sqlite_stores

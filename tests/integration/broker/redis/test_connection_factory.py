@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from crawlfleet.broker.redis import RedisBroker
 from crawlfleet.errors import ConfigError
-from crawlfleet.testing.servers import RedisServer
-from crawlfleet.testing.servers.server import free_port
+from testkit.servers import RedisServer
+from testkit.servers.server import free_port
 from tests.integration.broker.redis.redis_kit import INSTALLATION, Brokers, assert_works_locally, brokers_on, until, use
 
 pytestmark = pytest.mark.integration

@@ -24,8 +24,8 @@ from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
 from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.execution.executors.registry import built_in, users
 from crawlfleet.model.ids import execution_text
-from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
+from testkit.patience import PATIENCE_S
 
 USERS = "tests.integration.execution.executors.user_executors"
 SECRET = "the node's secret"

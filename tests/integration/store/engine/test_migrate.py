@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from crawlfleet.errors import ConfigError, StoreUnavailable
 from crawlfleet.store import schema
 from crawlfleet.store.engine.migrate import alembic_config, migrate_postgres, migrate_sqlite
-from crawlfleet.testing.servers.server import free_port
+from testkit.servers.server import free_port
 
 pytestmark = pytest.mark.integration
 

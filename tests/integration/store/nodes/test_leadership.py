@@ -13,8 +13,8 @@ from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.postgres.transaction import PostgresTx
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit
-from crawlfleet.testing.patience import PATIENCE_S, promised
+from testkit.factories import Kit
+from testkit.patience import PATIENCE_S, promised
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres]
 

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from crawlfleet.shop import SiteOptions, running_site, site_in_thread
-from crawlfleet.testing.patience import PATIENCE_S
-from crawlfleet.testing.site import site_process
+from testkit.patience import PATIENCE_S
+from testkit.site import site_process
 from tests.integration.testkit.site.nasty_kit import ask
 from tests.paths import ROOT
 

@@ -16,7 +16,7 @@ import zstandard
 
 from crawlfleet.shop import BEHAVIOURS, RunningShop, SiteOptions, running_site
 from crawlfleet.shop.nasty import bodies, encodings, refusals
-from crawlfleet.testing.patience import PATIENCE_S, promised
+from testkit.patience import PATIENCE_S, promised
 from tests.integration.testkit.site.nasty_kit import ask
 
 pytestmark = pytest.mark.integration

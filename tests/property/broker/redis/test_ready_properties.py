@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from crawlfleet.broker.redis import RedisBroker
-from crawlfleet.testing.servers import RedisServer
+from testkit.servers import RedisServer
 from tests.property.broker.memory.test_ready_properties import (
     TOTAL,
     WINDOW,

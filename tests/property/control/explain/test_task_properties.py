@@ -24,8 +24,8 @@ from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit, KitClock, ReadyNode, Run
-from crawlfleet.testing.true_reasons import untrue
+from testkit.factories import Kit, KitClock, ReadyNode, Run
+from testkit.true_reasons import untrue
 
 CAUSES = {
     "time",

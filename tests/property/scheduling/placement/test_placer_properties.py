@@ -2,6 +2,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,7 +113,8 @@ def test_the_heap_chooses_as_if_it_looked_at_every_node_for_every_task(
     times: Counter[NodeState] = Counter()
     for state in chosen:
         cheapest = min(prices.cost(other, times[other]) for other in able if other.held < other.slots)
-        assert prices.cost(state, times[state]) == cheapest
+        # Nodes that cost the same may differ in the last bit, by the order in which it was added up.
+        assert prices.cost(state, times[state]) == pytest.approx(cheapest, rel=1e-12)
         state.held += 1
         times[state] += 1
 

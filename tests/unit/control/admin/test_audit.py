@@ -11,7 +11,7 @@ from crawlfleet.control.admin.audit import DETAILS_BYTES, PAGE_MOST, Audit
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.testing.clock import FakeClock
+from testkit.clock import FakeClock
 from tests.unit.store.store_kit import sqlite_kit
 
 ANN = Principal(Role.OPERATOR, "ann", token=3)

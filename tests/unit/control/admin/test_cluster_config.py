@@ -14,8 +14,8 @@ from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.scheduling.placement.regions import Place
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.factories import Kit
+from testkit.clock import FakeClock
+from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
 
 

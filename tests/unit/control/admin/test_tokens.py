@@ -17,8 +17,8 @@ from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import TOKEN_ROLES, Principal, Role, TokenRecord
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.factories import Kit
+from testkit.clock import FakeClock
+from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
 
 UNKNOWN = "0" * SECRET_DIGITS

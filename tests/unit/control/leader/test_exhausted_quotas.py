@@ -17,8 +17,8 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import OnFull, Quotas
 from crawlfleet.model.status import ErrorClass, TaskStatus
-from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, SyncDown, SyncUp, UsedBody
+from testkit.factories import Kit
 from tests.unit.control.test_taking_effect import Installation, Played, begin
 from tests.unit.store.store_kit import sqlite_kit
 

@@ -14,7 +14,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import PROJECT, Kit, KitClock, ReadyNode, Run
+from testkit.factories import PROJECT, Kit, KitClock, ReadyNode, Run
 
 
 class Leading:

@@ -12,7 +12,7 @@ from crawlfleet.control.leader.leadership_state import Lead
 from crawlfleet.control.loops.base import LeaderLoop, Loop
 from crawlfleet.errors import Conflict, NotLeader, OutcomeUnknown, StoreUnavailable
 from crawlfleet.model.instants import Instant
-from crawlfleet.testing.clock import EPOCH, FakeClock
+from testkit.clock import EPOCH, FakeClock
 
 Pass = Callable[[], object]
 

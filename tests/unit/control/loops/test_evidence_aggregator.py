@@ -25,8 +25,8 @@ from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.host_store import HostNote
 from crawlfleet.scheduling.placement.evidence_subjects import bucket_of
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.factories import Kit
+from testkit.clock import FakeClock
+from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
 
 REACT: Subject = ("technology", "react")

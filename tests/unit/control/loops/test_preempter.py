@@ -14,8 +14,8 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.project import Quotas
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
-from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import OutcomeBody
+from testkit.factories import Kit
 from tests.unit.control.test_taking_effect import Installation, Played, begin
 from tests.unit.store.store_kit import sqlite_kit
 

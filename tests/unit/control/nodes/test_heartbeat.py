@@ -14,8 +14,8 @@ from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import NodeId, task_text
 from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.status import NodeStatus
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.factories import Kit, ReadyNode
+from testkit.clock import FakeClock
+from testkit.factories import Kit, ReadyNode
 from tests.unit.store.store_kit import sqlite_kit
 
 

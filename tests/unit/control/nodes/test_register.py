@@ -23,9 +23,9 @@ from crawlfleet.model import limits
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.identity import TypeIgnored
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.sync import OpenUp
+from testkit.clock import FakeClock
+from testkit.factories import Kit
 from tests.unit.control.tasks.test_schema_cost import unfolding
 from tests.unit.store.store_kit import sqlite_kit
 

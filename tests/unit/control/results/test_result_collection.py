@@ -10,7 +10,7 @@ from crawlfleet.control.results.result_collection import Collect, StaleExecution
 from crawlfleet.errors import InvalidInput
 from crawlfleet.ports.chunk_store import CHUNK_BYTES, CHUNKS
 from crawlfleet.results.chunk_folder import FolderChunks
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
 
 LINE = b'{"n":1}\n'

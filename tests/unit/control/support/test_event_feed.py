@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
 
 PATIENCE_S = 30.0

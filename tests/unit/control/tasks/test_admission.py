@@ -15,9 +15,9 @@ from crawlfleet.model import limits
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.ports.task_store import Accepted
-from crawlfleet.testing.clock import FakeClock
-from crawlfleet.testing.factories import Kit
 from crawlfleet.wire.tasks import TaskBody
+from testkit.clock import FakeClock
+from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
 
 ECHO = TaskBody("echo")

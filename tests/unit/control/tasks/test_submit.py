@@ -28,8 +28,8 @@ from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, HOSTS_NAMED
-from crawlfleet.testing.clock import EPOCH, FakeClock
 from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, task_body
+from testkit.clock import EPOCH, FakeClock
 
 
 class NotingStore:

@@ -26,8 +26,8 @@ from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code
 from crawlfleet.ports.identity import MASTERS, TypeRecord
-from crawlfleet.testing.clock import FakeClock
 from crawlfleet.wire.schema_errors import shortened
+from testkit.clock import FakeClock
 from tests.unit.control.tasks.test_schema_cost import unfolding
 from tests.unit.store.store_kit import sqlite_kit
 

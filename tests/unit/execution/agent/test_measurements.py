@@ -19,7 +19,7 @@ from crawlfleet.execution.agent.measurements import (
     memory_share,
 )
 from crawlfleet.model.execution import End
-from crawlfleet.testing.clock import FakeClock
+from testkit.clock import FakeClock
 
 
 @pytest.fixture

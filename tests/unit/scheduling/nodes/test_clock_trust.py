@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlfleet.scheduling.nodes.clock_trust import PROBATION_S, RESTART_GAP_MS, ClockTrust
-from crawlfleet.testing.clock import EPOCH, FakeClock
+from testkit.clock import EPOCH, FakeClock
 
 MONTH_MS = 31 * 86_400_000
 MINUTE_S = 60.0

@@ -22,9 +22,9 @@ from crawlfleet.ports.clock import SystemClock
 from crawlfleet.ports.crawl_store import NewCrawl
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.task_store import Submission
-from crawlfleet.testing.factories import Kit, Run
-from crawlfleet.testing.patience import PATIENCE_S
 from crawlfleet.wire.crawl import CrawlUp
+from testkit.factories import Kit, Run
+from testkit.patience import PATIENCE_S
 from tests.unit.execution.crawl.crawl_kit import LOOPBACK, Heard
 
 

@@ -10,7 +10,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.shop.server import start_shop
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.integration.execution.crawl.shared.spread_kit import Spread
 from tests.unit.execution.crawl.crawl_kit import Heard, crawl
 from tests.unit.store.store_kit import sqlite_kit

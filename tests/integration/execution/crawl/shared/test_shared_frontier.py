@@ -10,7 +10,7 @@ from aiohttp import web
 
 from crawlfleet.execution.crawl.engine import block_tracker
 from crawlfleet.shop.server import RunningShop, start_shop
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.integration.execution.crawl.shared.spread_kit import Spread
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, site
 from tests.unit.store.store_kit import sqlite_kit

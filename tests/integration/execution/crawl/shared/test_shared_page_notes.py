@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 from tests.integration.execution.crawl.shared.spread_kit import Spread
 from tests.unit.execution.crawl.crawl_kit import site
 from tests.unit.execution.crawl.record.test_page_notes import SELECTORS, SINCE, links, shop

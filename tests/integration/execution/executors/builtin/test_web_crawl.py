@@ -25,7 +25,7 @@ from crawlfleet.execution.executors.registry import built_in_schemas
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.shop import RunningShop, start_shop
-from crawlfleet.testing.patience import PATIENCE_S
+from testkit.patience import PATIENCE_S
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, raw_site, site
 
 pytestmark = pytest.mark.integration

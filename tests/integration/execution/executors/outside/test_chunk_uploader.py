@@ -15,8 +15,8 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import execution_text
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.executor import Stopped
-from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.wire.sync import AssignmentBody
+from testkit.patience import PATIENCE_S, promised
 from tests.integration.execution.executors.executors_kit import (
     ChunkServer,
     assignment,

@@ -11,7 +11,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.executor import STOP_WITHIN_S
-from crawlfleet.testing.patience import PATIENCE_S, promised
+from testkit.patience import PATIENCE_S, promised
 from tests.integration.execution.executors.executors_kit import (
     ChunkServer,
     assignment,

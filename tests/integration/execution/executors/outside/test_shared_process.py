@@ -12,8 +12,8 @@ import pytest
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.executor import STOP_WITHIN_S
-from crawlfleet.testing.patience import PATIENCE_S, promised
 from crawlfleet.wire.sync import NULL
+from testkit.patience import PATIENCE_S, promised
 from tests.integration.execution.executors.executors_kit import (
     ChunkServer,
     assignment,

@@ -13,9 +13,9 @@ from crawlfleet.store import schema
 from crawlfleet.store.engine.migrate import migrate_postgres
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.transaction import Tx
-from crawlfleet.testing.patience import PATIENCE_S, promised
-from crawlfleet.testing.servers import PostgresServer
-from crawlfleet.testing.servers.server import free_port
+from testkit.patience import PATIENCE_S, promised
+from testkit.servers import PostgresServer
+from testkit.servers.server import free_port
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres]
 

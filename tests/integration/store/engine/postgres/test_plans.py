@@ -15,8 +15,8 @@ from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES, RowPage, Sift, compiled
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit
-from crawlfleet.testing.long_history import use_every_hot_verb, write_history
+from testkit.factories import Kit
+from testkit.long_history import use_every_hot_verb, write_history
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres]
 

@@ -16,7 +16,7 @@ from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import SqliteEngine, commit_group, connect
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit
+from testkit.factories import Kit
 
 pytestmark = pytest.mark.integration
 

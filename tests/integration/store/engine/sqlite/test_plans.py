@@ -12,8 +12,8 @@ from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite import transaction
 from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore
-from crawlfleet.testing.factories import Kit
-from crawlfleet.testing.long_history import statement_constants, use_every_hot_verb, write_history
+from testkit.factories import Kit
+from testkit.long_history import statement_constants, use_every_hot_verb, write_history
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from crawlfleet.execution.budget.host_gate import HostUse
 from crawlfleet.model import host_stats as figures
 from crawlfleet.model import limits
 from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, PAGES, REQUESTS, nothing
-from crawlfleet.testing.clock import FakeClock
+from testkit.clock import FakeClock
 
 HOST = "a.example"
 

@@ -15,7 +15,7 @@ from crawlfleet.execution.crawl.engine.host_outages import PAUSE_MOST_S, PAUSE_S
 from crawlfleet.execution.crawl.engine.plan import plan_of
 from crawlfleet.execution.crawl.fetch.connection_failures import of_connection
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.testing.virtual_loop import run, running_loop
+from testkit.virtual_loop import run, running_loop
 
 PAGE, OTHER = "http://shop.test/page", "http://shop.test/other"
 HOST = "shop.test"

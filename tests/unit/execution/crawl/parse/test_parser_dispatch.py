@@ -13,6 +13,7 @@ import pytest
 from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.parse import parser_dispatch as reader_module
+from crawlfleet.execution.crawl.parse import parser_process
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts, PageJob
@@ -46,7 +47,7 @@ async def longest_gap(work: asyncio.Task[PageFacts]) -> float:
 
 
 def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "crawl.apart" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if parser_process.__name__ in " ".join(child.cmdline())]
 
 
 @pytest.mark.parametrize("size", [0, HERE_BYTES, THREAD_BYTES])

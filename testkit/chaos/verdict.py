@@ -1,0 +1,116 @@
+"""What must hold when all is quiet again: the checker's judgement, and what only a real run can show."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from crawlfleet.model.event import Event
+from crawlfleet.model.ids import execution_text, task_text
+from crawlfleet.model.task import TaskRecord
+from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.store import SqlStore
+from testkit.chaos.load import Load
+from testkit.judge import Seen, all_events, final_status, judge
+from testkit.violations import Invariant, Limits, Violation
+
+_LOUD = re.compile(r"^(Traceback|.*\bloop_failed\b|.*\bInvariantBroken\b|.*was never retrieved)")
+_ALL = 1_000_000
+
+
+async def verdict(
+    engine: QueryEngine, load: Load, seen: Seen, folder: Path, limits: Limits = Limits()
+) -> tuple[list[Violation], list[Event]]:
+    """What does not hold, and the event log for whoever sums up."""
+    store = SqlStore(engine)
+    events = await all_events(store)
+    tasks = await store.list_tasks(TaskFilter(), _ALL)
+    found = await judge(engine, load.answered, seen, limits)
+    found += _ended_as_expected(tasks, load)
+    found += await _gapless(store, events)
+    found += _told_once(tasks, events)
+    found += await _all_closed(store)
+    found += await _own_results(store)
+    found += [Violation(Invariant.ANSWERS_TRUE, wrong) for wrong in load.wrong]
+    found += _loud(folder)
+    return found, events
+
+
+def _ended_as_expected(tasks: Sequence[TaskRecord], load: Load) -> Iterator[Violation]:
+    for batch in load.sent.keys() - load.answered.keys():
+        yield Violation(Invariant.NONE_LOST, f"batch {batch} was never answered")
+    for task in tasks:
+        expected = load.expected.get(task.id)
+        if not task.status.is_final:
+            why = f": {task.reason}" if task.reason else ""
+            yield Violation(Invariant.NONE_LOST, f"{task_text(task.id)} is still {task.status.word}{why}")
+        elif expected is not None and task.status is not expected:
+            detail = f"{task_text(task.id)} should be {expected.word} and is {task.status.word}: {task.reason}"
+            yield Violation(Invariant.ONE_OUTCOME, detail)
+
+
+async def _gapless(store: SqlStore, events: Sequence[Event]) -> list[Violation]:
+    found = []
+    rows = await store.engine.read(lambda tx: tx.fetch("SELECT first, count FROM event_log ORDER BY first"))
+    follows = 1
+    for first, count in rows:
+        if first != follows:
+            found.append(_events(f"number {first} follows {follows - 1}"))
+        follows = first + count
+    if events and (events[0].number, events[-1].number) != (1, len(events)):
+        found.append(_events(f"{len(events)} events are numbered {events[0].number} to {events[-1].number}"))
+    ((waiting,),) = await store.engine.read(lambda tx: tx.fetch("SELECT count(*) FROM outbox"))
+    if waiting:
+        found.append(_events(f"{waiting} entries of the outbox were never told"))
+    return found
+
+
+def _told_once(tasks: Sequence[TaskRecord], events: Sequence[Event]) -> Iterator[Violation]:
+    """Nobody retries by hand here: each task became final once, and an event said so."""
+    told = Counter(event.data["task"] for event in events if final_status(event) is not None)
+    for task in tasks:
+        if task.status.is_final and told[task.id] != 1:
+            yield _events(f"{task_text(task.id)} is {task.status.word} and {told[task.id]} events say that it ended")
+
+
+async def _all_closed(store: SqlStore) -> list[Violation]:
+    queries = {
+        "sessions are open": "SELECT count(*) FROM lease WHERE is_open = 1",
+        "tasks are held by nodes": "SELECT count(*) FROM live WHERE node <> 0",
+    }
+    found = []
+    for what, query in queries.items():
+        ((count,),) = await store.engine.read(lambda tx, query=query: tx.fetch(query))  # type: ignore[misc]
+        if count:
+            found.append(Violation(Invariant.ALL_GIVEN_BACK, f"{count} {what} though every worker has left"))
+    return found
+
+
+async def _own_results(store: SqlStore) -> list[Violation]:
+    """A witness says in its result which execution it was: no other may have been credited with it."""
+    rows = await store.engine.read(lambda tx: tx.fetch(row_codec.all_ended_executions()))
+    found = []
+    for one in map(row_codec.execution_record, rows):
+        said = msgspec.json.decode(one.result).get("execution") if one.result else None
+        if said is not None and said != execution_text(one.id):
+            detail = f"{task_text(one.task)} was completed by {execution_text(one.id)} with the result of {said}"
+            found.append(Violation(Invariant.ONE_OUTCOME, detail))
+    return found
+
+
+def _loud(folder: Path) -> Iterator[Violation]:
+    """Outages are told in one line each; a traceback is a bug."""
+    for log in sorted(folder.glob("*.log")):
+        loud = [line for line in log.read_text(errors="replace").splitlines() if _LOUD.match(line)]
+        if loud:
+            yield Violation(Invariant.STAYS_UP, f"{log.name}: {len(loud)} times, first: {loud[0].strip()[:200]}")
+
+
+def _events(detail: str) -> Violation:
+    return Violation(Invariant.EVENTS_WHOLE, detail)

@@ -1,0 +1,214 @@
+"""A store that has been used for long: many finished tasks and events behind the few that are alive."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Sequence
+from types import ModuleType
+
+from crawlfleet import store
+from crawlfleet.model.daily_quota import Amounts, Want, day_of
+from crawlfleet.model.evidence import EvidenceRow, Record
+from crawlfleet.model.execution import End
+from crawlfleet.model.ids import IdFactory
+from crawlfleet.model.parking import ParkCause
+from crawlfleet.model.requirement import Lane
+from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
+from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.node_store import HealthChange
+from crawlfleet.ports.preemptions import Preemption
+from crawlfleet.ports.slots import SlotChange
+from crawlfleet.ports.task_store import Submission
+from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store import row_codec, schema
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.tasks.task_insert import TASK_COLUMNS
+from testkit.factories import START, Kit, ReadyNode
+
+DAY_MS = 24 * 3_600_000
+NODE, NODES = 7, 100
+_IS_TEMPLATE = re.compile(r"\{\w+\}")
+_IS_OF_A_DIALECT = re.compile(r"\.engine\.(sqlite|postgres|migrations)\b")
+_IS_STATEMENT = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH) ")
+
+
+async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: int = 20_000) -> None:
+    """`count` completed tasks of the last month, each with two executions and an event; and many that are alive,
+    half of them pending and half on nodes."""
+    at = START - 30 * DAY_MS
+    ids = IdFactory(1_000, lambda: at)
+    tasks, done, executions, events = [], [], [], []
+    for n in range(count):
+        at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
+        task, failed, execution = ids.take(3)
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
+        done.append(
+            (
+                task,
+                int(TaskStatus.COMPLETED),
+                lane.id,
+                1,
+                0,
+                0,
+                0,
+                60,
+                NODE,
+                execution,
+                at,
+                at,
+                at + 1_000,
+                None,
+                None,
+                1,
+                b"{}",
+                None,
+            )
+        )
+        executions.append(_failed(failed, task, at))
+        events.append((n + 1, 1, at, row_codec.encode([("task.completed", {"task": [task]}, {})])))
+    live: list[Row] = []
+    for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
+        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
+        live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
+
+    async def work(tx: Tx) -> None:
+        await tx.insert(schema.task, TASK_COLUMNS, tasks)
+        await tx.insert(schema.done, (*row_codec.DONE_COLUMNS, "session", "result", "metrics"), done)
+        await tx.insert(schema.execution, row_codec.EXECUTION_COLUMNS, executions)
+        await tx.insert(schema.event_log, ("first", "count", "at", "body"), events)
+        await tx.insert(schema.live, row_codec.LIVE_COLUMNS, live)
+
+    await engine.write(work)
+
+
+def _pending(task: int, lane: Lane) -> Row:
+    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None, None)
+
+
+def _held(task: int, lane: Lane, execution: int, node: int) -> Row:
+    status = int(TaskStatus.ASSIGNED)
+    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS, None)
+
+
+def _failed(execution: int, task: int, at: int) -> Row:
+    status = int(ExecutionStatus.FAILED)
+    return (execution, task, 1, 0, NODE, 1, status, at, at, at + 1_000, 1, "failed", 0, None, None)
+
+
+async def use_every_hot_verb(kit: Kit) -> None:
+    """What masters do all day, each at least once; what only people ask for is left out."""
+    known, term = kit.store, await kit.term()
+    node = await kit.node()
+    await known.renew([], kit.now)
+    plain, other, lost, failing = await kit.submit(4)
+    claim = Claim(kit.lane.project, "key", b"body", kit.now + DAY_MS)
+    await kit.add([kit.new_task(due_at=kit.now + 1)], claim=claim)
+    child = await kit.submit_one(parents=[plain, other])
+    done, back, gone, broken = await kit.assign([plain, other, lost, failing], node)
+    await kit.start(done)
+    await kit.renew(node, b"{}")
+    await kit.complete(done, done._replace(execution=1))
+    await kit.finish(back, End.RETURNED)
+    await kit.fail(broken, error=ErrorClass.NETWORK)
+    await kit.cancel(gone.task, child)
+    await known.live([other])
+    await known.held([node.id])
+    await known.deliveries([other])
+    await known.placement_view()
+    for lane in await known.ready_lanes():
+        await known.ready_heads(lane, 100)
+    await known.lanes([kit.lane.id])
+    kit.later()
+    await known.change(await known.due(kit.now, 100), task_state_machine.release(kit.now), kit.now, term)
+    await known.change(
+        [each.task for each in await known.overdue(kit.now, 100)], task_state_machine.overdue(kit.now), kit.now, term
+    )
+    await known.due_schedules(kit.now, 100)
+    await known.next_due()
+    waiter, stopped = await kit.submit(2)
+    (run,) = await kit.assign([stopped], node)
+    await known.preempt([Preemption(run.task, run.execution, 1, node.id, waiter)], term, kit.now)
+    await known.stopping()
+    await known.preempted([run.task])
+    await known.preemptions_since(kit.now)
+    await known.scale_slots([SlotChange(node.id, 10, 12, "more")], term, kit.now)
+    await known.leases()
+    await known.set_health([HealthChange(node.id, Health.UNKNOWN, Health.HEALTHY, {})], term, kit.now)
+    await known.note_heartbeats([(node.id, b"{}")], term, kit.now)
+    await known.beat(term)
+    await known.leader()
+    await known.relay(term, 100)
+    await known.last_event()
+    await known.events_after(10, 100)
+    await known.fold_counters(term)
+    await _learn(kit, [plain, failing], node)
+    await known.totals()
+    group = NewGroup(kit.ids.one(), kit.lane.project)
+    await known.add([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
+    await known.settle_groups(term, kit.now)
+    await known.group_counts([group.id])
+    await known.groups([group.id])
+    await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
+    await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
+    await known.host_look(kit.now)
+    await known.granted([node.id])
+    await known.secret_hash(node.id)
+    await known.tasks([plain, other])
+    await known.executions(plain)
+    await known.parents(child)
+    await known.reopen([plain], kit.now)
+    await kit.online(node.id)
+    await kit.end(node)
+
+
+async def _park(kit: Kit, node: ReadyNode) -> None:
+    known, cause, host = kit.store, ParkCause.HOST_BACKOFF, "slow.example"
+    parked, early = await kit.run(node, 2)
+    await kit.park(parked, 60_000, cause, host)
+    await kit.park(early, 60_000, cause, host)
+    await known.parkings([parked.task])
+    await known.parked_for(cause, host, 10)
+    kit.later(10_000)
+    await known.change(await known.parked_in_vain(kit.now, 1), task_state_machine.unpark, kit.now, await kit.term())
+
+
+async def _learn(kit: Kit, tasks: Sequence[int], node: ReadyNode) -> None:
+    known, subject = kit.store, ("technology", "react")
+    await known.want_evidence()
+    found = await known.ended_runs(100)
+    assert found is not None
+    news = [EvidenceRow(node.id, subject, "", Record(ok=1.0, at=kit.now))]
+    await known.fold_evidence(found, news, await kit.term())
+    await known.contents(tasks)
+    await known.parameters(tasks)
+    await known.evidence([subject])
+    await known.failed_on(tasks)
+    await _park(kit, node)
+    await _spend(kit, node)
+
+
+async def _spend(kit: Kit, node: ReadyNode) -> None:
+    known, project = kit.store, kit.lane.project
+    run, parked = await kit.run(node, 2)
+    await known.grant_slices([Want(node.id, run.task, run.execution, 1, Amounts(10, 10))], kit.now)
+    await kit.finish_with(kit.outcome(run, End.RETURNED)._replace(used=Amounts(1, 1)))
+    await known.day_uses([project], day_of(kit.now))
+    await kit.park(parked, 60_000, ParkCause.DAILY_QUOTA, project)
+    await known.parked_with_room(kit.later(10_000), 10)
+
+
+def statement_constants(*dialect: ModuleType) -> dict[str, str]:
+    """The statements written at the top of the store's modules, and of the dialect's, by name."""
+    found = pkgutil.walk_packages(store.__path__, f"{store.__name__}.")
+    here = [importlib.import_module(module.name) for module in found if not _IS_OF_A_DIALECT.search(module.name)]
+    return {
+        f"{module.__name__}.{name}": value
+        for module in (*here, *dialect)
+        for name, value in vars(module).items()
+        if name.isupper() and not name.startswith("_") and isinstance(value, str) and _IS_STATEMENT.match(value)
+        if not _IS_TEMPLATE.search(value)
+    }

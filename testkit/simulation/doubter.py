@@ -1,0 +1,46 @@
+"""Asks tasks why they wait, at random instants, and does not believe a word of it."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from crawlfleet.bootstrap.master import Master
+from crawlfleet.model.status import LIVE_STATUSES
+from crawlfleet.ports.reads import TaskFilter
+from testkit.clock import VirtualClock
+from testkit.simulation.world import World
+from testkit.true_reasons import untrue
+from testkit.violations import Invariant, Violation
+
+EVERY_S = 20.0
+ASKED = 3
+
+
+class Doubter:
+    def __init__(self, world: World, until_s: float) -> None:
+        self._world = world
+        self._until_s = until_s
+        self._rng = world.loop.rng("doubter")
+        # One that never runs: it reads the store as any master would, without the faults on their way there.
+        self._master = Master(
+            name="doubter",
+            boot=0,
+            store=world.store,
+            broker=world.broker,
+            clock=VirtualClock(world.loop),
+            rng=Random(0),
+            schemas={},
+        )
+        self.asked = 0
+        self.violations: list[Violation] = []
+
+    async def run(self) -> None:
+        while self._world.loop.time() < self._until_s:
+            await asyncio.sleep(self._rng.uniform(0.5, 1.5) * EVERY_S)
+            live = await self._world.store.list_tasks(TaskFilter(statuses=LIVE_STATUSES), 1_000)
+            for record in self._rng.sample(live, min(ASKED, len(live))):
+                self.asked += 1
+                complaint = await untrue(self._master, record.id)
+                if complaint is not None:
+                    self.violations.append(Violation(Invariant.ANSWERS_TRUE, complaint, self._world.history.now))

@@ -1,0 +1,215 @@
+"""One seed: build the world, let it live and break, wait for quiet, and judge."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import TaskId
+from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.migrate import migrate_sqlite
+from testkit.checker import check
+from testkit.history import FinalState, HeldSlots, TaskState
+from testkit.judge import group_states
+from testkit.simulation.doubter import Doubter
+from testkit.simulation.faults import Faults
+from testkit.simulation.flows import SimFlows, StepWatch
+from testkit.simulation.people import LIMITED, People
+from testkit.simulation.projects import SimProjects
+from testkit.simulation.schedules import SimSchedules
+from testkit.simulation.world import World
+from testkit.violations import Violation
+from testkit.virtual_loop import VirtualLoop
+
+QUIET_S = 20.0
+"""Longer than a lease lasts, and than any loop rests that moves tasks: what is still to come has come by then."""
+_LOOKS_S = 5.0
+
+Break = Callable[[World], AbstractContextManager[None]]
+"""How a deliberately broken variant is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    masters: int = 2
+    nodes: int = 4
+    tasks: int = 160
+    """And those of crowds, flows and schedules, which are about as many."""
+    faults: int = 10
+    busy_s: float = 300.0
+    total_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    seed: int
+    violations: list[Violation]
+    error: str | None
+    records: int
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.violations and self.error is None
+
+    def __str__(self) -> str:
+        first = self.error or str(self.violations[0])
+        more = f" (and {len(self.violations) - 1} more)" if len(self.violations) > 1 else ""
+        return f"seed {self.seed}: {first}{more}"
+
+
+def make_template(folder: Path) -> Path:
+    """An empty migrated database, to be copied for every seed."""
+    path = folder / "template.db"
+    migrate_sqlite(path)
+    return path
+
+
+def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | None = None) -> Verdict:
+    with tempfile.TemporaryDirectory(prefix="crawlfleet-sim-", dir=_fast_folder()) as name:
+        folder = Path(name)
+        with VirtualLoop(seed, limit_s=scale.total_s + 300) as loop:
+            world = World(loop, folder, template, masters=scale.masters, nodes=scale.nodes)
+            try:
+                with broken(world) if broken is not None else nullcontext():
+                    final, violations = loop.run(_live(world, scale))
+            except Exception as exc:
+                return Verdict(seed, [], _told(exc), len(world.history))
+            return Verdict(seed, [*check(world.history, final), *violations], None, len(world.history))
+
+
+def _told(exc: BaseException) -> str:
+    """The first that is no group of others."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return f"{type(exc).__name__}: {exc}"
+
+
+async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]]:
+    people = People(world, scale.tasks, scale.busy_s)
+    schedules = SimSchedules(world, people, scale.busy_s)
+    projects = SimProjects(world, people, scale.busy_s)
+    flows, steps = SimFlows(world, people, scale.busy_s), StepWatch(world.engine.look, world)
+    world.on_commit.append(steps.committed)
+    faults = Faults(world, scale.faults, scale.busy_s)
+    doubter = Doubter(world, scale.busy_s)
+    for master in world.masters:
+        master.start()
+    for node in world.nodes:
+        node.start()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(schedules.make())
+        group.create_task(projects.make())
+        group.create_task(projects.change())
+        group.create_task(flows.make())
+        group.create_task(people.submit_all())
+        group.create_task(people.crowd())
+        group.create_task(people.interfere())
+        group.create_task(faults.run())
+        group.create_task(doubter.run())
+        watching = world.loop.create_task(_look_around(world))
+    await _quiet(world, scale.total_s)
+    watching.cancel()
+    kept = [*doubter.violations, *await schedules.violations(), *await flows.violations()]
+    found = [*kept, *steps.violations, *world.watch.at_the_end()]
+    return await _final_state(world), found
+
+
+async def _look_around(world: World) -> None:
+    while True:
+        await asyncio.sleep(_LOOKS_S)
+        world.watch.look_around()
+
+
+async def _quiet(world: World, most_s: float) -> None:
+    """Until nothing has been left to do for a while; whoever waits for ever is given until `most_s`."""
+    quiet_s = 0.0
+    while quiet_s < QUIET_S and world.loop.time() < most_s:
+        await asyncio.sleep(_LOOKS_S)
+        rows = await world.store.count_rows()
+        is_quiet = all(status.is_final for status, count in rows.items() if count)
+        quiet_s = quiet_s + _LOOKS_S if is_quiet else 0.0
+
+
+async def _final_state(world: World) -> FinalState:
+    records = {record.id: record for record in await world.store.list_tasks(TaskFilter(), 100_000)}
+    letters = {letter.task for letter in await world.store.dead_letters(100_000)}
+    master = next(master.master for master in world.masters if master.master is not None)
+    tasks: dict[TaskId, TaskState] = {}
+    batches: dict[str, list[TaskId]] = {}
+    for task, record in records.items():
+        spec = msgspec.json.decode(record.spec) if record.spec else {}
+        # Defaults are left out of what is stored.
+        max_retries = spec.get("retry", {}).get("max_retries", 3)
+        why = None if record.status.is_final else (await master.why.why(task)).sentence
+        tasks[task] = TaskState(
+            record.status, record.round, record.retries, record.losses, record.deaths, max_retries, task in letters, why
+        )
+        batches.setdefault(record.workflow or "", []).append(task)
+    limited = world.engine.look("SELECT id, lane FROM live UNION ALL SELECT id, lane FROM done")
+    held = await world.store.held([node.id for node in world.nodes])
+    slots = {node.id: HeldSlots(len(held[node.id]), len(node.running)) for node in world.nodes if node.id}
+    return FinalState(
+        at=world.history.now,
+        tasks=tasks,
+        batches=batches,
+        executions=await _executions(world),
+        counters=await world.store.totals(),
+        rows=await world.store.count_rows(),
+        slots=slots,
+        groups=await group_states(world.store),
+        reservations=await _reservations(world),
+        held_back=frozenset(task for task, lane in limited if world.watch.is_limited(lane)),
+    )
+
+
+async def _reservations(world: World) -> dict[str, float]:
+    """What projects hold by the store's rows, and by the leader's own count."""
+    amounts: dict[str, float] = {}
+    uses = {name: report.held for name, report in (await world.store.project_uses()).items()}
+    for whose, of in [("", uses)] + [
+        (" by the leader's count", {project: master.master.ledger.use(project) for project in ("", "a", "b", LIMITED)})
+        for master in world.masters
+        if master.leads and master.master is not None
+    ]:
+        for project, use in of.items():
+            amounts[f"what project {project!r} runs{whose}"] = use.running
+            amounts |= {f"{name} of project {project!r}{whose}": amount for name, amount in use.reserved.items()}
+    return amounts
+
+
+async def _executions(world: World) -> list[ExecutionRecord]:
+    sql = row_codec.all_ended_executions()
+    ended = [row_codec.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
+    held = await world.store.held([node.id for node in world.nodes])
+    return ended + [
+        ExecutionRecord(
+            row.execution,
+            row.id,
+            row.round,
+            row.retries,
+            row.node,
+            row.session,
+            None,
+            row.assigned_at or 0,
+            row.started_at,
+            None,
+            None,
+            None,
+            None,
+        )
+        for rows in held.values()
+        for row in rows
+    ]
+
+
+def _fast_folder() -> str | None:
+    """Memory where the machine has it: the simulation is about order, not about disks."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

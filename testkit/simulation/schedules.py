@@ -1,0 +1,81 @@
+"""Schedules of the simulation: made before anything breaks, and judged tick by tick when all is quiet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from crawlfleet.model.ids import schedule_text
+from crawlfleet.model.instants import to_text
+from crawlfleet.model.schedule import Schedule
+from crawlfleet.ports.idempotency import Claim
+from crawlfleet.scheduling.schedules import ticks
+from crawlfleet.wire.schedules import ScheduleBody
+from testkit.clock import EPOCH
+from testkit.simulation.people import People
+from testkit.simulation.world import TASK_TYPE, SimMaster, World
+from testkit.violations import Invariant, Violation
+
+OVERLAPS = ("allow", "skip", "queue", "cancel_previous")
+_DAY_MS = 86_400_000
+
+
+class SimSchedules:
+    def __init__(self, world: World, people: People, busy_s: float) -> None:
+        self._world = world
+        self._people = people
+        self._rng = world.loop.rng("schedules")
+        self._ends_at = EPOCH + round(busy_s * 1000)
+        self._made: list[Schedule] = []
+
+    async def make(self) -> None:
+        """One of every kind, each under a key: whoever is not answered asks again."""
+        for number, overlap in enumerate(OVERLAPS):
+            body = msgspec.json.decode(msgspec.json.encode(self._said(overlap)), type=ScheduleBody)
+            claim = Claim("schedules", str(number), overlap.encode(), EPOCH + _DAY_MS)
+
+            async def send(master: SimMaster, body: ScheduleBody = body, claim: Claim = claim) -> Schedule:
+                assert master.master is not None
+                return (await master.master.schedules.create(body, by="people", claim=claim)).schedule
+
+            made = await self._people.ask(send, self._rng)
+            assert made is not None
+            self._made.append(made)
+
+    def _said(self, overlap: str) -> dict[str, Any]:
+        rng = self._rng
+        times: dict[str, Any] = {"cron": "* * * * *"} if rng.random() < 0.3 else {"every_s": rng.randint(30, 60)}
+        task = {
+            "task_type": TASK_TYPE,
+            "parameters": {"ms": rng.randint(50, 20_000)},
+            "timeout_s": 30,
+            "retry": {"max_retries": 1, "base_delay_s": 0.5, "max_delay_s": 5.0},
+        }
+        return {
+            "task": task,
+            "overlap": overlap,
+            "catch_up": "all",
+            "jitter_s": rng.choice((0, 5)),
+            "ends_at": to_text(self._ends_at),
+            **times,
+        }
+
+    async def violations(self) -> list[Violation]:
+        return [violation for one in self._made for violation in await self._judged(one)]
+
+    async def _judged(self, schedule: Schedule) -> list[Violation]:
+        """All are caught up, so every instant it names has its tick, fired or skipped."""
+        store, text = self._world.store, schedule_text(schedule.id)
+        found = await store.ticks(schedule.id, 10_000)
+        named = list(ticks.ticks(schedule.timing, schedule.anchor_at, schedule.created_at))
+        tasks = [tick.task for tick in found if tick.task is not None]
+        kept = await store.tasks(tasks)
+        complaints = []
+        if lost := sorted(set(named).difference(tick.at for tick in found)):
+            complaints.append(f"{text} has no tick at {to_text(lost[0])}, nor at {len(lost) - 1} other times")
+        if extra := sorted({tick.at for tick in found}.difference(named)):
+            complaints.append(f"{text} has a tick at {to_text(extra[0])}, which it does not name")
+        if len(set(tasks)) != len(tasks) or len(kept) != len(tasks):
+            complaints.append(f"{text} has ticks that share a task, or whose task is gone")
+        return [Violation(Invariant.EACH_TICK_ONCE, complaint) for complaint in complaints]

@@ -1,0 +1,205 @@
+"""The store as the simulation sees it: every commit is observed, and each master's calls can fail on the way.
+
+A call takes a little time before it is served and a little before it is answered, so that the steps of different
+masters interleave. Between the two lies the commit: failing before it is `StoreUnavailable`, after it
+`OutcomeUnknown`, and a crash may hit either side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from inspect import iscoroutinefunction
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from crawlfleet.errors import OutcomeUnknown, StoreUnavailable
+from crawlfleet.model.event import EventBatch
+from crawlfleet.store import row_codec
+from crawlfleet.store.engine.sqlite.engine import InlineEngine
+from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.store import SqlStore
+from testkit.processes import crash
+
+T = TypeVar("T")
+_READS = frozenset(
+    {
+        "leader",
+        "live",
+        "held",
+        "placement_view",
+        "deliveries",
+        "ready_lanes",
+        "ready_heads",
+        "lanes",
+        "due",
+        "overdue",
+        "paused_queues",
+        "secret_hash",
+        "leases",
+        "nodes",
+        "clusters",
+        "events_after",
+        "last_event",
+        "totals",
+        "count_rows",
+        "tasks",
+        "list_tasks",
+        "executions",
+        "parents",
+        "dead_letters",
+        "dead_letter_groups",
+        "node_by_secret",
+        "node_by_device",
+        "token_by_secret",
+        "tokens",
+        "audit_page",
+        "task_types",
+        "config",
+        "configs",
+        "config_history",
+        "kept_answer",
+        "fact",
+        "queues",
+        "ready_ends",
+        "ready_parts",
+        "projects",
+        "project",
+        "project_uses",
+        "held_in",
+        "groups",
+        "list_groups",
+        "group_counts",
+        "count_members",
+        "members",
+        "walk_members",
+        "ended_members",
+        "member_failures",
+        "ended_runs",
+        "contents",
+        "parameters",
+        "evidence",
+        "failed_on",
+        "flow_steps",
+        "flow_tallies",
+        "place_in_flow",
+        "unrun_result",
+        "schedule",
+        "list_schedules",
+        "ticks",
+        "due_schedules",
+        "next_due",
+        "stopping",
+        "preempted",
+        "preemptions_since",
+        "parkings",
+        "parked_times",
+        "parked_for",
+        "parked_in_vain",
+        "day_uses",
+        "parked_with_room",
+    }
+)
+
+
+_REMEMBERED = frozenset({"lanes"})
+"""Answered from the store's own memory nearly always: not worth a way there and back."""
+
+
+class ObservedEngine(InlineEngine):
+    """SQLite in memory, as the simulation is about order and not about disks. Tells what each transaction wrote to the
+    outbox, the moment it is committed."""
+
+    def __init__(self, template: Path, on_events: Callable[[list[EventBatch]], None]) -> None:
+        super().__init__(Path(":memory:"), synchronous="OFF")
+        with closing(sqlite3.connect(template)) as source:
+            source.backup(self._connection)
+        self._on_events = on_events
+        self._written: list[bytes] = []
+        self._connection.create_function("observe", 1, self._written.append)
+        self._connection.execute(
+            "CREATE TEMP TRIGGER observer AFTER INSERT ON outbox BEGIN SELECT observe(NEW.body); END"
+        )
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
+        self._written.clear()
+        result = await super().write(work, term)
+        for body in self._written:
+            self._on_events(row_codec.decode_events(body))
+        return result
+
+    def look(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Rows as they are committed, for whoever watches: no call of anybody's."""
+        return self._connection.execute(sql, args).fetchall()
+
+
+@dataclass(slots=True)
+class StoreFaults:
+    """What may happen to the calls of one master."""
+
+    unavailable: float = 0.0
+    unanswered: float = 0.0
+    """Committed, but the caller is told that nobody knows."""
+    crash_in: int | None = None
+    """Crash at the so-many-th call from now,"""
+    crashes_after: bool = False
+    """after its commit rather than before."""
+
+
+class FaultyStore:
+    """One master's way to the shared store."""
+
+    def __init__(self, store: SqlStore, rng: Random, on_crash: Callable[[], None]) -> None:
+        self._store = store
+        self._rng = rng
+        self._on_crash = on_crash
+        self.faults = StoreFaults()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if not iscoroutinefunction(method) or name in _REMEMBERED:
+            return method
+
+        call = partial(self._call, name, method)
+        # Looked up once per master: the wrapper then stands in for the method.
+        setattr(self, name, call)
+        return call
+
+    async def _call(self, name: str, method: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        rng, faults = self._rng, self.faults
+        # Time passes on one side of the commit or on the other, or not at all: each timer costs the simulation.
+        side = rng.random()
+        if side < 0.2:
+            await asyncio.sleep(side * 0.009)
+        if faults.unavailable and rng.random() < faults.unavailable:
+            raise StoreUnavailable("simulated: the store is away")
+        crashes_before, crashes_after = self._crashes() if faults.crash_in is not None else (False, False)
+        if crashes_before:
+            await self._crash()
+        result = await method(*args, **kwargs)
+        if crashes_after:
+            await self._crash()
+        if name not in _READS and faults.unanswered and rng.random() < faults.unanswered:
+            raise OutcomeUnknown("simulated: committed, not answered")
+        if side > 0.85:
+            await asyncio.sleep((side - 0.85) * 0.009)
+        return result
+
+    def _crashes(self) -> tuple[bool, bool]:
+        """Whether this call is the one, and on which side of its commit."""
+        faults = self.faults
+        assert faults.crash_in is not None
+        faults.crash_in -= 1
+        if faults.crash_in > 0:
+            return False, False
+        faults.crash_in = None
+        return not faults.crashes_after, faults.crashes_after
+
+    async def _crash(self) -> None:
+        self._on_crash()
+        await crash()
