@@ -18,6 +18,7 @@ from crawlfleet.control.ledger import Ledger
 from crawlfleet.control.node_states import node_state
 from crawlfleet.control.ready_order import QueueOrders
 from crawlfleet.control.spent import spent_today
+from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
@@ -163,7 +164,7 @@ class Sight:
         if changed := before ^ self._lifo:
             # Their windows are the wrong way round: the look shows these lanes anew.
             lanes = [window.lane for window in await self._broker.ready.windows()]
-            await self._know(lanes)
+            await self._know_shown(lanes)
             await self._broker.ready.drop([lane for lane in lanes if self._lanes[lane].queue in changed])
 
     def _see_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
@@ -195,7 +196,7 @@ class Sight:
             await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == most)
 
     async def _see_windows(self, windows: Sequence[Window]) -> None:
-        await self._know(window.lane for window in windows)
+        await self._know_shown([window.lane for window in windows])
         for window in windows:
             lane = self._lanes[window.lane]
             # Age counts from the oldest task: behind a window that is newest first, that is the store's.
@@ -205,6 +206,15 @@ class Sight:
                 self.deep[window.lane] = window.size
             else:
                 self.deep.pop(window.lane, None)
+
+    async def _know_shown(self, lanes: Sequence[LaneId]) -> None:
+        """Know lanes that only the index names. It has no truth: a hint that comes days late names a lane whose row is
+        gone."""
+        try:
+            await self._know(lanes)
+        except InvariantBroken:
+            await self._broker.ready.drop([lane for lane in lanes if lane not in self._lanes])
+            raise
 
     async def _know(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]

@@ -21,6 +21,7 @@ from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.host_figures import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
+from crawlfleet.ports.lane_upkeep import LaneUpkeep
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.parking import ParkingStore
@@ -39,7 +40,8 @@ from crawlfleet.ports.upkeep import Upkeep
 class Store(
     TaskStore, ReadyTasks, NodeStore, Leadership, EventStore, Upkeep, Reads, TokenStore, AuditStore, TypeStore,
     ConfigStore, ProjectStore, GroupStore, EvidenceStore, FlowStore, ScheduleStore, Preemptions, SlotStore, HostStore,
-    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, CookieStore, ProxyStore, Protocol,
+    ParkingStore, DailyStore, CrawlStore, HostFigureStore, ProductStore, CookieStore, ProxyStore,
+    LaneUpkeep, Protocol,
 ):  # fmt: skip
     """All of it. Services ask for the part they use."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from crawlfleet.ports.clock import boot_time
 from crawlfleet.store.adding import AddTables
 from crawlfleet.store.audit import AuditTables
 from crawlfleet.store.cluster_removal import ClusterRemovalTables
@@ -16,6 +19,7 @@ from crawlfleet.store.groups import GroupTables
 from crawlfleet.store.host_figures import HostFigureTables
 from crawlfleet.store.hosts import HostTables
 from crawlfleet.store.id_slots import IdSlotTables
+from crawlfleet.store.lane_removal import LaneRemovalTables
 from crawlfleet.store.lanes import LaneBook, LaneTables
 from crawlfleet.store.leadership import LeadershipTables
 from crawlfleet.store.node_health import NodeHealthTables
@@ -43,11 +47,11 @@ class SqlStore(
     TokenTables, AuditTables, TypeTables, ConfigTables, ProjectTables, GroupTables, EvidenceTables, FlowTables,
     ScheduleTables, FireTables, PreemptionTables, SlotTables, HostTables, ParkingTables, DailyTables, CrawlTables,
     HostFigureTables, ProductTables, CookieTables, NodeProxyTables, RetentionTables, IdSlotTables, NodeHealthTables,
-    ClusterRemovalTables,
+    ClusterRemovalTables, LaneRemovalTables,
 ):  # fmt: skip
-    def __init__(self, engine: QueryEngine) -> None:
+    def __init__(self, engine: QueryEngine, monotonic: Callable[[], float] = boot_time) -> None:
         self._engine: QueryEngine = engine
-        self._lanes = LaneBook()
+        self._lanes = LaneBook(monotonic=monotonic)
 
     @property
     def engine(self) -> QueryEngine:
