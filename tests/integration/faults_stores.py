@@ -29,6 +29,7 @@ WRITES = frozenset({
     "settle_groups", "close_group", "remove_group", "add_flow", "resume_flow", "add_schedule", "change_schedule",
     "remove_schedule", "fire", "run_schedule", "preempt", "scale_slots", "set_queue_order", "change_project",
     "drop_project", "assign_by_hand", "exchange", "take_id_slot", "keep_id_slot", "drop_cluster",
+    "remove_unused_lanes",
 })  # fmt: skip
 
 

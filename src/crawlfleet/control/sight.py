@@ -196,6 +196,8 @@ class Sight:
             await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == most)
 
     async def _see_windows(self, windows: Sequence[Window]) -> None:
+        # One that was dropped is told of once more.
+        windows = [window for window in windows if window.size or window.is_deep or window.lane in self._lanes]
         await self._know_shown([window.lane for window in windows])
         for window in windows:
             lane = self._lanes[window.lane]

@@ -63,10 +63,14 @@ class Pruner(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Whether there may be more."""
-        # First what could not be removed the last time, so that the list does not grow.
-        await self._remove_chunks(term)
+        is_more = await self._prune(term)
         # By spans that it measures itself, whatever the wall clock says.
         await self._lanes.advance(term)
+        return is_more
+
+    async def _prune(self, term: int) -> bool:
+        # First what could not be removed the last time, so that the list does not grow.
+        await self._remove_chunks(term)
         believed = await self._believed_instant(term)
         if believed is None:
             return False

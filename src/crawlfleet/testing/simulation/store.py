@@ -37,7 +37,7 @@ _READS = frozenset({
     "ended_members", "member_failures", "ended_runs", "contents", "parameters", "evidence", "failed_on",
     "flow_steps", "flow_tallies", "place_in_flow", "unrun_result", "schedule", "list_schedules", "ticks",
     "due_schedules", "next_due", "stopping", "preempted", "preemptions_since", "parkings", "parked_times",
-    "parked_for", "parked_in_vain", "day_uses", "parked_with_room",
+    "parked_for", "parked_in_vain", "day_uses", "parked_with_room", "lane_ids", "lanes_of_tasks",
 })  # fmt: skip
 
 
