@@ -21,7 +21,7 @@ from crawlfleet.store.store import SqlStore
 from crawlfleet.testing.clock import FakeClock
 from crawlfleet.testing.factories import Kit
 
-SEEDS, STEPS = 20, 250
+SEEDS, STEPS = 40, 300
 LANES = [Lane.of("default", "shop", priority, Requirement("echo")) for priority in range(1, 7)]
 WITHOUT_A_LANE = (
     "SELECT t.id FROM (SELECT id, lane FROM live UNION ALL SELECT id, lane FROM done) AS t "
@@ -54,7 +54,7 @@ class Cluster:
 
     async def step(self) -> None:
         verbs = [self.add, self.add, self.move, self.drop, self.drop, self.pass_time, self.sweep_on, self.sweep_on]
-        if self.rng.random() < 0.01:
+        if self.rng.random() < 0.03:
             await self.change_leader()
         await self.rng.choice(verbs)()
 

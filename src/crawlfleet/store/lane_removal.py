@@ -20,8 +20,8 @@ from crawlfleet.store.tx import Engine, Tx
 LANE_IDS = "SELECT id FROM lane WHERE id > $1 ORDER BY id LIMIT $2"
 # One statement, and so one snapshot: a task that moves from one table to the other is in one of them.
 LANES_OF_TASKS = (
-    "SELECT 0, l.id, l.lane FROM (SELECT id, lane FROM live WHERE id > $1 ORDER BY id LIMIT $2) AS l UNION ALL "
-    "SELECT 1, d.id, d.lane FROM (SELECT id, lane FROM done WHERE id > $1 ORDER BY id LIMIT $2) AS d"
+    "SELECT 0, w.id, w.lane FROM (SELECT id, lane FROM live WHERE id > $1 ORDER BY id LIMIT $2) AS w UNION ALL "
+    "SELECT 1, w.id, w.lane FROM (SELECT id, lane FROM done WHERE id > $1 ORDER BY id LIMIT $2) AS w"
 )
 LOCK_LANES = "SELECT id, unused_mark FROM lane WHERE id AMONG($1) ORDER BY id LOCK_ROWS(lane)"
 REMOVE_LANES = "DELETE FROM lane WHERE id AMONG($1)"
