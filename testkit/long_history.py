@@ -26,6 +26,7 @@ from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.store import SqlStore
 from crawlfleet.store.tasks.task_insert import TASK_COLUMNS
 from testkit.factories import START, Kit, ReadyNode
 
@@ -152,8 +153,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.settle_groups(term, kit.now)
     await known.group_counts([group.id])
     await known.groups([group.id])
-    await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
-    await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
+    await _retain(kit, term)
     await known.host_look(kit.now)
     await known.granted([node.id])
     await known.secret_hash(node.id)
@@ -163,6 +163,18 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.reopen([plain], kit.now)
     await kit.online(node.id)
     await kit.end(node)
+
+
+async def _retain(kit: Kit, term: int) -> None:
+    known, unused = kit.store, await kit.known_lane("seldom")
+    for days in (40, 20):
+        await known.prune(term, kit.now, days * DAY_MS, days * DAY_MS, 100)
+    await known.lane_ids(-1, 1_000)
+    await known.lanes_of_tasks(0, 1_000)
+    await known.remove_unused_lanes(term, 1, [unused.id])
+    await known.remove_unused_lanes(term, 2, [unused.id, kit.lane.id])
+    # By a master that does not know of the mark.
+    await SqlStore(kit.second.engine).ensure_lanes([kit.lane])
 
 
 async def _park(kit: Kit, node: ReadyNode) -> None:

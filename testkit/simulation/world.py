@@ -66,7 +66,7 @@ class World:
         self.history = History(lambda: loop.now_ms)
         self.weather = Weather()
         self.engine = ObservedEngine(template, self._observe)
-        self.store = SqlStore(self.engine)
+        self.store = SqlStore(self.engine, loop.time)
         self.broker = MemoryBroker(window=64, total=512, rng=loop.rng("broker"))
         self.rounds: dict[TaskId, int] = {}
         self.ended: dict[TaskId, TaskStatus] = {}

@@ -413,6 +413,8 @@ lane = Table(
     _big("requirement_id"),
     _text("task_type"),
     Column("requirement", LargeBinary, nullable=False),
+    # The sweep that found no task in it, or 0: see store.lane_removal.
+    _big("unused_mark", server_default=text("0")),
 )
 
 queue = Table(

@@ -18,6 +18,7 @@ from crawlfleet.control.leader.placement_context import Advice
 from crawlfleet.control.leader.queue_ordering import QueueOrders
 from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.control.nodes.node_states import node_state
+from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
@@ -173,7 +174,7 @@ class Sight:
         if changed := before ^ self._lifo:
             # Their windows are the wrong way round: the look shows these lanes anew.
             lanes = [window.lane for window in await self._broker.ready.windows()]
-            await self._know(lanes)
+            await self._know_shown(lanes)
             await self._broker.ready.drop([lane for lane in lanes if self._lanes[lane].queue in changed])
 
     def _see_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
@@ -209,7 +210,9 @@ class Sight:
             await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == most)
 
     async def _see_windows(self, windows: Sequence[Window]) -> None:
-        await self._know(window.lane for window in windows)
+        # One that was dropped is told of once more.
+        windows = [window for window in windows if window.size or window.is_deep or window.lane in self._lanes]
+        await self._know_shown([window.lane for window in windows])
         for window in windows:
             lane = self._lanes[window.lane]
             # Age counts from the oldest task: behind a window that is newest first, that is the store's.
@@ -219,6 +222,15 @@ class Sight:
                 self.deep[window.lane] = window.size
             else:
                 self.deep.pop(window.lane, None)
+
+    async def _know_shown(self, lanes: Sequence[LaneId]) -> None:
+        """Know lanes that only the index names. It has no truth: a hint that comes days late names a lane whose row is
+        gone."""
+        try:
+            await self._know(lanes)
+        except InvariantBroken:
+            await self._broker.ready.drop([lane for lane in lanes if lane not in self._lanes])
+            raise
 
     async def _know(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from crawlfleet.control.leader.lane_sweep import LaneSweep
 from crawlfleet.control.leader.leadership_state import Lead
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant, to_text
@@ -17,6 +18,7 @@ from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
+from crawlfleet.ports.lane_upkeep import LaneUpkeep
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Upkeep
 from crawlfleet.scheduling.nodes.clock_trust import ClockTrust
 
@@ -36,7 +38,7 @@ class Retention:
     """From when they were found to be gone; None: for ever."""
 
 
-class _Store(Upkeep, HostFigureStore, HostStore, Protocol):
+class _Store(Upkeep, LaneUpkeep, HostFigureStore, HostStore, Protocol):
     pass
 
 
@@ -63,9 +65,16 @@ class Pruner(LeaderLoop):
         self._is_doubted = False
         self._cursor = PruneCursor()
         self._hosts_at: float | None = None
+        self._lanes = LaneSweep(store=store, clock=clock)
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Whether there may be more."""
+        is_more = await self._prune(term)
+        # By spans that it measures itself, whatever the wall clock says.
+        await self._lanes.advance(term)
+        return is_more
+
+    async def _prune(self, term: int) -> bool:
         # First what could not be removed the last time, so that the list does not grow.
         await self._remove_chunks(term)
         believed = await self._believed_instant(term)

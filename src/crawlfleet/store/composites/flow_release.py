@@ -205,6 +205,8 @@ class StepRelease:
     async def _fan_out(self, step: LiveTask, known: _Known, parameters: Sequence[bytes]) -> None:
         """Its items, as tasks like itself, and the step waits for them."""
         tx, now, count = self._tx, self._now, len(parameters)
+        # The step may be gone from this lane before its items are.
+        await self._lanes.keep(tx, [step.lane])
         ((project, workflow, name, spec),) = await tx.fetch(COPIED, step.id)
         items = following(known.spec.first_item, count)
         columns = ("id", "project", "workflow", "name", "created_at", "parameters", "spec", "group_id")

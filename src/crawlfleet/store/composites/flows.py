@@ -148,7 +148,7 @@ class FlowTables:
 
 async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
     """The rows of a flow, every step waiting. Raises OverLimit."""
-    await lanes.load(tx, {step.task.lane for step in flow.steps})
+    await lanes.keep(tx, {step.task.lane for step in flow.steps})
     for door in (await open_doors(tx, lanes, flow.limited, flow.created_at)).values():
         if full := door.full([lanes[step.task.lane].requirement for step in flow.steps]):
             raise over_limit(full, door.renews_at, flow.created_at)

@@ -83,7 +83,7 @@ class _Adding:
         answers = await self._replays(submissions)
         fresh = [position for position, answer in enumerate(answers) if answer is None]
         items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
-        await self._lanes.load(self._tx, {item.lane for item in items})
+        await self._lanes.keep(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
         limited = {name for at in fresh for name in submissions[at].limited}
         doors = await open_doors(self._tx, self._lanes, limited, self._now)

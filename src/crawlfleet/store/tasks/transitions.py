@@ -17,6 +17,7 @@ from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.parking import Parking
 from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.model.transition import Decide, Step
@@ -79,6 +80,8 @@ class Transition:
         self._parked: dict[TaskId, Parking] = {}
         self._unparked: set[TaskId] = set()
         self._used: dict[ExecutionId, Amounts] = {}
+        self._entered: set[LaneId] = set()
+        """Lanes that tasks were moved to."""
         self._told: dict[Kind, list[Row]] = defaultdict(list)
 
     async def change(self, tasks: Sequence[TaskId], decide: Decide) -> None:
@@ -175,6 +178,8 @@ class Transition:
                 self._dead_letters.append(_dead_letter_row(task, step, project, lane.requirement.task_type, self._now))
         else:
             self._updates[task.id] = after
+        if after.lane != task.lane:
+            self._entered.add(after.lane)
         if step.parking is not None:
             self._parked[task.id] = step.parking
         elif task.status is TaskStatus.WAITING is not after.status and task.due_at is not None:
@@ -212,6 +217,8 @@ class Transition:
     async def flush(self) -> None:
         """Write the rows of the steps taken so far, for whoever has to read them in the same transaction."""
         tx = self._tx
+        if self._entered:
+            await self._lanes.keep(tx, self._entered)
         if self._updates:
             await tx.update(
                 schema.live, row_codec.LIVE_COLUMNS, [row_codec.plain(row) for row in self._updates.values()]
@@ -233,7 +240,7 @@ class Transition:
             await settle(tx, self._used)
         self._updates, self._finals, self._executions, self._dead_letters = {}, {}, [], []
         self._parked, self._unparked = {}, set()
-        self._used = {}
+        self._used, self._entered = {}, set()
 
     async def write(self) -> Applied:
         await self.flush()

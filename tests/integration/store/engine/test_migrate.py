@@ -104,6 +104,36 @@ def test_sqlite_migrations_can_be_taken_back(path: Path) -> None:
     migrate_sqlite(path)
 
 
+LANE_OF_BEFORE = (
+    "INSERT INTO lane (id, queue, project, priority, requirement_id, task_type, requirement) "
+    "VALUES (5, 'default', '', 5, 6, 'echo', '{}')"
+)
+
+
+def to_before_lanes_were_removed(connection: Connection) -> None:
+    command.upgrade(alembic_config(connection), "0022")
+    connection.exec_driver_sql(LANE_OF_BEFORE)
+
+
+def test_lanes_of_an_older_sqlite_file_count_as_used(path: Path) -> None:
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        to_before_lanes_were_removed(connection)
+    engine.dispose()
+    migrate_sqlite(path)
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT id, unused_mark FROM lane").fetchall() == [(5, 0)]
+
+
+@pytest.mark.postgres
+async def test_lanes_of_an_older_postgres_database_count_as_used(postgres_dsn: str) -> None:
+    await on_postgres(postgres_dsn, to_before_lanes_were_removed)
+    await migrate_postgres(postgres_dsn)
+    connection = await asyncpg.connect(postgres_dsn)
+    assert [tuple(row) for row in await connection.fetch("SELECT id, unused_mark FROM lane")] == [(5, 0)]
+    await connection.close()
+
+
 def test_a_folder_that_is_not_there_is_said_to_be_unavailable(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="no-such-folder"):
         migrate_sqlite(tmp_path / "no-such-folder" / "fleet.sqlite3")
