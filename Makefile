@@ -63,6 +63,10 @@ fmt: setup ## Format the code and mend what can be mended
 types: setup ## Check the types (mypy, strict)
 	$(BIN)/mypy src testkit tests bench
 
+.PHONY: ratchets
+ratchets: setup ## Print how plain the words of the source are, and lower the limits in tests/rules/ to it
+	$(BIN)/python -m scripts.ratchets --lower
+
 .PHONY: simulate
 simulate: setup ## Run the simulated installation under faults (SEEDS=200 START=0)
 	$(BIN)/python -m testkit.simulation --seeds $(SEEDS) --start $(START)
