@@ -19,6 +19,8 @@ EVERY ?= 20
 TREES ?=
 PRODUCTS ?= 5000
 TIMES ?= 3
+BASE ?= main
+ALL ?=
 TESTS ?= tests/processes
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -43,6 +45,10 @@ system: ## Check, and where allowed install, what only the operating system can 
 test: system setup lint types ## Everything that must hold before a change is taken
 	@$(MAKE) --no-print-directory simulate SEEDS=200 START=0
 	scripts/test.sh $(BIN)/python
+
+.PHONY: check
+check: setup ## The quick check: style, types, and unit and property tests of what changed (BASE=main; ALL=1 for all of them)
+	BASE='$(BASE)' ALL='$(ALL)' scripts/check.sh $(BIN)
 
 .PHONY: test-steady
 test-steady: system setup ## Run tests many times: as it is, with busy cores, with pages at once and in 50 ms (TIMES=3 TESTS=tests/processes)
