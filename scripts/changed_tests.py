@@ -5,8 +5,9 @@
     python -m scripts.changed_tests --all            # all unit and property tests
 
 On main itself, and where there is no main, the last commit and the working tree count. A changed module is tested by
-the files of its name under the mirrored path, and by all that name it, also through a helper module in tests/. A
-changed test runs itself; a changed conftest.py, all tests below it; what every test depends on, all tests.
+the files of its name under the mirrored path, and by all that name it, also through a helper module in tests/; where
+there is none, by those of the nearest folder. A changed test runs itself; a changed conftest.py, all tests below it;
+what every test depends on, all tests.
 """
 
 from __future__ import annotations
@@ -68,14 +69,13 @@ def find_importers(changed: Path, texts: Mapping[Path, str]) -> set[Path]:
 def _tests_of_file(root: Path, path: Path, texts: Mapping[Path, str]) -> set[Path]:
     if path.name == "conftest.py":
         return {test for test in texts if path.parent in test.parents}
-    if path.suffix == ".py":
-        return {path, *find_test_files(root, path), *find_importers(path, texts)}
-    return _tests_of_data_file(path, texts) if PACKAGE in path.parents else set()
+    tests = {path, *find_test_files(root, path), *find_importers(path, texts)} if path.suffix == ".py" else set()
+    return tests if any(map(_is_test, tests)) else _tests_of_nearest_folder(path, texts)
 
 
-def _tests_of_data_file(path: Path, texts: Mapping[Path, str]) -> set[Path]:
-    """The tests below the nearest folder that has any: for scripts and tables beside modules, which no test imports."""
-    while path != PACKAGE:
+def _tests_of_nearest_folder(path: Path, texts: Mapping[Path, str]) -> set[Path]:
+    """The tests below the nearest mirrored folder that has any: for a file of the package that no test names."""
+    while PACKAGE in path.parent.parents:
         folders = set(mirrored_folders(path))
         if tests := {test for test in texts if folders & set(test.parents) and _is_test(test)}:
             return tests

@@ -70,6 +70,8 @@ def test_a_module_selects_tests_by_name_and_by_import(root: Path) -> None:
             ["api/test_app.py", "api/test_kit_user.py", "api/test_other.py", "api/test_patched.py"],
         ),
         ("src/crawlfleet/broker/redis/lua/take.lua", ["broker/redis/test_connection.py"]),
+        ("src/crawlfleet/broker/redis/pipeline.py", ["broker/redis/test_connection.py"]),
+        ("src/crawlfleet/version.py", []),
         ("src/crawlfleet/control/tasks/__init__.py", ["api/test_app.py"]),
         ("tests/unit/gone/test_gone.py", []),
         ("tests/contract/control/tasks/test_submit.py", []),
