@@ -2,8 +2,8 @@
 
 A sweep walks over all tasks. A lane in which it met none is marked by the first sweep, and removed by the second if the
 mark is still there. In between lies more time than a confirmation of its row counts (see `store.tasks.lanes`): a master
-that adds a task after the second walk passed has confirmed the row after the first sweep ended, and that cleared the mark.
-No wall clock is compared with another: each master measures its own spans.
+that adds a task after the second walk passed has confirmed the row after the first sweep ended, and that
+cleared the mark. No wall clock is compared with another: each master measures its own spans.
 
 A mark is the term with the number of the sweep, so that those of another leader mean nothing.
 """

@@ -1,10 +1,10 @@
 """Lanes as the store knows them, remembered: what a lane says never changes once it exists.
 
-Its row may go: rows of lanes that no task stands in are removed (see `store.tasks.lane_removal`), while any master may put
-a task into any lane at any moment. A transaction that does so therefore calls `LaneBook.keep`. Nearly always the row was
-confirmed lately, which means found or written in a transaction that is committed, and nothing is asked of the database:
-the removal waits for far longer than a confirmation counts. Otherwise the row is held until the transaction ends, and
-written again if it is gone.
+Its row may go: rows of lanes that no task stands in are removed (see `store.tasks.lane_removal`), while any master may
+put a task into any lane at any moment. A transaction that does so therefore calls `LaneBook.keep`. Nearly always the
+row was confirmed lately, which means found or written in a transaction that is committed, and nothing is asked of the
+database: the removal waits for far longer than a confirmation counts. Otherwise the row is held until the transaction
+ends, and written again if it is gone.
 """
 
 from __future__ import annotations
