@@ -71,9 +71,19 @@ def test_the_test_kit_the_tests_and_the_nasty_site_are_not_in_it(wheel: Path, na
     assert [name for name, text in sorted(texts.items()) if b"testkit" in text or b"/nasty/" in text] == []
 
 
+def test_pyarrow_is_an_extra(wheel: Path, names: set[str]) -> None:
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    with ZipFile(wheel) as archive:
+        lines = archive.read(metadata).decode().partition("\n\n")[0].splitlines()
+    assert "Provides-Extra: parquet" in lines
+    needed = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: pyarrow")]
+    # The dev extra has it as well, for the tests.
+    assert {line.partition(";")[2].strip() for line in needed} == {"extra == 'parquet'", "extra == 'dev'"}
+
+
 @pytest.fixture
 def installed(wheel: Path, tmp_path: Path) -> Path:
-    """The Python of an environment that has the wheel's contents and the dependencies, but not this checkout."""
+    """The Python of an environment with the wheel's contents and its dependencies: no checkout, and no extra."""
     folder = tmp_path / "venv"
     venv.create(folder, symlinks=True)
     scheme = {"base": str(folder), "platbase": str(folder)}
@@ -83,6 +93,8 @@ def installed(wheel: Path, tmp_path: Path) -> Path:
     # A folder that a .pth file names has no .pth files read: so the checkout, which is installed by one, stays out.
     own = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
     (packages / "dependencies.pth").write_text("".join(f"{path}\n" for path in own))
+    (packages / "hidden_extras.py").write_text(_HIDE)
+    (packages / "hidden_extras.pth").write_text("import hidden_extras\n")
     return folder / "bin" / "python"
 
 
@@ -101,10 +113,21 @@ def _run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedPro
     )
 
 
+_HIDE = """
+import sys
+from importlib.machinery import PathFinder
+
+class WithoutExtras(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == "pyarrow" else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutExtras
+"""
 _WHERE = """
 import importlib.util, json, sys
 import crawlfleet
-found = {name: importlib.util.find_spec(name) is not None for name in ("testkit", "tests", "bench")}
+found = {name: importlib.util.find_spec(name) is not None for name in ("testkit", "tests", "bench", "pyarrow")}
 print(json.dumps({"crawlfleet": crawlfleet.__file__, "path": sys.path, **found}))
 """
 
@@ -113,7 +136,7 @@ def test_the_demo_runs_from_it_alone(installed: Path, tmp_path: Path) -> None:
     (folder := tmp_path / "demo").mkdir()
     where = json.loads(_run(installed, folder, "-c", _WHERE).stdout)
     assert Path(where["crawlfleet"]).is_relative_to(tmp_path)
-    assert (where["testkit"], where["tests"], where["bench"]) == (False, False, False)
+    assert not (where["testkit"] or where["tests"] or where["bench"] or where["pyarrow"])
     assert not {str(ROOT), str(ROOT / "src")} & set(where["path"])
     done = _run(installed, folder, "-m", "crawlfleet.cli", "demo", "--products", "60", "--output", "it.csv", "--json")
     assert done.returncode == 0, done.stderr
@@ -121,3 +144,11 @@ def test_the_demo_runs_from_it_alone(installed: Path, tmp_path: Path) -> None:
     assert (answer["items"], answer["products"], answer["group"]["crawl"]["failed"]) == (60, 60, 0)
     assert "kill -9" in done.stderr
     assert [path.name for path in folder.iterdir()] == ["it.csv"]
+
+
+def test_without_the_extra_parquet_is_refused_before_the_demo_starts(installed: Path, tmp_path: Path) -> None:
+    (folder := tmp_path / "demo").mkdir()
+    done = _run(installed, folder, "-m", "crawlfleet.cli", "demo", "--output", "it.parquet")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Parquet needs pyarrow" in done.stderr and "pip install 'crawlfleet[parquet]'" in done.stderr
+    assert "Starting" not in done.stderr
