@@ -16,7 +16,7 @@ from crawlfleet.api.http.responses import nothing
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services.page_notes import OWN, notes_of_crawl, notes_of_task
-from crawlfleet.control.results.result_collection import Collect, StaleExecution
+from crawlfleet.control.results.result_collection import StaleExecution
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
@@ -42,8 +42,7 @@ async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
     execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse(request.query_params.get("task", ""), "task", field="task")
     number = _number(request.path_params["number"])
-    services = services_of(request)
-    collect = Collect(store=services.store, chunks=services.chunks)
+    collect = services_of(request).collect
     try:
         # Before the body is read: a stale sender need not send all of it.
         await collect.check(principal.node, task, execution)
@@ -64,7 +63,7 @@ async def get_earlier(request: PlainRequest) -> Response:
     of = request.query_params.get("of", "")
     number = _number(request.path_params["number"])
     services = services_of(request)
-    await Collect(store=services.store, chunks=services.chunks).check(principal.node, task, execution)
+    await services.collect.check(principal.node, task, execution)
     if of == OWN or of.startswith("group-"):
         found = await notes_of_crawl(services, task, of, number)
     else:

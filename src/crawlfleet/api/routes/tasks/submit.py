@@ -9,7 +9,6 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.http.app_state import kept, when_stopping
 from crawlfleet.api.http.auth import address_of, audited, principal_of
 from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, problem, refused, shown
 from crawlfleet.api.http.fast_routes import PlainRequest
@@ -20,7 +19,6 @@ from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.services.shop_flows import flow_claim, flow_of, may_be_flow, submit_flow
 from crawlfleet.api.views.tasks import AcceptedView, RefusedView, accepted_view, item_view
-from crawlfleet.control.support.submit_audit import SubmitLog
 from crawlfleet.errors import InvalidInput, UsageError
 from crawlfleet.model import limits
 from crawlfleet.model.ids import group_text
@@ -116,24 +114,18 @@ async def _submit(
 ) -> SubmissionAnswer:
     key = key_of(request)
     scope = "" if key is None else _scope(bodies, principal)
-    answer = await services_of(request).submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    services = services_of(request)
+    answer = await services.submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
         taken = [item.id for item in answer.items if isinstance(item, Accepted)]
         if taken:
-            log = kept(request, SubmitLog, lambda: _submit_log(request))
-            log.note(principal, address_of(request), taken[0], taken[-1], len(taken))
+            services.submit_audit.note(principal, address_of(request), taken[0], taken[-1], len(taken))
     return answer
 
 
 def key_of(request: PlainRequest) -> str | None:
     said = request.header(_KEY_HEADER)
     return None if said is None else said.decode("latin-1")
-
-
-def _submit_log(request: PlainRequest) -> SubmitLog:
-    made = SubmitLog(services_of(request).audit)
-    when_stopping(request.app, made.close)
-    return made
 
 
 def _scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:

@@ -1,0 +1,58 @@
+"""The services of a master, put together for the HTTP API."""
+
+from __future__ import annotations
+
+from crawlfleet.api.http.services import Services
+from crawlfleet.bootstrap.master import Master
+from crawlfleet.control.composites.crawl_coordination import Exchange
+from crawlfleet.control.composites.products import Products
+from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
+from crawlfleet.control.results.cookie_jars import CookieJars
+from crawlfleet.control.results.result_collection import Collect
+from crawlfleet.control.support.event_feed import EventFeed
+from crawlfleet.control.support.submit_audit import SubmitLog
+from crawlfleet.control.support.task_completion_watcher import Ends
+
+
+def build_services(master: Master) -> Services:
+    """The services for one application. Those that only the API needs are made here, anew for each application."""
+    store, broker, clock, chunks = master.store, master.broker, master.clock, master.chunks
+    return Services(
+        name=master.name,
+        store=store,
+        broker=broker,
+        clock=clock,
+        chunks=chunks,
+        loops=master.loops,
+        submit=master.submit,
+        submit_audit=SubmitLog(master.audit),
+        cancel=master.cancel,
+        retry=master.retry,
+        reprioritize=master.reprioritize,
+        assign=master.assign,
+        dead_letters=master.dead_letters,
+        task_types=master.task_types,
+        task_completions=Ends(store=store, signals=broker.signals),
+        groups=master.groups,
+        flows=master.flows,
+        schedules=master.schedules,
+        products=Products(store=store, clock=clock),
+        crawl_coordination=Exchange(store=store, clock=clock),
+        collect=Collect(store=store, chunks=chunks),
+        cookie_jars=CookieJars(store=store, clock=clock),
+        register=master.register,
+        unregister=master.unregister,
+        open_session=master.open_session,
+        sync=master.sync,
+        heartbeat=master.heartbeat,
+        heartbeat_feed=HeartbeatFeed(store=store, clock=clock),
+        drain=master.drain,
+        tokens=master.tokens,
+        audit=master.audit,
+        configure=master.configure,
+        projects=master.projects,
+        pause=master.pause,
+        hosts=master.hosts,
+        why=master.why,
+        event_feed=EventFeed(store=store, broker=broker),
+    )
