@@ -16,10 +16,13 @@ from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.admin.queues import Pause
 from crawlfleet.control.admin.tokens import Tokens
 from crawlfleet.control.composites.crawl_coordination import Exchange
+from crawlfleet.control.composites.crawl_summary import CrawlSummaries
 from crawlfleet.control.composites.flows import Flows
 from crawlfleet.control.composites.groups import Groups
 from crawlfleet.control.composites.products import Products
 from crawlfleet.control.composites.schedules import Schedules
+from crawlfleet.control.composites.shop_flows import ShopFlows
+from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.control.explain.task import Why
 from crawlfleet.control.loops.base import Loop
 from crawlfleet.control.nodes.drain import Drain
@@ -30,17 +33,17 @@ from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
 from crawlfleet.control.results.cookie_jars import CookieJars
+from crawlfleet.control.results.execution_lookup import ExecutionLookup
+from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
 from crawlfleet.control.support.submit_audit import SubmitLog
 from crawlfleet.control.support.task_completion_watcher import Ends
-from crawlfleet.control.tasks.cancel import Cancel
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
 from crawlfleet.control.tasks.reprioritize import Reprioritize
 from crawlfleet.control.tasks.retry import Retry
 from crawlfleet.control.tasks.submit import Submit
-from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
@@ -62,23 +65,26 @@ class Services:
     # tasks
     submit: Submit
     submit_audit: SubmitLog
-    cancel: Cancel
     retry: Retry
     reprioritize: Reprioritize
     assign: AssignByHand
     dead_letters: DeadLetters
-    task_types: TaskTypes
     task_completions: Ends
 
     # composites
     groups: Groups
     flows: Flows
     schedules: Schedules
+    shop_flows: ShopFlows
+    spread_crawl: SpreadCrawl
     products: Products
     crawl_coordination: Exchange
+    crawl_summaries: CrawlSummaries
 
     # what executions leave
     collect: Collect
+    executions: ExecutionLookup
+    page_notes: PageNotes
     cookie_jars: CookieJars
 
     # nodes

@@ -15,7 +15,7 @@ from crawlfleet.api.http.request_bodies import read_unpacked
 from crawlfleet.api.http.responses import nothing
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services.page_notes import OWN, notes_of_crawl, notes_of_task
+from crawlfleet.control.results.page_notes import OWN
 from crawlfleet.control.results.result_collection import StaleExecution
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids
@@ -65,9 +65,9 @@ async def get_earlier(request: PlainRequest) -> Response:
     services = services_of(request)
     await services.collect.check(principal.node, task, execution)
     if of == OWN or of.startswith("group-"):
-        found = await notes_of_crawl(services, task, of, number)
+        found = await services.page_notes.read_crawl(task, of, number)
     else:
-        found = await notes_of_task(services, task, ids.parse(of, "task", field="of"), number)
+        found = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
     return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
 
 

@@ -17,7 +17,6 @@ from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.responses import ref, reply, shows
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services.shop_flows import flow_claim, flow_of, may_be_flow, submit_flow
 from crawlfleet.api.views.tasks import AcceptedView, RefusedView, accepted_view, item_view
 from crawlfleet.errors import InvalidInput, UsageError
 from crawlfleet.model import limits
@@ -65,7 +64,8 @@ async def submit_task(request: PlainRequest) -> Response:
     body = read_task(raw)
     if isinstance(body, Refusal):
         return _unreadable(raw, body)
-    if may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
+    flows = services_of(request).shop_flows
+    if flows.may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
         return made
     answer = await _submit(request, principal, [body], is_atomic=False)
     (item,) = answer.items
@@ -77,15 +77,9 @@ async def submit_task(request: PlainRequest) -> Response:
 
 async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
     """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
-    services = services_of(request)
-    refusal = services.task_types.refusal(body.task_type, bytes(body.parameters))
-    if refusal is not None or (flow := flow_of(body, services.clock.now())) is None:
+    added = await services_of(request).shop_flows.submit(body, _scope([body], principal), key_of(request))
+    if added is None:
         return None
-    key = key_of(request)
-    claim = None
-    if key is not None:
-        claim = flow_claim(_scope([body], principal), key, body, services.clock.now())
-    added = await submit_flow(services, body, flow, claim)
     if not added.is_replay:
         await audited(request, principal, "flow.submit", group_text(added.flow), {"task_type": body.task_type})
     view = accepted_view(added.task)
