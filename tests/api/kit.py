@@ -19,7 +19,7 @@ import msgspec
 import uvicorn
 from yarl import URL
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.services import build_services

@@ -20,7 +20,7 @@ import structlog
 import uvicorn
 import uvloop
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.brokers import BrokerNews, is_memory, open_broker
 from crawlfleet.bootstrap.connection_guard import SWEEP_S, ConnectionGuard, ConnectionLimits

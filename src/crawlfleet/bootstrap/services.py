@@ -5,6 +5,7 @@ from __future__ import annotations
 from crawlfleet.api.http.services import Services
 from crawlfleet.bootstrap.built_in_types import SHOP_TYPES, WebCrawlEngine
 from crawlfleet.bootstrap.master import Master
+from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.composites.crawl_coordination import Exchange
 from crawlfleet.control.composites.crawl_summary import CrawlSummaries
 from crawlfleet.control.composites.products import Products
@@ -16,7 +17,6 @@ from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.submit_audit import SubmitLog
 from crawlfleet.control.support.task_completion_watcher import Ends
 from crawlfleet.results.page_notes import StoredPageNotes
 

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.api.routes import events
 from crawlfleet.bootstrap.services import build_services
 from tests.api.kit import PATIENCE_S, Site, Worker, serving

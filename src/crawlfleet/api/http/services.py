@@ -14,6 +14,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.hosts import Hosts
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.admin.queues import Pause
+from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.admin.tokens import Tokens
 from crawlfleet.control.composites.crawl_coordination import Exchange
 from crawlfleet.control.composites.crawl_summary import CrawlSummaries
@@ -37,7 +38,6 @@ from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.submit_audit import SubmitLog
 from crawlfleet.control.support.task_completion_watcher import Ends
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand

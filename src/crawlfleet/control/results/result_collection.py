@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,14 @@ class StaleExecution(Conflict):
 
     code: ClassVar[str] = "stale_execution"
     field: ClassVar[str] = "execution_id"
+
+
+class Speaker(NamedTuple):
+    """The execution that speaks, as its node names it."""
+
+    node: NodeId
+    task: TaskId
+    execution: ExecutionId
 
 
 class LogLine(msgspec.Struct, frozen=True):

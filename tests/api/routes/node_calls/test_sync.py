@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.bootstrap.services import build_services
 from crawlfleet.broker.memory.signals import MemorySignals
 from crawlfleet.model.execution import End

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.bootstrap.services import build_services
 from tests.api.kit import PATIENCE_S, Answer, Site, Worker, serving
 

@@ -16,7 +16,7 @@ from crawlfleet.api.http.request_bodies import decoded, read_unpacked
 from crawlfleet.api.http.responses import reply
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.control.composites.products import Speaker
+from crawlfleet.control.results.result_collection import Speaker
 from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
 from crawlfleet.wire.products import (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from crawlfleet.api.http.app import ROUTES, create_app
+from crawlfleet.api.app import ROUTES, create_app
 from crawlfleet.api.http.errors import STATUS_OF_CODE
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.services import build_services
