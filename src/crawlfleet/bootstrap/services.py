@@ -5,6 +5,7 @@ from __future__ import annotations
 from crawlfleet.api.http.services import Services
 from crawlfleet.bootstrap.built_in_types import SHOP_TYPES, WebCrawlEngine
 from crawlfleet.bootstrap.master import Master
+from crawlfleet.control.admin.clusters import Clusters
 from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.composites.crawl_coordination import Exchange
 from crawlfleet.control.composites.crawl_summary import CrawlSummaries
@@ -12,6 +13,7 @@ from crawlfleet.control.composites.products import Products
 from crawlfleet.control.composites.shop_flows import ShopFlows
 from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
+from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
@@ -66,8 +68,10 @@ def build_services(master: Master) -> Services:
         heartbeat=master.heartbeat,
         heartbeat_feed=HeartbeatFeed(store=store, clock=clock),
         drain=master.drain,
+        proxy_reports=ProxyReports(store=store, clock=clock),
         tokens=master.tokens,
         audit=master.audit,
+        clusters=Clusters(store=store, broker=broker, clock=clock, configure=master.configure),
         configure=master.configure,
         projects=master.projects,
         pause=master.pause,

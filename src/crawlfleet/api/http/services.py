@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from crawlfleet.control.admin.audit import Audit
 from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.clusters import Clusters
 from crawlfleet.control.admin.hosts import Hosts
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.admin.queues import Pause
@@ -30,6 +31,7 @@ from crawlfleet.control.nodes.drain import Drain
 from crawlfleet.control.nodes.heartbeat import Heartbeat
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
 from crawlfleet.control.nodes.open_session import OpenSession
+from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
@@ -95,10 +97,12 @@ class Services:
     heartbeat: Heartbeat
     heartbeat_feed: HeartbeatFeed
     drain: Drain
+    proxy_reports: ProxyReports
 
     # operators
     tokens: Tokens
     audit: Audit
+    clusters: Clusters
     configure: Configure
     projects: Projects
     pause: Pause

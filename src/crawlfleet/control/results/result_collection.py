@@ -62,6 +62,11 @@ class Collect:
             detail = f"{execution_text(execution)} of {task_text(task)} is not a live execution of this node"
             raise StaleExecution(detail)
 
+    async def is_anothers(self, node: NodeId, task: TaskId, execution: ExecutionId) -> bool:
+        """Whether the execution is live on another node."""
+        row = (await self._store.live([task])).get(task)
+        return row is not None and row.execution == execution and row.node != node
+
     async def collect(
         self, node: NodeId, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes
     ) -> None:

@@ -73,9 +73,9 @@ async def get_earlier(request: PlainRequest) -> Response:
 
 async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
     """Late is usual; speaking for an execution that another node holds is not."""
-    row = (await services_of(request).store.live([task])).get(task)
     principal = await principal_of(request)
-    if row is not None and row.execution == execution and row.node != principal.node:
+    assert principal.node is not None
+    if await services_of(request).collect.is_anothers(principal.node, task, execution):
         await audited(request, principal, "execution.refused", ids.execution_text(execution))
 
 
