@@ -19,9 +19,10 @@ import msgspec
 import uvicorn
 from yarl import URL
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.master import Master, Terms
+from crawlfleet.bootstrap.services import build_services
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.execution.executors.registry import built_in_checks
@@ -272,7 +273,7 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
             for role in (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.ENROL)
         }
         await master.lead.until_won()
-        async with serving(create_app(master, settings)) as url, aiohttp.ClientSession() as session:
+        async with serving(create_app(build_services(master), settings)) as url, aiohttp.ClientSession() as session:
             yield Site(master, url, tokens, session)
     finally:
         loops.cancel()

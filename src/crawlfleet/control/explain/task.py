@@ -11,8 +11,8 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.explain.group import WhyGroup
 from crawlfleet.control.explain.host_waits import AwaitedHosts
 from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.leader.placement_context import Advice
-from crawlfleet.control.nodes.node_states import node_states
 from crawlfleet.control.nodes.resource_allocation import Allocate
 from crawlfleet.errors import NotFound
 from crawlfleet.model.daily_quota import day_of

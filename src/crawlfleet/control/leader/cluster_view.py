@@ -14,10 +14,10 @@ from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.placement_context import Advice
 from crawlfleet.control.leader.queue_ordering import QueueOrders
 from crawlfleet.control.leader.slot_ledger import Ledger
-from crawlfleet.control.nodes.node_states import node_state
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant

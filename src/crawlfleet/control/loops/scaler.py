@@ -12,9 +12,9 @@ from typing import Protocol
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import spent_today
 from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.nodes.node_states import node_state
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.nodes.node_states import node_states
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant

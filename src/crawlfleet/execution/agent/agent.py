@@ -13,18 +13,18 @@ from crawlfleet.execution.agent.config import AllowHosts, Config, hosts_unheard
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent, unheard
 from crawlfleet.execution.agent.sync.masters import Masters
-from crawlfleet.execution.agent.sync.rejections import Rejections
 from crawlfleet.execution.agent.sync.session import Credentials, LeavingUnopened, NodeRemoved, SessionOpener
 from crawlfleet.execution.agent.sync.sync import Ending, Parts, Syncer
 from crawlfleet.execution.agent.sync.sync_commands import Orders, Tombstones
 from crawlfleet.execution.agent.sync.sync_trigger import News
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import MARGIN_S, Lease, LeaseGuard
 from crawlfleet.execution.agent.work.outbox import Outbox
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.execution.agent.work.slots import Slots
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.budget.quota_slices import DaySlices
+from crawlfleet.execution.master_calls.rejections import Rejections
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.executor import Executor
 from crawlfleet.ports.transport import MasterTransport

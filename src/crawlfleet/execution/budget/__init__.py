@@ -1,1 +1,1 @@
-"""What an execution may ask of target hosts: the gate before each request, and the page quota."""
+"""Budgets of target hosts and daily quotas: the gate before each request, the meter, and the node's grants for them."""

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
+from crawlfleet.bootstrap.services import build_services
 from crawlfleet.broker.memory.signals import MemorySignals
 from crawlfleet.model.execution import End
 from crawlfleet.ports.broker import node_topic
@@ -178,7 +179,7 @@ async def _pieces(piece: bytes, count: int) -> AsyncIterator[bytes]:
 
 async def test_a_master_that_stops_answers_parked_polls_at_once(site: Site) -> None:
     node = await RemoteNode.online(site)
-    app = create_app(site.master)
+    app = create_app(build_services(site.master))
     async with serving(app) as url:
         node.site = Site(site.master, url, site.tokens, site._session)
         await node.sync()
@@ -188,7 +189,7 @@ async def test_a_master_that_stops_answers_parked_polls_at_once(site: Site) -> N
             return bool(site.master.sync._parked)
 
         await site.until(is_parked)
-        app.state.stopping.set()
+        app.shutdown.begin()
         down = await asyncio.wait_for(parked, PATIENCE_S)
         assert down == SyncDown(SyncVerdict.OK)
         began = asyncio.get_running_loop().time()

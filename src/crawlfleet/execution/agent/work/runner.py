@@ -12,9 +12,9 @@ from crawlfleet.errors import InvariantBroken
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.sync_trigger import News
 from crawlfleet.execution.agent.work.lease_guard import Lease
-from crawlfleet.execution.agent.work.outcome_validation import bounded, bounded_metrics, failed
 from crawlfleet.execution.agent.work.outcomes import Outcomes
 from crawlfleet.execution.agent.work.slots import Cause, Running, Slots
+from crawlfleet.execution.outcome_validation import bounded, bounded_metrics, failed
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Recall
 from crawlfleet.ports.clock import Clock

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from crawlfleet.execution.crawl.engine.crawl import Crawl
     from crawlfleet.execution.crawl.engine.plan import CrawlPlan
     from crawlfleet.execution.crawl.fetch.cookies import CookieSession
-    from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyWay
     from crawlfleet.execution.crawl.record.page_notes import Earlier, PageBook
     from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
+    from crawlfleet.execution.process_state.proxy_pool import ProxyWay
 
 URL = {
     "type": "string",
@@ -239,7 +239,7 @@ def _changes(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
 
 def proxies_of(context: TaskContext) -> ProxyWay | None:
     """As the parameters name them: a list of the task's own, or one of the node's pools."""
-    from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyPool, ProxyWay
+    from crawlfleet.execution.process_state.proxy_pool import ProxyPool, ProxyWay
 
     asked = context.parameters.get("proxies")
     if asked is None:

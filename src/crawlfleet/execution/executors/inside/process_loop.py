@@ -18,8 +18,6 @@ import msgspec
 from crawlfleet.execution.budget.granted_gate import GrantedGate
 from crawlfleet.execution.budget.host_gate import HostAway, HostUse
 from crawlfleet.execution.budget.quota_meter import Meter, OverQuota
-from crawlfleet.execution.crawl.fetch.proxy_pool import NODE_POOL, ProxyPool
-from crawlfleet.execution.crawl.fetch.robots_cache import RobotsCache
 from crawlfleet.execution.executors.inside.error_classes import classified
 from crawlfleet.execution.executors.inside.output_stream import Stream, as_json
 from crawlfleet.execution.executors.inside.parameter_check import Check, check_of
@@ -54,6 +52,8 @@ from crawlfleet.execution.executors.protocol import (
     Uses,
     Want,
 )
+from crawlfleet.execution.process_state.proxy_pool import NODE_POOL, ProxyPool
+from crawlfleet.execution.process_state.robots_cache import RobotsCache
 from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, call
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from crawlfleet.execution.agent.sync.proxy_reports import ProxyBook
-from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.outcome_validation import failed
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.budget.quota_slices import DaySlices
 from crawlfleet.execution.executors.outside import linux
 from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
 from crawlfleet.execution.executors.outside.isolated_process import AloneHost
@@ -23,6 +21,8 @@ from crawlfleet.execution.executors.outside.running_execution import Ended, Flig
 from crawlfleet.execution.executors.outside.shared_process import SharedHost, SharedHosts
 from crawlfleet.execution.executors.protocol import Done, Serve
 from crawlfleet.execution.executors.registry import ExecutorEntry
+from crawlfleet.execution.master_calls.proxy_reports import ProxyBook
+from crawlfleet.execution.outcome_validation import failed
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from crawlfleet.execution.agent.sync.proxy_reports import ProxyBook
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.budget.host_gate import ProcessShare
+from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.executors.outside.running_execution import Died, Flight, unhurried
 from crawlfleet.execution.executors.outside.spawn import connect, spawn_shared
 from crawlfleet.execution.executors.protocol import (
@@ -44,6 +43,7 @@ from crawlfleet.execution.executors.protocol import (
     Uses,
     Want,
 )
+from crawlfleet.execution.master_calls.proxy_reports import ProxyBook
 from crawlfleet.model.execution import End
 
 log = structlog.get_logger()

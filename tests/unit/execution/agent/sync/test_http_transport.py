@@ -23,9 +23,9 @@ from crawlfleet.errors import (
     SessionEnded,
     Unavailable,
 )
-from crawlfleet.execution.agent.sync import http_calls
-from crawlfleet.execution.agent.sync.http_calls import StaleExecution, call, checked_address, open_session
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
+from crawlfleet.execution.master_calls import http_calls
+from crawlfleet.execution.master_calls.http_calls import StaleExecution, call, checked_address, open_session
 from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp, SyncVerdict
 

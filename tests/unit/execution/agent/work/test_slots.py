@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from crawlfleet.execution.agent.work.outcome_validation import bounded
 from crawlfleet.execution.agent.work.slots import Cause, Running, Slots, State
+from crawlfleet.execution.outcome_validation import bounded
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass

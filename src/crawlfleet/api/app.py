@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import ModuleType
 
 from fastapi import Depends, FastAPI
@@ -16,6 +15,7 @@ from crawlfleet.api.http.middleware import Guard
 from crawlfleet.api.http.parameters import known_query_only
 from crawlfleet.api.http.services import Services
 from crawlfleet.api.http.settings import ApiSettings
+from crawlfleet.api.http.shutdown import Shutdown
 from crawlfleet.api.routes import (
     audit,
     clusters,
@@ -77,6 +77,7 @@ _NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": Fa
 
 class Api(FastAPI):
     plain: PlainRoutes
+    shutdown: Shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (route := self.plain.find(scope)) is not None:
@@ -102,8 +103,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     app.state.services = services
     app.state.gate = gate = Gate(settings, services)
     app.state.quality = quality.Remembered()
-    app.state.stopping = asyncio.Event()
-    """Set when the master stops: whoever waits for nothing in particular goes home."""
+    app.state.shutdown = app.shutdown = Shutdown(services)
     plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
     limits = {path: most for module in ROUTES for path, most in getattr(module, "body_limits", {}).items()}
     app.plain = PlainRoutes(app, plain, gate, settings.body_limit_bytes, limits)

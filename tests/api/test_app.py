@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from crawlfleet.api.http.app import ROUTES, create_app
+from crawlfleet.api.app import ROUTES, create_app
 from crawlfleet.api.http.errors import STATUS_OF_CODE
 from crawlfleet.api.http.settings import ApiSettings
+from crawlfleet.bootstrap.services import build_services
 from crawlfleet.errors import InvariantBroken, OutcomeUnknown, OverLimit, StoreUnavailable
 from crawlfleet.model.refusal import Code
 from tests.api.kit import Site, open_site, serving
@@ -140,8 +141,8 @@ def every_route(app: Any) -> set[tuple[str, str]]:
 
 async def test_every_route_is_in_the_document(site: Site, document: dict[str, Any]) -> None:
     told = {(method, path) for path, item in document["paths"].items() for method in item}
-    assert told == every_route(create_app(site.master))
-    served = {route.path for route in create_app(site.master).routes if isinstance(route, Route)}
+    assert told == every_route(create_app(build_services(site.master)))
+    served = {route.path for route in create_app(build_services(site.master)).routes if isinstance(route, Route)}
     assert {"/openapi.json", "/docs"} <= served
 
 
@@ -185,7 +186,7 @@ async def test_the_hot_routes_are_described_by_what_they_take(document: dict[str
 async def test_the_docs_need_no_token_and_can_be_turned_off(site: Site, tmp_path: Path) -> None:
     page = await site.get("/docs", role=None)
     assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    async with serving(create_app(site.master, ApiSettings(has_docs=False))) as url:
+    async with serving(create_app(build_services(site.master), ApiSettings(has_docs=False))) as url:
         closed = Site(site.master, url, site.tokens, site._session)
         assert (await closed.get("/docs", role=None)).status == 404
         assert (await closed.get("/openapi.json", role=None)).status == 404
@@ -222,7 +223,7 @@ async def test_the_documentation_page_needs_nothing_from_elsewhere(site: Site) -
 
 @pytest.mark.parametrize("has_docs", [True, False])
 async def test_the_root_says_where_the_rest_is(site: Site, has_docs: bool) -> None:
-    async with serving(create_app(site.master, ApiSettings(has_docs=has_docs))) as url:
+    async with serving(create_app(build_services(site.master), ApiSettings(has_docs=has_docs))) as url:
         root = Site(site.master, url, site.tokens, site._session)
         told = (await root.get("/", role=None)).json
         assert (told["name"], told["health"], told.get("docs")) == (

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
-from crawlfleet.execution.agent.sync.host_stats import HostFigures
-from crawlfleet.execution.agent.work.lease_guard import Lease
 from crawlfleet.execution.budget.host_gate import HOLD_S, HostUse, ProcessShare
+from crawlfleet.execution.budget.host_stats import HostFigures
 from crawlfleet.model import limits
 from crawlfleet.model.host_budget import NONE, Units
 from crawlfleet.model.host_names import HostNews
@@ -28,6 +27,15 @@ LINGER_S = 5.0
 NEWS_S = 0.5
 WANTED_MOST = 1_000
 _HEARD = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
+
+
+class NodeLease(Protocol):
+    """The node's lease, with which its grants end."""
+
+    @property
+    def stop_at(self) -> float | None:
+        """When work has to stop; None while there is no session."""
+        ...
 
 
 class GrantedProcess(Protocol):
@@ -58,7 +66,7 @@ class _News:
 class HostGrants:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lease: Lease | None = None
+        self._lease: NodeLease | None = None
         self._tell: Callable[[float], None] = _unheard
         self._targets: dict[str, _Target] = {}
         self._processes: dict[int, GrantedProcess] = {}
@@ -70,7 +78,7 @@ class HostGrants:
         self.taken = 0
         """The newest version of this session's grants."""
 
-    def attach(self, lease: Lease, tell: Callable[[float], None]) -> None:
+    def attach(self, lease: NodeLease, tell: Callable[[float], None]) -> None:
         """`tell` is asked for a sync within so many seconds."""
         self._lease, self._tell = lease, tell
 
