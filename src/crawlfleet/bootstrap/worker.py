@@ -24,7 +24,7 @@ from crawlfleet.execution.agent.identity import Identity, locked
 from crawlfleet.execution.agent.machine_facts import Capability, Probed, probe
 from crawlfleet.execution.agent.measurements import Measure
 from crawlfleet.execution.agent.registration import Joiner, Registration, own_address
-from crawlfleet.execution.agent.sync.http_calls import checked_address, open_session
+from crawlfleet.execution.agent.sync.http_calls import normalise_master_url, open_http_session
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.agent.sync.proxy_reports import report_proxies
 from crawlfleet.execution.agent.work.host_grants import HostGrants
@@ -94,7 +94,7 @@ class _Worker:
         if not options.masters:
             raise ConfigError("masters: the address of at least one master is needed")
         self._options = options
-        self._masters = [checked_address(url) for url in options.masters]
+        self._masters = [normalise_master_url(url) for url in options.masters]
         self._clock, self._rng = SystemClock(), Random()
         self._measure = Measure(self._clock, options.data_dir)
         self._agent: Agent | None = None
@@ -110,7 +110,7 @@ class _Worker:
             asyncio.to_thread(scan, options.executors, path),
             asyncio.to_thread(probe, options.capabilities, options.resources),
         )
-        session = await stack.enter_async_context(open_session(options.ca_file))
+        session = await stack.enter_async_context(open_http_session(options.ca_file))
         joiner = Joiner(options.data_dir, self._masters, session, self._rng, options.enrol_token)
         registration = self._registration(entries, probed)
         stack.enter_context(self._signals())

@@ -15,7 +15,7 @@ import structlog.testing
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
 from crawlfleet.execution.agent.registration import Joiner, Registration
-from crawlfleet.execution.agent.sync.http_calls import open_session
+from crawlfleet.execution.agent.sync.http_calls import open_http_session
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import Role
 from tests.api.kit import Site
@@ -58,7 +58,7 @@ class Agent:
 async def agent(site: Site, tmp_path: Path) -> AsyncIterator[Agent]:
     folder = tmp_path / "node"
     folder.mkdir()
-    async with open_session() as session:
+    async with open_http_session() as session:
         yield Agent(site, session, folder)
 
 

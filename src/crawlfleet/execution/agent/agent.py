@@ -15,9 +15,9 @@ from crawlfleet.execution.agent.events import AgentEvent, OnEvent, unheard
 from crawlfleet.execution.agent.sync.masters import Masters
 from crawlfleet.execution.agent.sync.rejections import Rejections
 from crawlfleet.execution.agent.sync.session import Credentials, LeavingUnopened, NodeRemoved, SessionOpener
-from crawlfleet.execution.agent.sync.sync import Ending, Parts, Syncer
-from crawlfleet.execution.agent.sync.sync_commands import Orders, Tombstones
-from crawlfleet.execution.agent.sync.sync_trigger import News
+from crawlfleet.execution.agent.sync.sync import SyncEnding, Syncer, SyncParts
+from crawlfleet.execution.agent.sync.sync_commands import SyncCommands, Tombstones
+from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
 from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import MARGIN_S, Lease, LeaseGuard
 from crawlfleet.execution.agent.work.outbox import Outbox
@@ -85,7 +85,7 @@ class Agent:
         self._left = asyncio.Event()
         self._clock = clock
         known_masters = Masters(masters, rng)
-        news, lease = News(clock), Lease(clock, settings.lease_margin_s)
+        news, lease = SyncTrigger(clock), Lease(clock, settings.lease_margin_s)
         self._outcomes = Outcomes(self._outbox, clock, news, on_event)
         self._runner = Runner(
             executor, self._slots, self._outcomes, lease=lease, news=news, clock=clock, on_event=on_event
@@ -94,10 +94,10 @@ class Agent:
         self._drain = Drain(self._runner, news=news, clock=clock, on_event=on_event)
         config, rejections = Config(allow_hosts), Rejections(clock)
         self._grants = grants or HostGrants(clock)
-        self._grants.attach(lease, news.tell)
+        self._grants.attach(lease, news.schedule_sync)
         slices = slices or DaySlices()
-        slices.attach(news.tell)
-        orders = Orders(
+        slices.attach(news.schedule_sync)
+        orders = SyncCommands(
             self._runner,
             self._slots,
             self._outcomes,
@@ -122,7 +122,7 @@ class Agent:
             clock=clock,
             on_event=on_event,
         )
-        parts = Parts(
+        parts = SyncParts(
             self._runner,
             self._slots,
             self._outcomes,
@@ -202,13 +202,13 @@ class Agent:
             self._limit = None
 
     async def _live_sessions(self) -> Departure:
-        ending: Ending | None = None
-        while ending in (None, Ending.SESSION_ENDED):
+        ending: SyncEnding | None = None
+        while ending in (None, SyncEnding.SESSION_ENDED):
             try:
-                session = await self._opener.open()
+                session = await self._opener.open_session()
             except NodeRemoved:
                 return Departure.REMOVED
             except LeavingUnopened:
                 return Departure.LEFT
             ending = await self._syncer.run(session)
-        return Departure.REMOVED if ending is Ending.REMOVED else Departure.LEFT
+        return Departure.REMOVED if ending is SyncEnding.REMOVED else Departure.LEFT

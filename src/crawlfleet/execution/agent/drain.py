@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
-from crawlfleet.execution.agent.sync.sync_trigger import News
+from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
 from crawlfleet.execution.agent.work.deadline_timer import Alarm
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.ports.clock import Clock
 
 
 class Drain:
-    def __init__(self, runner: Runner, *, news: News, clock: Clock, on_event: OnEvent) -> None:
+    def __init__(self, runner: Runner, *, news: SyncTrigger, clock: Clock, on_event: OnEvent) -> None:
         self._runner = runner
         self._news = news
         self._clock = clock
@@ -49,7 +49,7 @@ class Drain:
         self._leave_by = leave_by if self._leave_by is None else min(self._leave_by, leave_by)
         self._settle(was_draining, within_s)
         self.leaving.set()
-        self._news.tell()
+        self._news.schedule_sync()
 
     def _settle(self, was_draining: bool, within_s: float | None) -> None:
         deadlines = [at for at in (self._ordered_by, self._leave_by) if at is not None]
@@ -60,4 +60,4 @@ class Drain:
         elif was_draining and not self.is_draining:
             self._on_event(AgentEvent.DRAIN_ENDED, {})
         if was_draining != self.is_draining:
-            self._news.tell()
+            self._news.schedule_sync()

@@ -20,7 +20,7 @@ from yarl import URL
 
 from crawlfleet.errors import ConfigError, Conflict, CrawlfleetError, InvalidInput, NotAllowed, Unavailable
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
-from crawlfleet.execution.agent.sync.http_calls import call
+from crawlfleet.execution.agent.sync.http_calls import call_master
 from crawlfleet.ports.transport import MessageTooLarge
 
 log = structlog.get_logger()
@@ -135,7 +135,7 @@ class Joiner:
         while True:
             url = self._masters[failures % len(self._masters)]
             try:
-                answer = await call(
+                answer = await call_master(
                     self._session, "POST", f"{url}/api/v1/nodes:register", bearer=bearer, body=body, within_s=CALL_S
                 )
                 return msgspec.json.decode(answer, type=Registered)

@@ -19,7 +19,7 @@ import psutil
 import zstandard
 from aiohttp import web
 
-from crawlfleet.execution.agent.sync.http_calls import open_session
+from crawlfleet.execution.agent.sync.http_calls import open_http_session
 from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
 from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.execution.executors.registry import built_in, users
@@ -91,7 +91,7 @@ async def executing(
     for name in as_builtin:
         entries[name] = replace(entries[name], is_builtin=True)
     before = {child.pid for child in psutil.Process().children()}
-    async with open_session() as session:
+    async with open_http_session() as session:
         urls = masters or [server.url if server else "http://127.0.0.1:9"]
         uploads = Uploads(session, urls, SECRET, random.Random(1))
         settings = {"hosts": 2, "search_path": [entry for entry in sys.path if entry], **settings}

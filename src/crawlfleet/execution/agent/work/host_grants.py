@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
-from crawlfleet.execution.agent.sync.host_stats import HostFigures
+from crawlfleet.execution.agent.sync.host_stats import HostStats
 from crawlfleet.execution.agent.work.lease_guard import Lease
 from crawlfleet.execution.budget.host_gate import HOLD_S, HostUse, ProcessShare
 from crawlfleet.model import limits
@@ -66,7 +66,7 @@ class HostGrants:
         self._news: dict[tuple[str, int], _News] = {}
         self._delays: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self.figures = HostFigures(clock)
+        self.figures = HostStats(clock)
         self.taken = 0
         """The newest version of this session's grants."""
 
@@ -79,7 +79,7 @@ class HostGrants:
     def begin(self) -> None:
         """A new session has no grants; what processes had of the last one is taken from them."""
         self.taken = 0
-        self.figures.begin()
+        self.figures.start_session()
         self._delays.clear()
         for target in self._targets.values():
             target.shares.pool = NONE
@@ -113,7 +113,7 @@ class HostGrants:
         arrived = [key for key, one in self._news.items() if one.number is not None and one.number <= number]
         for key in arrived:
             del self._news[key]
-        self.figures.told(number)
+        self.figures.sync_answered(number)
         for process in self._versions:
             self._processes[process].extend(self._until)
 

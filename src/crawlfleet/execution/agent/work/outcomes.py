@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
-from crawlfleet.execution.agent.sync.sync_trigger import News
+from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
 from crawlfleet.execution.agent.work.outbox import Ended, Outbox
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
 
 
 class Outcomes:
-    def __init__(self, outbox: Outbox, clock: Clock, news: News, on_event: OnEvent) -> None:
+    def __init__(self, outbox: Outbox, clock: Clock, news: SyncTrigger, on_event: OnEvent) -> None:
         self._outbox = outbox
         self._clock = clock
         self._news = news
@@ -79,7 +79,7 @@ class Outcomes:
         self._unsaved[outcome.execution] = Ended(outcome, started_at)
         if self._save_at is None:
             self._save_at = self._clock.monotonic() + SAVE_S
-        self._news.tell(within_s=0.0 if is_last else GATHER_S)
+        self._news.schedule_sync(within_s=0.0 if is_last else GATHER_S)
 
     def save(self) -> None:
         """Put what was gathered on disk; when the disk refuses, it stays gathered and is tried again."""

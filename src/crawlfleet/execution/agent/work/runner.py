@@ -10,7 +10,7 @@ import asyncio
 
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
-from crawlfleet.execution.agent.sync.sync_trigger import News
+from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
 from crawlfleet.execution.agent.work.lease_guard import Lease
 from crawlfleet.execution.agent.work.outcome_validation import bounded, bounded_metrics, failed
 from crawlfleet.execution.agent.work.outcomes import Outcomes
@@ -34,7 +34,7 @@ class Runner:
         outcomes: Outcomes,
         *,
         lease: Lease,
-        news: News,
+        news: SyncTrigger,
         clock: Clock,
         on_event: OnEvent,
     ) -> None:
@@ -142,7 +142,7 @@ class Runner:
             AgentEvent.EXECUTION_STARTED,
             {"task": assignment.task, "execution": assignment.execution, "session": running.session},
         )
-        self._news.tell(within_s=START_TOLD_S)
+        self._news.schedule_sync(within_s=START_TOLD_S)
         timer = asyncio.get_running_loop().call_later(assignment.timeout_s, running.stop, Cause.TIMEOUT)
         try:
             return bounded(await self._executor.run(assignment), assignment)
@@ -185,7 +185,7 @@ class Runner:
             self._outcomes.add(outcome, started_at, is_last=not len(self._slots))
         else:
             # A slot is back that the masters did not count.
-            self._news.tell(within_s=SLOT_GATHER_S)
+            self._news.schedule_sync(within_s=SLOT_GATHER_S)
 
 
 def _may_say(running: Running, said: OutcomeBody) -> bool:

@@ -20,7 +20,7 @@ import structlog
 import zstandard
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound, Unavailable
-from crawlfleet.execution.agent.sync.http_calls import NoCrawl, call, checked_address
+from crawlfleet.execution.agent.sync.http_calls import UnknownCrawlError, call_master, normalise_master_url
 from crawlfleet.execution.agent.sync.rejections import BELIEVED_S
 from crawlfleet.execution.executors.inside.output_stream import log_line
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
@@ -70,7 +70,7 @@ class Uploads:
 
     def __init__(self, session: aiohttp.ClientSession, masters: Sequence[str], secret: str, rng: Random) -> None:
         self._session = session
-        self._masters = [checked_address(url) for url in masters]
+        self._masters = [normalise_master_url(url) for url in masters]
         self._secret = secret
         self._rng = rng
         self._current = 0
@@ -112,7 +112,7 @@ class Uploads:
             place = self._current
             try:
                 async with turn:
-                    return await call(
+                    return await call_master(
                         self._session,
                         method,
                         f"{self._masters[place]}{path}",
@@ -127,7 +127,7 @@ class Uploads:
                     # Of what an execution asks for, a master may know for sure that it is not there. Of the execution
                     # itself it says that only by mistake, or when the node is removed and stops its work anyway.
                     rejected_at = rejected_at or now
-                    is_sure = isinstance(exc, NoCrawl) or (method == "GET" and isinstance(exc, NotFound))
+                    is_sure = isinstance(exc, UnknownCrawlError) or (method == "GET" and isinstance(exc, NotFound))
                     if is_sure or now - rejected_at >= BELIEVED_S:
                         raise
                 failures += 1

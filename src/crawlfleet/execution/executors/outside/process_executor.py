@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from crawlfleet.execution.agent.sync.proxy_reports import ProxyBook
+from crawlfleet.execution.agent.sync.proxy_reports import ProxyHealthReports
 from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.outcome_validation import failed
 from crawlfleet.execution.agent.work.quota_slices import DaySlices
@@ -60,7 +60,7 @@ class ProcessExecutor:
         slices: DaySlices | None = None,
         proxy_pools: Mapping[str, list[str]] | None = None,
     ) -> None:
-        self.proxies = ProxyBook()
+        self.proxies = ProxyHealthReports()
         self._entries = entries
         self._uploads = uploads
         self._directory = directory

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from crawlfleet.errors import CrawlfleetError, InvalidInput
-from crawlfleet.execution.agent.sync.http_calls import NoCrawl, StaleExecution
+from crawlfleet.execution.agent.sync.http_calls import StaleExecutionError, UnknownCrawlError
 from crawlfleet.execution.agent.work.quota_slices import DaySlices
 from crawlfleet.execution.budget import quota_meter
 from crawlfleet.execution.executors.outside.chunk_uploader import Upload, Uploads
@@ -216,9 +216,9 @@ class Flight:
         )
 
     async def _refused(self, reason: CrawlfleetError) -> OutcomeBody:
-        if isinstance(reason, StaleExecution):
+        if isinstance(reason, StaleExecutionError):
             return self._body(End.STOPPED, None, "no longer the live execution of its task", NULL)
-        if isinstance(reason, NoCrawl):
+        if isinstance(reason, UnknownCrawlError):
             # Its parameters speak of a crawl that is not there: another try would find the same.
             return self._body(End.FAILED, ErrorClass.INPUT, str(reason), await self.last_words(0.0))
         message = f"a master refused what it streamed: {reason}"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from crawlfleet.execution.agent.sync.proxy_reports import ProxyBook
+from crawlfleet.execution.agent.sync.proxy_reports import ProxyHealthReports
 from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.budget.host_gate import ProcessShare
 from crawlfleet.execution.executors.outside.running_execution import Died, Flight, unhurried
@@ -60,7 +60,10 @@ BRIEF_S, LONGEST_PAUSE_S = 1.0, 5.0
 
 class SharedHost:
     def __init__(
-        self, process: asyncio.subprocess.Process, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+        self,
+        process: asyncio.subprocess.Process,
+        grants: HostGrants | None = None,
+        proxies: ProxyHealthReports | None = None,
     ) -> None:
         self._process = process
         self._grants = grants
@@ -74,7 +77,7 @@ class SharedHost:
 
     @classmethod
     async def start(
-        cls, serve: Serve, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+        cls, serve: Serve, grants: HostGrants | None = None, proxies: ProxyHealthReports | None = None
     ) -> SharedHost:
         process, sock = await spawn_shared()
         host = cls(process, grants, proxies)
@@ -156,7 +159,7 @@ class SharedHost:
         if self._grants is not None:
             self._grants.closed(self.pid)
         if self._proxies is not None:
-            self._proxies.forget(self.pid)
+            self._proxies.remove_process(self.pid)
         how = self._why or _exit_text(code)
         for flight in list(self._flights.values()):
             flight.end(Died(End.PROCESS_LOST, f"its executor process died: {how}"))
@@ -185,7 +188,7 @@ class SharedHost:
                 case Uses() | Taken() | News() if self._grants is not None:
                     hear_of_hosts(self._grants, self.pid, message)
                 case ProxyStates() if self._proxies is not None:
-                    self._proxies.update(self.pid, message.proxies)
+                    self._proxies.update_process(self.pid, message.proxies)
                 case Pong():
                     self._pongs = max(self._pongs, message.number)
                 case Ready():
@@ -211,7 +214,7 @@ class SharedHosts:
     """As many as there are cores, kept alive."""
 
     def __init__(
-        self, count: int, serve: Serve, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+        self, count: int, serve: Serve, grants: HostGrants | None = None, proxies: ProxyHealthReports | None = None
     ) -> None:
         self._serve = serve
         self._grants = grants

@@ -39,8 +39,8 @@ async def test_what_was_counted_arrives(tmp_path: Path, is_alone: bool) -> None:
 
         def is_told() -> bool:
             # The last sync of a node asks for all there is.
-            batch = grants.figures.up(1, 1, is_last=True)
-            grants.figures.told(1)
+            batch = grants.figures.next_batch(1, 1, is_last=True)
+            grants.figures.sync_answered(1)
             told.extend(row for name, row in (batch.hosts if batch else []) if name == host)
             return summed(told)[REQUESTS] >= len(served.hits)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.agent.sync.host_stats import EVERY_S, HOSTS, HostFigures
+from crawlfleet.execution.agent.sync.host_stats import BATCH_EVERY_S, MAX_NAMED_HOSTS, HostStats
 from crawlfleet.execution.budget.host_gate import HostUse
 from crawlfleet.model import host_stats as figures
 from crawlfleet.model import limits
@@ -57,7 +57,7 @@ def test_percentiles_rise_and_need_answers() -> None:
 class Node:
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.figures = HostFigures(self.clock)
+        self.figures = HostStats(self.clock)
         self.number = 0
         self.taken: dict[tuple[int, int], dict[str, list[int]]] = {}
         """What the store has: of each batch, by its name."""
@@ -69,13 +69,13 @@ class Node:
 
     def sync(self, session: int = 1, *, arrives: bool = True, is_answered: bool = True, is_last: bool = False) -> None:
         self.number += 1
-        batch = self.figures.up(session, self.number, is_last=is_last)
+        batch = self.figures.next_batch(session, self.number, is_last=is_last)
         if batch is not None and arrives:
             newest = max(self.taken, default=(0, 0))
             if (batch.session, batch.number) > newest:
                 self.taken[batch.session, batch.number] = dict(batch.hosts)
         if is_answered and arrives:
-            self.figures.told(self.number)
+            self.figures.sync_answered(self.number)
 
     @property
     def total(self) -> int:
@@ -90,7 +90,7 @@ def test_batches_are_told_at_once_and_then_every_few_seconds() -> None:
     node.count(2)
     node.sync()
     assert node.total == 3
-    node.clock.advance(seconds=EVERY_S)
+    node.clock.advance(seconds=BATCH_EVERY_S)
     node.sync()
     assert node.total == 5
     node.count()
@@ -107,26 +107,26 @@ def test_lost_syncs_lost_answers_and_new_sessions_count_nothing_twice(steps: lis
         if how == "new session":
             session += 1
             node.number = 0
-            node.figures.begin()
+            node.figures.start_session()
         node.sync(session, arrives=how != "lost", is_answered=how == "answered")
         assert node.total <= counted
-        node.clock.advance(seconds=EVERY_S)
+        node.clock.advance(seconds=BATCH_EVERY_S)
     for _ in range(2):
         node.sync(session)
-        node.clock.advance(seconds=EVERY_S)
+        node.clock.advance(seconds=BATCH_EVERY_S)
     assert node.total == counted
 
 
 def test_too_many_hosts_are_counted_together() -> None:
     node = Node()
-    for number in range(HOSTS + 5):
+    for number in range(MAX_NAMED_HOSTS + 5):
         node.count(1, f"{number}.example")
-    for _ in range(HOSTS // limits.FIGURES_PER_SYNC + 1):
+    for _ in range(MAX_NAMED_HOSTS // limits.FIGURES_PER_SYNC + 1):
         node.sync()
-        node.clock.advance(seconds=EVERY_S)
+        node.clock.advance(seconds=BATCH_EVERY_S)
     assert max(map(len, node.taken.values())) == limits.FIGURES_PER_SYNC
     assert sum(hosts.get(ALL_HOSTS, nothing())[REQUESTS] for hosts in node.taken.values()) == 5
-    assert node.total == HOSTS + 5
+    assert node.total == MAX_NAMED_HOSTS + 5
 
 
 def test_what_no_master_would_take_is_not_told() -> None:
