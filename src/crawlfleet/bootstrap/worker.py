@@ -28,7 +28,7 @@ from crawlfleet.execution.agent.sync.http_calls import normalise_master_url, ope
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.agent.sync.proxy_reports import report_proxies
 from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
+from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
 from crawlfleet.execution.executors.outside.process_executor import MEMORY_MB, ProcessExecutor
 from crawlfleet.execution.executors.outside.spawn import search_path
@@ -142,7 +142,7 @@ class _Worker:
     ) -> Departure:
         options = self._options
         uploads = Uploads(session, self._masters, identity.secret, self._rng)
-        grants, slices = HostGrants(self._clock), DaySlices()
+        grants, slices = HostGrants(self._clock), QuotaSlices()
         executor = ProcessExecutor(
             entries,
             uploads,

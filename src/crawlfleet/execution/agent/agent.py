@@ -19,10 +19,10 @@ from crawlfleet.execution.agent.sync.sync import SyncEnding, Syncer, SyncParts
 from crawlfleet.execution.agent.sync.sync_commands import SyncCommands, Tombstones
 from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
 from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.lease_guard import MARGIN_S, Lease, LeaseGuard
+from crawlfleet.execution.agent.work.lease_guard import MARGIN_S, LeaseGuard, NodeLease
 from crawlfleet.execution.agent.work.outbox import Outbox
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
+from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.execution.agent.work.slots import Slots
 from crawlfleet.ports.clock import Clock
@@ -74,7 +74,7 @@ class Agent:
         allow_hosts: AllowHosts = hosts_unheard,
         progress: Callable[[], list[ProgressBody]] = list,
         grants: HostGrants | None = None,
-        slices: DaySlices | None = None,
+        slices: QuotaSlices | None = None,
     ) -> None:
         self._settings = settings
         self._on_event = on_event
@@ -85,18 +85,18 @@ class Agent:
         self._left = asyncio.Event()
         self._clock = clock
         known_masters = Masters(masters, rng)
-        news, lease = SyncTrigger(clock), Lease(clock, settings.lease_margin_s)
+        news, lease = SyncTrigger(clock), NodeLease(clock, settings.lease_margin_s)
         self._outcomes = Outcomes(self._outbox, clock, news, on_event)
         self._runner = Runner(
-            executor, self._slots, self._outcomes, lease=lease, news=news, clock=clock, on_event=on_event
+            executor, self._slots, self._outcomes, lease=lease, sync_trigger=news, clock=clock, on_event=on_event
         )
         self._guard = LeaseGuard(lease, clock, self._runner.stop_for_lease)
         self._drain = Drain(self._runner, news=news, clock=clock, on_event=on_event)
         config, rejections = Config(allow_hosts), Rejections(clock)
         self._grants = grants or HostGrants(clock)
-        self._grants.attach(lease, news.schedule_sync)
-        slices = slices or DaySlices()
-        slices.attach(news.schedule_sync)
+        self._grants.attach_sync(lease, news.schedule_sync)
+        slices = slices or QuotaSlices()
+        slices.attach_sync(news.schedule_sync)
         orders = SyncCommands(
             self._runner,
             self._slots,
@@ -142,12 +142,12 @@ class Agent:
         """Until the node left or was removed. Cancelling it is like killing the process: nothing more is saved."""
         try:
             async with asyncio.TaskGroup() as group:
-                self._runner.attach(group)
-                alarms = [group.create_task(part.alarm.run()) for part in (self._guard, self._drain)]
+                self._runner.attach_group(group)
+                alarms = [group.create_task(part.timer.run()) for part in (self._guard, self._drain)]
                 alarms.append(group.create_task(self._hurry_when_idle()))
                 try:
                     departure = await self._live()
-                    await self._slots.emptied()
+                    await self._slots.wait_until_empty()
                 finally:
                     self._runner.cancel_all()
                     self._grants.close()
@@ -173,7 +173,7 @@ class Agent:
     async def _hurry_when_idle(self) -> None:
         """The time to drain is for what runs: once nothing does, only the goodbye is left to say."""
         await self._drain.leaving.wait()
-        await self._slots.emptied()
+        await self._slots.wait_until_empty()
         self._leave_within(self._settings.leave_patience_s)
 
     def _leave_within(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ import asyncio
 
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
-from crawlfleet.execution.agent.work.deadline_timer import Alarm
+from crawlfleet.execution.agent.work.deadline_timer import DeadlineTimer
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.ports.clock import Clock
 
@@ -25,7 +25,7 @@ class Drain:
         self._ordered_by: float | None = None
         self._leave_by: float | None = None
         self.leaving = asyncio.Event()
-        self.alarm = Alarm(clock, runner.hand_back_all)
+        self.timer = DeadlineTimer(clock, runner.hand_back_all)
 
     @property
     def is_draining(self) -> bool:
@@ -53,7 +53,7 @@ class Drain:
 
     def _settle(self, was_draining: bool, within_s: float | None) -> None:
         deadlines = [at for at in (self._ordered_by, self._leave_by) if at is not None]
-        self.alarm.set(min(deadlines, default=None))
+        self.timer.set_deadline(min(deadlines, default=None))
         if self.is_draining and not was_draining:
             self._on_event(AgentEvent.DRAIN_BEGAN, {"is_leaving": self.is_leaving, "within_s": within_s})
             self._runner.hand_back_waiting()

@@ -82,9 +82,9 @@ class SessionOpener:
 
     async def open_session(self) -> Session:
         """Try one master after the other until one opens a session. Raises NodeRemoved or LeavingUnopened."""
-        self._guard.end()
+        self._guard.end_lease()
         self._runner.abandon_all()
-        self._grants.begin()
+        self._grants.start_session()
         failures = 0
         reported: list[int] = []
         while True:
@@ -105,9 +105,9 @@ class SessionOpener:
                 self._not_before = self._clock.monotonic() + self._masters.add_jitter(self._rejections.pause_s)
             except (CrawlfleetError, TimeoutError) as exc:
                 if isinstance(exc, MessageTooLarge):
-                    self._outcomes.send_less(request.outcomes, refusal=exc)
+                    self._outcomes.shrink_batches(request.outcomes, refusal=exc)
                 elif isinstance(exc, TimeoutError):
-                    self._outcomes.send_less(request.outcomes)
+                    self._outcomes.shrink_batches(request.outcomes)
                 failures += 1
                 self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": index, "error": repr(exc)})
                 self._masters.move_on(index)
@@ -138,20 +138,20 @@ class SessionOpener:
 
     def _build_request(self) -> OpenUp:
         """The open request. The one with the last outcomes opens the session, which ends what the node still held."""
-        batch = self._outcomes.batch()
+        batch = self._outcomes.next_batch()
         return OpenUp(
             node=self._credentials.node,
             secret=self._credentials.secret,
             outcomes=batch.outcomes,
             slots=self._slots.declared,
             task_types=list(self._credentials.task_types),
-            after=HANDS_OVER_ONLY if batch.left else self._newest_session,
+            after=HANDS_OVER_ONLY if batch.remaining else self._newest_session,
             is_departing=self._drain.is_leaving,
         )
 
     def _start_session(self, reported: list[int], answer: OpenDown, sent_at: float) -> Session:
         lease_s = answer.lease_ms / 1000
-        self._guard.begin(lease_s, sent_at)
+        self._guard.start_lease(lease_s, sent_at)
         self._config.begin(answer.sync_ms / 1000, lease_s)
         self._runner.session = answer.session
         data: dict[str, object] = {"session": answer.session, "lease_s": lease_s, "reported": reported}

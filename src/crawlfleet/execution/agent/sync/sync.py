@@ -31,11 +31,11 @@ from crawlfleet.execution.agent.sync.session import Session
 from crawlfleet.execution.agent.sync.sync_commands import SyncCommands
 from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
 from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.lease_guard import Lease, LeaseGuard
+from crawlfleet.execution.agent.work.lease_guard import LeaseGuard, NodeLease
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
-from crawlfleet.execution.agent.work.runner import START_TOLD_S, Runner
-from crawlfleet.execution.agent.work.slots import Running, Slots
+from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
+from crawlfleet.execution.agent.work.runner import START_REPORT_S, Runner
+from crawlfleet.execution.agent.work.slots import HeldExecution, Slots
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.transport import MessageTooLarge
@@ -69,7 +69,7 @@ class SyncCall:
     silent_at: float
     """Monotonic time from which the call counts as possibly lost."""
     timeout: asyncio.Timeout
-    started: list[Running]
+    started: list[HeldExecution]
     has_outcomes: bool
     is_leaving: bool
     task: asyncio.Task[None] | None = None
@@ -89,13 +89,13 @@ class SyncParts:
     slots: Slots
     outcomes: Outcomes
     commands: SyncCommands
-    lease: Lease
+    lease: NodeLease
     guard: LeaseGuard
     drain: Drain
     sync_trigger: SyncTrigger
     config: Config
     grants: HostGrants
-    slices: DaySlices
+    slices: QuotaSlices
     rejections: Rejections
 
 
@@ -185,17 +185,17 @@ class Syncer:
                 self._masters.move_on(older.master_index)
         self._number += 1
         wait_s = self._parking_s()
-        unreported = self._parts.slots.untold_starts()
+        unreported = self._parts.slots.unreported_starts()
         started = [
             execution
             for execution in unreported
-            if execution.started_at is not None and execution.started_at <= now - START_TOLD_S
+            if execution.started_at is not None and execution.started_at <= now - START_REPORT_S
         ]
         request = self._build_sync(wait_s, started, now)
         self._parts.sync_trigger.sync_sent()
         if len(started) < len(unreported):
             youngest = max(execution.started_at or now for execution in unreported)
-            self._parts.sync_trigger.schedule_sync(within_s=max(0.0, youngest + START_TOLD_S - now))
+            self._parts.sync_trigger.schedule_sync(within_s=max(0.0, youngest + START_REPORT_S - now))
         call = SyncCall(
             self._number,
             self._masters.current_index,
@@ -219,33 +219,33 @@ class Syncer:
         parts = self._parts
         return parts.drain.is_leaving and not len(parts.slots) and not len(parts.outcomes)
 
-    def _build_sync(self, wait_s: float, started: list[Running], now: float) -> SyncUp:
+    def _build_sync(self, wait_s: float, started: list[HeldExecution], now: float) -> SyncUp:
         parts = self._parts
-        batch = parts.outcomes.batch()
-        host_wants, host_news = parts.grants.up(self._number)
+        batch = parts.outcomes.next_batch()
+        host_wants, host_news = parts.grants.build_report(self._number)
         return SyncUp(
             node=self._node,
             session=self._session.number,
             number=self._number,
             wait_ms=ms(wait_s),
-            held=parts.slots.held() + batch.left,
+            held=parts.slots.held_ids() + batch.remaining,
             started=[
-                StartBody(execution.assignment.task, execution.execution, ms(now - (execution.started_at or now)))
+                StartBody(execution.assignment.task, execution.id, ms(now - (execution.started_at or now)))
                 for execution in started
             ],
             outcomes=batch.outcomes,
-            measurement=msgspec.structs.replace(self._measure(), running=len(parts.slots.running())),
-            slots=parts.slots.offered,
+            measurement=msgspec.structs.replace(self._measure(), running=len(parts.slots.running_executions())),
+            slots=parts.slots.offered_count,
             is_draining=parts.drain.is_draining,
             is_leaving=self._may_leave(),
             config_version=parts.config.version,
             config_mark=parts.config.mark,
             progress=self._progress(),
-            grants_taken=parts.grants.taken,
+            grants_taken=parts.grants.applied_version,
             hosts=host_wants,
             host_news=host_news,
-            wants=parts.slices.up(),
-            figures=parts.grants.figures.next_batch(self._session.number, self._number, is_last=self._may_leave()),
+            wants=parts.slices.pending_requests(),
+            figures=parts.grants.host_stats.next_batch(self._session.number, self._number, is_last=self._may_leave()),
             is_departing=parts.drain.is_leaving,
         )
 
@@ -260,9 +260,9 @@ class Syncer:
             self._end_session()
         except (CrawlfleetError, TimeoutError) as exc:
             if isinstance(exc, MessageTooLarge):
-                self._parts.outcomes.send_less(request.outcomes, refusal=exc)
+                self._parts.outcomes.shrink_batches(request.outcomes, refusal=exc)
             elif isinstance(exc, TimeoutError) and call.number > self._answered_number:
-                self._parts.outcomes.send_less(request.outcomes)
+                self._parts.outcomes.shrink_batches(request.outcomes)
             self._report_failure(call, exc)
             self._schedule_retry(call)
         else:
@@ -327,10 +327,10 @@ class Syncer:
             self._parts.sync_trigger.schedule_sync()
 
     def _renew_lease(self, call: SyncCall) -> None:
-        self._parts.guard.renew(call.sent_at)
-        self._parts.grants.told(call.number)
+        self._parts.guard.renew_lease(call.sent_at)
+        self._parts.grants.sync_answered(call.number)
         for execution in call.started:
-            execution.is_start_told = True
+            execution.is_start_reported = True
         if call.number > self._answered_number:
             self._answered_number = call.number
             self._failures = 0

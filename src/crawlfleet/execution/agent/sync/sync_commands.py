@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import Drain
 from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.lease_guard import Lease
+from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
+from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.execution.agent.work.slots import Slots
 from crawlfleet.model.execution import End
@@ -63,11 +63,11 @@ class SyncCommands:
         slots: Slots,
         outcomes: Outcomes,
         *,
-        lease: Lease,
+        lease: NodeLease,
         drain: Drain,
         config: Config,
         grants: HostGrants,
-        slices: DaySlices,
+        slices: QuotaSlices,
         tombstones: Tombstones,
     ) -> None:
         self._runner = runner
@@ -95,7 +95,11 @@ class SyncCommands:
     def apply_answer(self, answer: SyncDown, number: int, newest: int) -> bool:
         """Apply the answer to sync `number`, when `newest` is the last one sent; True when it brought anything new."""
         # What is assigned in the same answer runs under it already.
-        is_new = [self._config.take(answer.config), self._grants.take(answer.grants), self._slices.take(answer.slices)]
+        is_new = [
+            self._config.take(answer.config),
+            self._grants.apply_grants(answer.grants),
+            self._slices.apply_slices(answer.slices),
+        ]
         is_new += [self._stop_execution(execution, newest) for execution in answer.stops]
         is_new += [self._recall_execution(recall, number) for recall in answer.recalls]
         is_new.append(self._apply_drain_and_slots(answer, number, newest))
@@ -104,7 +108,7 @@ class SyncCommands:
         return any(is_new)
 
     def _stop_execution(self, execution: int, newest: int) -> bool:
-        is_new = self._runner.abandon(execution)
+        is_new = self._runner.abandon_execution(execution)
         is_new = bool(self._outcomes.drop([execution])) or is_new
         self._tombstones.add(execution, newest)
         return is_new
@@ -112,11 +116,11 @@ class SyncCommands:
     def _recall_execution(self, recall: RecallBody, number: int) -> bool:
         execution = recall.execution
         if execution in self._slots:
-            return self._runner.recall(execution, _recall_reason(recall))
+            return self._runner.recall_execution(execution, _recall_reason(recall))
         if not self._awaits_outcome(execution, number):
             return False
         # Assigned, but that answer was lost: nothing to stop, and it must not start when the answer comes late.
-        self._runner.settle_unstarted(recall.task, execution, End.STOPPED, "recalled before it came to the node")
+        self._runner.report_unstarted(recall.task, execution, End.STOPPED, "recalled before it came to the node")
         return True
 
     def _apply_drain_and_slots(self, answer: SyncDown, number: int, newest: int) -> bool:
@@ -130,7 +134,7 @@ class SyncCommands:
         self._settings_number = number
         is_new = self._drain.order(None if answer.drain_ms is None else answer.drain_ms / 1000)
         if self._slots.resize(answer.slots):
-            self._runner.fill()
+            self._runner.fill_slots()
             is_new = True
         return is_new
 
@@ -139,16 +143,16 @@ class SyncCommands:
         if execution in self._slots or not self._awaits_outcome(execution, number):
             return False
         if execution in self._tombstones:
-            self._runner.settle_unstarted(assignment.task, execution, End.STOPPED, "was over on its node before")
+            self._runner.report_unstarted(assignment.task, execution, End.STOPPED, "was over on its node before")
         elif self._lease.is_over:
             # The answer is older than a lease. If the session lives after all, the next answer brings it again.
             return False
         elif self._drain.is_draining:
-            self._runner.settle_unstarted(assignment.task, execution, End.RETURNED, "the node is draining")
-        elif not self._slots.room:
-            self._runner.settle_unstarted(assignment.task, execution, End.RETURNED, "the node has no free slot")
+            self._runner.report_unstarted(assignment.task, execution, End.RETURNED, "the node is draining")
+        elif not self._slots.acceptable_count:
+            self._runner.report_unstarted(assignment.task, execution, End.RETURNED, "the node has no free slot")
         else:
-            self._runner.accept(assignment)
+            self._runner.accept_assignment(assignment)
         return True
 
     def _awaits_outcome(self, execution: int, number: int) -> bool:

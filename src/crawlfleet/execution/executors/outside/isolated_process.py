@@ -154,7 +154,7 @@ class AloneHost:
             self._frames = await connect(spawned.frames, self._take, self._disconnected)
             self._frames.send(self._serve)
             if self._grants is not None:
-                self._grants.opened(spawned.process.pid, self)
+                self._grants.add_process(spawned.process.pid, self)
             start = self._flight.start
             self._frames.send(start, len(start.parameters))
             self._flight.send = self._frames.send
@@ -177,7 +177,7 @@ class AloneHost:
             if self._frames is not None:
                 self._frames.abort()
             if self._grants is not None:
-                self._grants.closed(spawned.process.pid)
+                self._grants.remove_process(spawned.process.pid)
             spawned.control.close()
             self._control = None
 

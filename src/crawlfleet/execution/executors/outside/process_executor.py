@@ -14,8 +14,8 @@ import msgspec
 
 from crawlfleet.execution.agent.sync.proxy_reports import ProxyHealthReports
 from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.outcome_validation import failed
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
+from crawlfleet.execution.agent.work.outcome_validation import failed_outcome
+from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside import linux
 from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
 from crawlfleet.execution.executors.outside.isolated_process import AloneHost
@@ -57,7 +57,7 @@ class ProcessExecutor:
         slots: int = 64,
         on_start: OnStart = unheard,
         grants: HostGrants | None = None,
-        slices: DaySlices | None = None,
+        slices: QuotaSlices | None = None,
         proxy_pools: Mapping[str, list[str]] | None = None,
     ) -> None:
         self.proxies = ProxyHealthReports()
@@ -120,7 +120,7 @@ class ProcessExecutor:
     async def run(self, assignment: AssignmentBody) -> OutcomeBody:
         entry = self._entries.get(assignment.task_type)
         if entry is None:
-            return failed(assignment, f"this node has no executor for {assignment.task_type}")
+            return failed_outcome(assignment, f"this node has no executor for {assignment.task_type}")
         if entry.is_builtin and not assignment.is_alone:
             return await self._run_shared(assignment)
         return await self._run_alone(assignment)

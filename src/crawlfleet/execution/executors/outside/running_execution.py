@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError, InvalidInput
 from crawlfleet.execution.agent.sync.http_calls import StaleExecutionError, UnknownCrawlError
-from crawlfleet.execution.agent.work.quota_slices import DaySlices
+from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.budget import quota_meter
 from crawlfleet.execution.executors.outside.chunk_uploader import Upload, Uploads
 from crawlfleet.execution.executors.protocol import (
@@ -73,7 +73,7 @@ class Flight:
         assignment: AssignmentBody,
         uploads: Uploads,
         on_figures: Callable[[int, bytes], None],
-        slices: DaySlices | None = None,
+        slices: QuotaSlices | None = None,
     ) -> None:
         self.assignment = assignment
         self._slices = slices
@@ -146,7 +146,7 @@ class Flight:
             self.figures = how.metrics
             self.used = None if how.used is None else UsedBody(*how.used)
         if self._slices is not None:
-            self._slices.forget(self.execution)
+            self._slices.forget_execution(self.execution)
         if not self.ended.done():
             self.ended.set_result(how)
         self._stop_exchanging()
@@ -259,7 +259,7 @@ class Flight:
     def _want(self, want: Want) -> None:
         if self._slices is not None and self.assignment.is_metered and not self.gone:
             body = SliceWantBody(self.assignment.task, self.execution, want.number, want.pages, want.bytes)
-            self._slices.want(body, self._give)
+            self._slices.request_slice(body, self._give)
 
     def _give(self, body: SliceBody) -> None:
         refused = [

@@ -89,7 +89,7 @@ class SharedHost:
             raise
         host._frames.send(serve)
         if grants is not None:
-            grants.opened(host.pid, host)
+            grants.add_process(host.pid, host)
         return host
 
     @property
@@ -157,7 +157,7 @@ class SharedHost:
         if self._frames is not None:
             await self._frames.read_to_end(LAST_READ_S)
         if self._grants is not None:
-            self._grants.closed(self.pid)
+            self._grants.remove_process(self.pid)
         if self._proxies is not None:
             self._proxies.remove_process(self.pid)
         how = self._why or _exit_text(code)
@@ -203,11 +203,11 @@ class SharedHost:
 def hear_of_hosts(grants: HostGrants, process: int, message: Uses | Taken | News) -> None:
     match message:
         case Uses():
-            grants.use(process, message.hosts)
+            grants.record_usage(process, message.hosts)
         case Taken():
-            grants.acknowledge(process, message.version, message.pending, message.used)
+            grants.acknowledge_grants(process, message.version, message.pending, message.used)
         case News():
-            grants.hear(message.host, message.kind, message.span_ms)
+            grants.record_host_news(message.host, message.kind, message.span_ms)
 
 
 class SharedHosts:
