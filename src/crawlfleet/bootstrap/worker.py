@@ -20,10 +20,10 @@ from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.agent import DRAIN_S, Agent, AgentSettings, Departure
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.identity import Identity, locked
-from crawlfleet.execution.agent.machine_facts import Capability, Probed, probe
-from crawlfleet.execution.agent.measurements import Measure
-from crawlfleet.execution.agent.registration import Joiner, Registration, own_address
+from crawlfleet.execution.agent.identity import Identity, lock_directory
+from crawlfleet.execution.agent.machine_facts import Capability, MachineFacts, probe_machine
+from crawlfleet.execution.agent.measurements import NodeMeasurements
+from crawlfleet.execution.agent.registration import Joiner, NodeRegistration, own_address
 from crawlfleet.execution.agent.sync.http_calls import normalise_master_url, open_http_session
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.agent.sync.proxy_reports import report_proxies
@@ -79,7 +79,7 @@ async def run_worker(options: WorkerOptions) -> int:
     """Until the agent is told to leave, or its node is removed. The exit code of the process."""
     raise_file_limit()
     try:
-        with locked(options.data_dir):
+        with lock_directory(options.data_dir):
             async with AsyncExitStack() as stack:
                 return await _Worker(options).run(stack)
     except ConfigError as exc:
@@ -96,7 +96,7 @@ class _Worker:
         self._options = options
         self._masters = [normalise_master_url(url) for url in options.masters]
         self._clock, self._rng = SystemClock(), Random()
-        self._measure = Measure(self._clock, options.data_dir)
+        self._measure = NodeMeasurements(self._clock, options.data_dir)
         self._agent: Agent | None = None
         self._is_leaving = False
         self._told_failure_at = float("-inf")
@@ -108,7 +108,7 @@ class _Worker:
         path = search_path(options.executors)
         entries, probed = await asyncio.gather(
             asyncio.to_thread(scan, options.executors, path),
-            asyncio.to_thread(probe, options.capabilities, options.resources),
+            asyncio.to_thread(probe_machine, options.capabilities, options.resources),
         )
         session = await stack.enter_async_context(open_http_session(options.ca_file))
         joiner = Joiner(options.data_dir, self._masters, session, self._rng, options.enrol_token)
@@ -197,9 +197,9 @@ class _Worker:
             await executor.close()
             log.info("agent_stopped", node=identity.node_id)
 
-    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: Probed) -> Registration:
+    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: MachineFacts) -> NodeRegistration:
         options = self._options
-        return Registration(
+        return NodeRegistration(
             name=options.name or platform.node() or "node",
             slots=options.slots,
             task_types={name: entry.schema for name, entry in sorted(entries.items())},
@@ -228,7 +228,7 @@ class _Worker:
         self._is_leaving = True
 
     def _tell(self, name: str, data: dict[str, object]) -> None:
-        self._measure.hear(name, data)
+        self._measure.handle_event(name, data)
         if name in _OF_EACH_EXECUTION:
             return
         match name:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound
 from crawlfleet.execution.agent.config import Config
-from crawlfleet.execution.agent.drain import Drain
+from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.masters import Masters
 from crawlfleet.execution.agent.sync.rejections import Rejections
@@ -58,7 +58,7 @@ class SessionOpener:
         slots: Slots,
         outcomes: Outcomes,
         guard: LeaseGuard,
-        drain: Drain,
+        drain: NodeDrain,
         config: Config,
         grants: HostGrants,
         rejections: Rejections,
@@ -152,7 +152,7 @@ class SessionOpener:
     def _start_session(self, reported: list[int], answer: OpenDown, sent_at: float) -> Session:
         lease_s = answer.lease_ms / 1000
         self._guard.start_lease(lease_s, sent_at)
-        self._config.begin(answer.sync_ms / 1000, lease_s)
+        self._config.start_session(answer.sync_ms / 1000, lease_s)
         self._runner.session = answer.session
         data: dict[str, object] = {"session": answer.session, "lease_s": lease_s, "reported": reported}
         self._on_event(AgentEvent.SESSION_OPENED, data)

@@ -23,7 +23,7 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotAllowed, NotFound, SessionEnded
 from crawlfleet.execution.agent.config import Config
-from crawlfleet.execution.agent.drain import Drain
+from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.masters import Masters
 from crawlfleet.execution.agent.sync.rejections import FIRST_PAUSE_S, Rejections
@@ -91,7 +91,7 @@ class SyncParts:
     commands: SyncCommands
     lease: NodeLease
     guard: LeaseGuard
-    drain: Drain
+    drain: NodeDrain
     sync_trigger: SyncTrigger
     config: Config
     grants: HostGrants

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlfleet.execution.agent.config import Config
-from crawlfleet.execution.agent.drain import Drain
+from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.agent.work.outcomes import Outcomes
@@ -64,7 +64,7 @@ class SyncCommands:
         outcomes: Outcomes,
         *,
         lease: NodeLease,
-        drain: Drain,
+        drain: NodeDrain,
         config: Config,
         grants: HostGrants,
         slices: QuotaSlices,
@@ -96,7 +96,7 @@ class SyncCommands:
         """Apply the answer to sync `number`, when `newest` is the last one sent; True when it brought anything new."""
         # What is assigned in the same answer runs under it already.
         is_new = [
-            self._config.take(answer.config),
+            self._config.apply_config(answer.config),
             self._grants.apply_grants(answer.grants),
             self._slices.apply_slices(answer.slices),
         ]
@@ -132,7 +132,7 @@ class SyncCommands:
         if number < self._settings_number or (number < newest and is_empty):
             return False
         self._settings_number = number
-        is_new = self._drain.order(None if answer.drain_ms is None else answer.drain_ms / 1000)
+        is_new = self._drain.apply_order(None if answer.drain_ms is None else answer.drain_ms / 1000)
         if self._slots.resize(answer.slots):
             self._runner.fill_slots()
             is_new = True
