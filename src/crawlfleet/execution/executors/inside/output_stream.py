@@ -13,7 +13,14 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Exchange, Figures, Items, Lines, Records
+from crawlfleet.execution.executors.protocol import (
+    ITEM_BYTES,
+    Items,
+    LogLines,
+    MasterRequest,
+    ProgressFigures,
+    WarcRecords,
+)
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.product import Product
@@ -48,7 +55,7 @@ class Stream:
     def __init__(
         self,
         execution: int,
-        send: Callable[[Items | Lines | Records | Figures | Exchange, int], None],
+        send: Callable[[Items | LogLines | WarcRecords | ProgressFigures | MasterRequest, int], None],
         window_bytes: int,
     ) -> None:
         self._execution = execution
@@ -99,7 +106,7 @@ class Stream:
     async def ask(self, about: str, body: bytes) -> bytes:
         async with self._asking:
             self._answer = self._loop.create_future()
-            self._send(Exchange(self._execution, body, about), len(body))
+            self._send(MasterRequest(self._execution, body, about), len(body))
             return await self._answer
 
     async def product(self, product: Product) -> None:
@@ -161,14 +168,14 @@ class Stream:
             self._items.clear()
         if self._records:
             records = b"".join(self._records)
-            self._send(Records(self._execution, records), len(records))
+            self._send(WarcRecords(self._execution, records), len(records))
             self._records.clear()
         if self._dropped and self._may_log:
             self._lines.append(log_line(f"{self._dropped} lines dropped: they came too fast", "warning"))
             self._dropped = 0
         if self._lines:
             lines = b"".join(self._lines)
-            self._send(Lines(self._execution, lines), len(lines))
+            self._send(LogLines(self._execution, lines), len(lines))
             self._lines.clear()
         self._buffered = 0
 
@@ -202,7 +209,7 @@ class Stream:
         figures = self.metrics()
         if figures and figures != self._told_figures and len(figures) <= limits.PROGRESS_BYTES:
             self._told_figures = figures
-            self._send(Figures(self._execution, figures), len(figures))
+            self._send(ProgressFigures(self._execution, figures), len(figures))
 
     @property
     def _may_log(self) -> bool:

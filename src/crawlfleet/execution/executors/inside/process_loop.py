@@ -26,33 +26,33 @@ from crawlfleet.execution.executors.inside.parameter_check import Check, check_o
 from crawlfleet.execution.executors.outside.supervisor import SILENCE_S
 from crawlfleet.execution.executors.protocol import (
     TO_PROCESS,
-    Cancel,
+    CancelExecution,
     Credit,
     Done,
-    Exchange,
-    Exchanged,
-    Extend,
-    Figures,
-    Frames,
-    Grants,
+    EarlierNotes,
+    ExtendGrants,
+    FetchEarlierNotes,
+    FrameConnection,
+    GrantsInEffect,
+    HostNewsReport,
+    HostUsageReport,
     Items,
-    Lines,
-    News,
+    LogLines,
+    MasterAnswer,
+    MasterRequest,
     Ping,
     Pong,
+    ProcessConfig,
+    ProcessGrants,
+    ProgressFigures,
     ProxyStates,
+    QuotaSlice,
     Ready,
-    Recalled,
-    Recollect,
-    Records,
-    Serve,
-    Slice,
-    Start,
-    Taken,
+    SliceRequest,
+    StartExecution,
     ToAgent,
     ToProcess,
-    Uses,
-    Want,
+    WarcRecords,
 )
 from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, call
 from crawlfleet.model import limits
@@ -60,7 +60,7 @@ from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.proxy_health import ProxyHealth
 
-_NOTHING = Serve({})
+_NOTHING = ProcessConfig({})
 PROXY_STATES_S = 5.0
 """How often the agent is told how proxies do, if that has changed."""
 _decode = msgspec.json.Decoder().decode
@@ -70,7 +70,7 @@ class Host:
     def __init__(self, *, is_alone: bool) -> None:
         self._is_alone = is_alone
         self._loop = asyncio.get_running_loop()
-        self._frames = Frames(TO_PROCESS, self._take, self._lose)
+        self._frames = FrameConnection(TO_PROCESS, self._take, self._lose)
         self._serve = _NOTHING
         self._allow_hosts: frozenset[str] = frozenset()
         self._things: dict[str, tuple[object, Check]] = {}
@@ -80,7 +80,7 @@ class Host:
         self._gate: GrantedGate | None = None
         self._robots = RobotsCache()
         self._proxy_pools: dict[str, ProxyPool] = {}
-        self._recalls: dict[int, asyncio.Future[Recalled]] = {}
+        self._recalls: dict[int, asyncio.Future[EarlierNotes]] = {}
         self._proxy_states: list[ProxyHealth] = []
         self._proxies_told_at = self._loop.time()
         self._heard_at = self._loop.time()
@@ -113,30 +113,30 @@ class Host:
         self._heard_at = self._loop.time()
         for message in messages:
             match message:
-                case Start():
+                case StartExecution():
                     self._tasks[message.execution] = self._loop.create_task(self._run(message))
-                case Cancel():
+                case CancelExecution():
                     self._cancel(message.execution)
                 case Credit():
                     if (stream := self._streams.get(message.execution)) is not None:
                         stream.credit(message.size)
-                case Exchanged():
+                case MasterAnswer():
                     if (stream := self._streams.get(message.execution)) is not None:
                         stream.exchanged(message.body)
                 case Ping():
                     self._frames.send(Pong(message.number))
-                case Serve():
+                case ProcessConfig():
                     self._be_told(message)
-                case Grants() | Extend():
+                case ProcessGrants() | ExtendGrants():
                     self._be_granted(message)
-                case Recalled():
+                case EarlierNotes():
                     if (waits := self._recalls.pop(message.execution, None)) is not None and not waits.done():
                         waits.set_result(message)
-                case Slice():
+                case QuotaSlice():
                     if (meter := self._meters.get(message.execution)) is not None:
-                        meter.take(message.number, message.pages, message.bytes, message.refused)
+                        meter.take(message.number, message.pages, message.bytes, message.refusals)
 
-    def _be_told(self, serve: Serve) -> None:
+    def _be_told(self, serve: ProcessConfig) -> None:
         self._serve = serve
         self._allow_hosts = frozenset(serve.allow_hosts)
         # Kept when only something else changed: a pool knows how its proxies do.
@@ -147,10 +147,10 @@ class Host:
         if serve.is_granted and self._gate is None:
             self._gate = GrantedGate(_Link(self._frames))
 
-    def _be_granted(self, message: Grants | Extend) -> None:
+    def _be_granted(self, message: ProcessGrants | ExtendGrants) -> None:
         if self._gate is None:
             return
-        if isinstance(message, Grants):
+        if isinstance(message, ProcessGrants):
             self._gate.take(message.version, message.until, message.shares)
         else:
             self._gate.extend(message.until)
@@ -167,7 +167,7 @@ class Host:
     def _lose(self) -> None:
         self._ended.set()
 
-    async def _run(self, start: Start) -> None:
+    async def _run(self, start: StartExecution) -> None:
         stream = Stream(start.execution, self._send, self._serve.window_bytes)
         self._streams[start.execution] = stream
         if start.is_metered:
@@ -191,7 +191,7 @@ class Host:
         if self._is_alone:
             self._say_goodbye()
 
-    async def _outcome(self, start: Start, stream: Stream) -> Done:
+    async def _outcome(self, start: StartExecution, stream: Stream) -> Done:
         try:
             thing, check = self._thing(start.task_type)
             context = self._context(start, stream)
@@ -209,7 +209,7 @@ class Host:
             start.execution, is_completed=True, result=encoded, metrics=stream.metrics(), products=stream.last_products
         )
 
-    def _context(self, start: Start, stream: Stream) -> TaskContext:
+    def _context(self, start: StartExecution, stream: Stream) -> TaskContext:
         context = TaskContext(
             stream,
             task_id=task_text(start.task),
@@ -233,7 +233,7 @@ class Host:
         number, parts = 0, 1
         while number < parts:
             waits = self._recalls[execution] = self._loop.create_future()
-            self._frames.send(Recollect(execution, number, task))
+            self._frames.send(FetchEarlierNotes(execution, number, task))
             found = await waits
             if found.problem:
                 raise TaskError(f"since: {found.problem}", error="input", permanent=True)
@@ -249,7 +249,7 @@ class Host:
             known = self._things[task_type] = (thing, check_of(thing))
         return known
 
-    def _send(self, message: Items | Lines | Records | Figures | Exchange, size: int) -> None:
+    def _send(self, message: Items | LogLines | WarcRecords | ProgressFigures | MasterRequest, size: int) -> None:
         self._frames.send(message, size)
 
     def _say_goodbye(self) -> None:
@@ -259,37 +259,37 @@ class Host:
             except (OSError, ValueError):
                 pass
         # `_lose` follows when the agent has read it.
-        self._frames.end()
+        self._frames.close_writing()
 
 
 class _Link:
     """The gate's way to the agent."""
 
-    def __init__(self, frames: Frames) -> None:
+    def __init__(self, frames: FrameConnection) -> None:
         self._frames = frames
 
     def use(self, hosts: Sequence[HostUse]) -> None:
-        self._frames.send(Uses(list(hosts)))
+        self._frames.send(HostUsageReport(list(hosts)))
 
     def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
-        self._frames.send(Taken(version, list(pending), dict(used)))
+        self._frames.send(GrantsInEffect(version, list(pending), dict(used)))
 
     def news(self, host: str, kind: int, span_ms: int) -> None:
-        self._frames.send(News(host, kind, span_ms))
+        self._frames.send(HostNewsReport(host, kind, span_ms))
 
 
 class _MeterLink:
     """A meter's way to the agent."""
 
-    def __init__(self, frames: Frames, execution: int) -> None:
+    def __init__(self, frames: FrameConnection, execution: int) -> None:
         self._frames = frames
         self._execution = execution
 
     def want(self, number: int, pages: int, size_bytes: int) -> None:
-        self._frames.send(Want(self._execution, number, pages, size_bytes))
+        self._frames.send(SliceRequest(self._execution, number, pages, size_bytes))
 
 
-def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
+def _failed(start: StartExecution, stream: Stream, exc: BaseException) -> Done:
     said = classified(exc)
     if not said.is_expected:
         stream.log("".join(traceback.format_exception(exc)), "error")

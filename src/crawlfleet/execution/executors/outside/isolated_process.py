@@ -29,25 +29,25 @@ from crawlfleet.execution.executors.outside.running_execution import Died, Fligh
 from crawlfleet.execution.executors.outside.shared_process import hear_of_hosts
 from crawlfleet.execution.executors.outside.spawn import connect, spawn_alone
 from crawlfleet.execution.executors.protocol import (
-    Cancel,
+    CancelExecution,
     Done,
-    Exchange,
-    Extend,
-    Figures,
-    Frames,
-    Grants,
+    ExtendGrants,
+    FetchEarlierNotes,
+    FrameConnection,
+    GrantsInEffect,
+    HostNewsReport,
+    HostUsageReport,
     Items,
-    Lines,
-    News,
+    LogLines,
+    MasterRequest,
+    ProcessConfig,
+    ProcessGrants,
+    ProgressFigures,
     Ready,
-    Recollect,
-    Records,
-    Serve,
-    Taken,
+    SliceRequest,
     ToAgent,
     ToProcess,
-    Uses,
-    Want,
+    WarcRecords,
 )
 from crawlfleet.model.execution import End
 
@@ -66,7 +66,7 @@ class AloneHost:
     def __init__(
         self,
         flight: Flight,
-        serve: Serve,
+        serve: ProcessConfig,
         directory: Path,
         memory_bytes: int,
         on_start: OnStart,
@@ -79,7 +79,7 @@ class AloneHost:
         self._on_start = on_start
         self._grants = grants
         self._began_at = time.monotonic()
-        self._frames: Frames | None = None
+        self._frames: FrameConnection | None = None
         self._control: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._done: Done | None = None
@@ -109,7 +109,7 @@ class AloneHost:
     def stop(self) -> None:
         """Politely, and by force if need be; `run` returns when it is over."""
         if self._frames is not None:
-            self._frames.send(Cancel(self._flight.execution))
+            self._frames.send(CancelExecution(self._flight.execution))
         self._schedule(POLITE_S, self.kill)
 
     def kill(self, why: str = "") -> None:
@@ -120,11 +120,11 @@ class AloneHost:
 
     def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
         if self._frames is not None:
-            self._frames.send(Grants(version, until, list(shares)))
+            self._frames.send(ProcessGrants(version, until, list(shares)))
 
     def extend(self, until: float) -> None:
         if self._frames is not None:
-            self._frames.send(Extend(until))
+            self._frames.send(ExtendGrants(until))
 
     def heartbeat(self) -> None:
         """The supervisor ends everything when it does not hear of the agent for long."""
@@ -216,14 +216,24 @@ class AloneHost:
 
     def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Records | Figures | Want | Exchange | Recollect | Done):
+            if isinstance(
+                message,
+                Items
+                | LogLines
+                | WarcRecords
+                | ProgressFigures
+                | SliceRequest
+                | MasterRequest
+                | FetchEarlierNotes
+                | Done,
+            ):
                 if message.execution != self._flight.execution:
                     continue
                 if isinstance(message, Done):
                     self._done = self._done or message
                 else:
                     self._flight.take(message)
-            elif isinstance(message, Uses | Taken | News):
+            elif isinstance(message, HostUsageReport | GrantsInEffect | HostNewsReport):
                 # Also of one that has ended: it may have said something before.
                 if self._grants is not None and self._process is not None:
                     hear_of_hosts(self._grants, self._process.pid, message)

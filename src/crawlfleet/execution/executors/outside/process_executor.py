@@ -21,7 +21,7 @@ from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
 from crawlfleet.execution.executors.outside.isolated_process import AloneHost
 from crawlfleet.execution.executors.outside.running_execution import Ended, Flight, OnStart, Refused, unhurried
 from crawlfleet.execution.executors.outside.shared_process import SharedHost, SharedHosts
-from crawlfleet.execution.executors.protocol import Done, Serve
+from crawlfleet.execution.executors.protocol import Done, ProcessConfig
 from crawlfleet.execution.executors.registry import ExecutorEntry
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -74,9 +74,9 @@ class ProcessExecutor:
         is_granted = grants is not None
         pools = self._pools = dict(proxy_pools or {})
         # Only for built-in types: a user's own code has no business with their passwords.
-        self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
+        self._serve = ProcessConfig(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
-        shared = Serve(built_in, [], list(allow_hosts), window_bytes, is_granted, pools)
+        shared = ProcessConfig(built_in, [], list(allow_hosts), window_bytes, is_granted, pools)
         self._shared = SharedHosts(max(1, hosts or usable_cores()), shared, grants, self.proxies)
         self._on_start = on_start
         self._figures: dict[int, bytes] = {}

@@ -17,17 +17,17 @@ from crawlfleet.execution.executors.outside.chunk_uploader import Upload, Upload
 from crawlfleet.execution.executors.protocol import (
     Credit,
     Done,
-    Exchange,
-    Exchanged,
-    Figures,
+    EarlierNotes,
+    FetchEarlierNotes,
     Items,
-    Lines,
-    Recalled,
-    Recollect,
-    Records,
-    Slice,
-    Start,
-    Want,
+    LogLines,
+    MasterAnswer,
+    MasterRequest,
+    ProgressFigures,
+    QuotaSlice,
+    SliceRequest,
+    StartExecution,
+    WarcRecords,
 )
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
@@ -91,14 +91,14 @@ class Flight:
         """What it told last, also when nobody waits for its end any more."""
         self._on_gone: asyncio.Event | None = None
         self._recollecting: asyncio.Task[None] | None = None
-        self.send: Callable[[Credit | Slice | Exchanged | Recalled], None] = _unsent
+        self.send: Callable[[Credit | QuotaSlice | MasterAnswer | EarlierNotes], None] = _unsent
         """To its process."""
         self._exchanging: asyncio.Task[None] | None = None
 
     @property
-    def start(self) -> Start:
+    def start(self) -> StartExecution:
         given = self.assignment
-        return Start(
+        return StartExecution(
             given.execution,
             given.task,
             given.task_type,
@@ -118,23 +118,33 @@ class Flight:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Records | Figures | Want | Exchange | Recollect | Done) -> None:
+    def take(
+        self,
+        message: Items
+        | LogLines
+        | WarcRecords
+        | ProgressFigures
+        | SliceRequest
+        | MasterRequest
+        | FetchEarlierNotes
+        | Done,
+    ) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._credit)
-            case Lines():
+            case LogLines():
                 self.upload.add_log(message.lines, self._credit)
-            case Records():
+            case WarcRecords():
                 self.upload.add_records(message.lines, self._credit)
-            case Figures():
+            case ProgressFigures():
                 self._note_figures(message.figures)
-            case Want():
+            case SliceRequest():
                 self._want(message)
-            case Exchange():
+            case MasterRequest():
                 # One at a time: a process that asks again has given up on the answer.
                 self._stop_exchanging()
                 self._exchanging = asyncio.create_task(self._exchange(message))
-            case Recollect():
+            case FetchEarlierNotes():
                 # One at a time: whoever asks waits for the answer.
                 self._recollecting = self._recollecting or asyncio.create_task(self._recollect(message))
             case Done():
@@ -229,19 +239,19 @@ class Flight:
             self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS], metrics=metrics
         )
 
-    async def _exchange(self, asked: Exchange) -> None:
+    async def _exchange(self, asked: MasterRequest) -> None:
         try:
-            if asked.about == "crawl":
+            if asked.endpoint == "crawl":
                 answer = await self.upload.exchange(asked.body)
-            elif asked.about in MASTER_CALLS:
-                answer = await self.upload.ask(asked.about, asked.body)
+            elif asked.endpoint in MASTER_CALLS:
+                answer = await self.upload.ask(asked.endpoint, asked.body)
             else:
-                raise InvalidInput(f"nothing is asked at {asked.about!r}")
+                raise InvalidInput(f"nothing is asked at {asked.endpoint!r}")
         except CrawlfleetError as exc:
             self._refuse(exc)
         else:
             if not self.gone:
-                self.send(Exchanged(self.execution, answer))
+                self.send(MasterAnswer(self.execution, answer))
 
     def _stop_exchanging(self) -> None:
         if self._exchanging is not None:
@@ -256,7 +266,7 @@ class Flight:
         if not self.gone:
             self.send(Credit(self.execution, size))
 
-    def _want(self, want: Want) -> None:
+    def _want(self, want: SliceRequest) -> None:
         if self._slices is not None and self.assignment.is_metered and not self.gone:
             body = SliceWantBody(self.assignment.task, self.execution, want.number, want.pages, want.bytes)
             self._slices.request_slice(body, self._give)
@@ -266,14 +276,14 @@ class Flight:
             quota_meter.Refused(over.quota, over.project, over.message, over.again_ms, over.is_held)
             for over in body.overs
         ]
-        self.send(Slice(self.execution, body.number, body.pages, body.bytes, refused))
+        self.send(QuotaSlice(self.execution, body.number, body.pages, body.bytes, refused))
 
-    async def _recollect(self, asked: Recollect) -> None:
+    async def _recollect(self, asked: FetchEarlierNotes) -> None:
         try:
             parts, lines = await self._uploads.recollect(self.assignment.task, self.execution, asked.task, asked.number)
-            answer = Recalled(self.execution, asked.number, parts, lines)
+            answer = EarlierNotes(self.execution, asked.number, parts, lines)
         except CrawlfleetError as exc:
-            answer = Recalled(self.execution, asked.number, 0, problem=str(exc)[: limits.MESSAGE_CHARS])
+            answer = EarlierNotes(self.execution, asked.number, 0, problem=str(exc)[: limits.MESSAGE_CHARS])
         self._recollecting = None
         if not self.gone:
             self.send(answer)
@@ -312,5 +322,5 @@ def _object(said: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _unsent(_message: Credit | Slice | Exchanged | Recalled) -> None:
+def _unsent(_message: Credit | QuotaSlice | MasterAnswer | EarlierNotes) -> None:
     pass

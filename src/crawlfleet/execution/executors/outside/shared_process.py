@@ -20,29 +20,29 @@ from crawlfleet.execution.budget.host_gate import ProcessShare
 from crawlfleet.execution.executors.outside.running_execution import Died, Flight, unhurried
 from crawlfleet.execution.executors.outside.spawn import connect, spawn_shared
 from crawlfleet.execution.executors.protocol import (
-    Cancel,
+    CancelExecution,
     Credit,
     Done,
-    Exchange,
-    Extend,
-    Figures,
-    Frames,
-    Grants,
+    ExtendGrants,
+    FetchEarlierNotes,
+    FrameConnection,
+    GrantsInEffect,
+    HostNewsReport,
+    HostUsageReport,
     Items,
-    Lines,
-    News,
+    LogLines,
+    MasterRequest,
     Ping,
     Pong,
+    ProcessConfig,
+    ProcessGrants,
+    ProgressFigures,
     ProxyStates,
     Ready,
-    Recollect,
-    Records,
-    Serve,
-    Taken,
+    SliceRequest,
     ToAgent,
     ToProcess,
-    Uses,
-    Want,
+    WarcRecords,
 )
 from crawlfleet.model.execution import End
 
@@ -69,7 +69,7 @@ class SharedHost:
         self._grants = grants
         self._proxies = proxies
         self._flights: dict[int, Flight] = {}
-        self._frames: Frames | None = None
+        self._frames: FrameConnection | None = None
         self._pings = self._pongs = 0
         self.ready = asyncio.Event()
         self.is_closing = False
@@ -77,7 +77,7 @@ class SharedHost:
 
     @classmethod
     async def start(
-        cls, serve: Serve, grants: HostGrants | None = None, proxies: ProxyHealthReports | None = None
+        cls, serve: ProcessConfig, grants: HostGrants | None = None, proxies: ProxyHealthReports | None = None
     ) -> SharedHost:
         process, sock = await spawn_shared()
         host = cls(process, grants, proxies)
@@ -104,15 +104,15 @@ class SharedHost:
     def is_usable(self) -> bool:
         return self.ready.is_set() and not self.is_closing
 
-    def serve(self, serve: Serve) -> None:
+    def serve(self, serve: ProcessConfig) -> None:
         """For executions that are launched from now on."""
         self._send(serve)
 
     def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
-        self._send(Grants(version, until, list(shares)))
+        self._send(ProcessGrants(version, until, list(shares)))
 
     def extend(self, until: float) -> None:
-        self._send(Extend(until))
+        self._send(ExtendGrants(until))
 
     def launch(self, flight: Flight) -> None:
         self._flights[flight.execution] = flight
@@ -124,7 +124,7 @@ class SharedHost:
         """Returns when nothing of it runs any more."""
         if flight.gone:
             return
-        self._send(Cancel(flight.execution))
+        self._send(CancelExecution(flight.execution))
         if not await flight.until_gone(STOP_S):
             self.kill(f"an execution of {flight.assignment.task_type} did not stop")
             await self._process.wait()
@@ -177,15 +177,15 @@ class SharedHost:
                 case Done():
                     if (flight := self._flights.pop(message.execution, None)) is not None:
                         flight.take(message)
-                case Figures() | Want() | Exchange() | Recollect():
+                case ProgressFigures() | SliceRequest() | MasterRequest() | FetchEarlierNotes():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
-                case Items() | Lines() | Records():
+                case Items() | LogLines() | WarcRecords():
                     if (flight := self._flights.get(message.execution)) is not None:
                         flight.take(message)
                     else:
                         self._send(Credit(message.execution, len(message.lines)))
-                case Uses() | Taken() | News() if self._grants is not None:
+                case HostUsageReport() | GrantsInEffect() | HostNewsReport() if self._grants is not None:
                     hear_of_hosts(self._grants, self.pid, message)
                 case ProxyStates() if self._proxies is not None:
                     self._proxies.update_process(self.pid, message.proxies)
@@ -200,13 +200,13 @@ class SharedHost:
         self.kill()
 
 
-def hear_of_hosts(grants: HostGrants, process: int, message: Uses | Taken | News) -> None:
+def hear_of_hosts(grants: HostGrants, process: int, message: HostUsageReport | GrantsInEffect | HostNewsReport) -> None:
     match message:
-        case Uses():
+        case HostUsageReport():
             grants.record_usage(process, message.hosts)
-        case Taken():
+        case GrantsInEffect():
             grants.acknowledge_grants(process, message.version, message.pending, message.used)
-        case News():
+        case HostNewsReport():
             grants.record_host_news(message.host, message.kind, message.span_ms)
 
 
@@ -214,7 +214,11 @@ class SharedHosts:
     """As many as there are cores, kept alive."""
 
     def __init__(
-        self, count: int, serve: Serve, grants: HostGrants | None = None, proxies: ProxyHealthReports | None = None
+        self,
+        count: int,
+        serve: ProcessConfig,
+        grants: HostGrants | None = None,
+        proxies: ProxyHealthReports | None = None,
     ) -> None:
         self._serve = serve
         self._grants = grants

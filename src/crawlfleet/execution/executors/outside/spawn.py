@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawlfleet.execution.executors.protocol import TO_AGENT, Frames, ToAgent, ToProcess
+from crawlfleet.execution.executors.protocol import TO_AGENT, FrameConnection, ToAgent, ToProcess
 
 _KEPT = (
     "PATH",
@@ -102,9 +102,9 @@ async def spawn_alone(directory: Path, memory_bytes: int) -> Spawned:
     return Spawned(process, ours, our_control)
 
 
-async def connect(sock: socket.socket, take: Take, lost: Callable[[], None]) -> Frames:
+async def connect(sock: socket.socket, take: Take, lost: Callable[[], None]) -> FrameConnection:
     _transport, frames = await asyncio.get_running_loop().create_unix_connection(
-        lambda: Frames(TO_AGENT, take, lost), sock=sock
+        lambda: FrameConnection(TO_AGENT, take, lost), sock=sock
     )
     return frames
 

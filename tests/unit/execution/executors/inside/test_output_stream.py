@@ -11,23 +11,30 @@ import pytest
 
 from crawlfleet.execution.executors.inside import output_stream as streams
 from crawlfleet.execution.executors.inside.output_stream import Stream, as_json
-from crawlfleet.execution.executors.protocol import ITEM_BYTES, Exchange, Figures, Items, Lines, Records
+from crawlfleet.execution.executors.protocol import (
+    ITEM_BYTES,
+    Items,
+    LogLines,
+    MasterRequest,
+    ProgressFigures,
+    WarcRecords,
+)
 from crawlfleet.execution.sdk import TaskContext, TaskError, call, executor
 
 
-class Sent(list[Items | Lines | Records | Figures | Exchange]):
-    def __call__(self, message: Items | Lines | Records | Figures | Exchange, _size: int) -> None:
+class Sent(list[Items | LogLines | WarcRecords | ProgressFigures | MasterRequest]):
+    def __call__(self, message: Items | LogLines | WarcRecords | ProgressFigures | MasterRequest, _size: int) -> None:
         self.append(message)
 
     def items(self) -> list[Any]:
         return [json.loads(line) for one in self if isinstance(one, Items) for line in one.lines.splitlines()]
 
     def figures(self) -> list[Any]:
-        return [json.loads(one.figures) for one in self if isinstance(one, Figures)]
+        return [json.loads(one.figures) for one in self if isinstance(one, ProgressFigures)]
 
     def log(self) -> list[str]:
         return [
-            json.loads(line)["message"] for one in self if isinstance(one, Lines) for line in one.lines.splitlines()
+            json.loads(line)["message"] for one in self if isinstance(one, LogLines) for line in one.lines.splitlines()
         ]
 
 
@@ -50,7 +57,7 @@ async def test_what_was_streamed_goes_before_a_word_with_the_master() -> None:
     await stream.item({"number": 1})
     asking = asyncio.create_task(stream.exchange(b"up"))
     await asyncio.sleep(0)
-    assert [type(one) for one in sent] == [Items, Exchange]
+    assert [type(one) for one in sent] == [Items, MasterRequest]
     stream.exchanged(b"down")
     assert await asking == b"down"
     stream.exchanged(b"late")
@@ -194,4 +201,4 @@ async def test_records_wait_for_room_like_items_and_go_out_whole() -> None:
     stream.credit(900)
     await asyncio.wait_for(waiting, 5)
     stream.flush()
-    assert sent == [Records(1, b"r" * 900), Records(1, b"s" * 5_000)]
+    assert sent == [WarcRecords(1, b"r" * 900), WarcRecords(1, b"s" * 5_000)]
