@@ -29,7 +29,7 @@ from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.agent.sync.proxy_reports import report_proxies
 from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
-from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
+from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import MEMORY_MB, ProcessExecutor
 from crawlfleet.execution.executors.outside.spawn import search_path
 from crawlfleet.execution.executors.registry import ExecutorEntry, scan
@@ -141,7 +141,7 @@ class _Worker:
         self, identity: Identity, entries: Mapping[str, ExecutorEntry], path: list[str], session: aiohttp.ClientSession
     ) -> Departure:
         options = self._options
-        uploads = Uploads(session, self._masters, identity.secret, self._rng)
+        uploads = ChunkUploader(session, self._masters, identity.secret, self._rng)
         grants, slices = HostGrants(self._clock), QuotaSlices()
         executor = ProcessExecutor(
             entries,
@@ -174,7 +174,7 @@ class _Worker:
             measure=self._measure,
             on_event=self._tell,
             allow_hosts=executor.allow_hosts,
-            progress=executor.progress,
+            progress=executor.pop_progress,
             grants=grants,
             slices=slices,
         )

@@ -20,7 +20,7 @@ import zstandard
 from aiohttp import web
 
 from crawlfleet.execution.agent.sync.http_calls import open_http_session
-from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
+from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.execution.executors.registry import built_in, users
 from crawlfleet.model.ids import execution_text
@@ -93,8 +93,8 @@ async def executing(
     before = {child.pid for child in psutil.Process().children()}
     async with open_http_session() as session:
         urls = masters or [server.url if server else "http://127.0.0.1:9"]
-        uploads = Uploads(session, urls, SECRET, random.Random(1))
-        settings = {"hosts": 2, "search_path": [entry for entry in sys.path if entry], **settings}
+        uploads = ChunkUploader(session, urls, SECRET, random.Random(1))
+        settings = {"processes": 2, "search_path": [entry for entry in sys.path if entry], **settings}
         executor = ProcessExecutor(entries, uploads, directory / "work", **settings)
         await executor.start()
         try:

@@ -35,9 +35,9 @@ _KNOWN_NEWS = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCK
 
 
 class GrantedProcess(Protocol):
-    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None: ...
+    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None: ...
 
-    def extend(self, until: float) -> None: ...
+    def extend_grants(self, until: float) -> None: ...
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class HostGrants:
             del self._news[key]
         self.host_stats.sync_answered(number)
         for process in self._versions:
-            self._processes[process].extend(self._valid_until)
+            self._processes[process].extend_grants(self._valid_until)
 
     def apply_grants(self, body: GrantsBody | None) -> bool:
         """Apply the grants of an answer; True when their version is new."""
@@ -235,7 +235,7 @@ class HostGrants:
                 del self._hosts[host]
         for number in changed & self._processes.keys():
             self._versions[number] = next_versions[number]
-            self._processes[number].grant(next_versions[number], self._valid_until, self._process_shares(number))
+            self._processes[number].send_grants(next_versions[number], self._valid_until, self._process_shares(number))
         if any(state.is_pending and state.shares.is_in_effect for state in self._hosts.values()):
             # Other nodes wait for what was cut.
             self._schedule_sync(0.0)

@@ -27,7 +27,7 @@ async def test_what_was_counted_arrives(tmp_path: Path, is_alone: bool) -> None:
     async with (
         ChunkServer().serving() as server,
         site(pages) as served,
-        executing(tmp_path, server, grants=grants, allow_hosts=["127.0.0.1"], hosts=1) as executor,
+        executing(tmp_path, server, grants=grants, allow_hosts=["127.0.0.1"], processes=1) as executor,
     ):
         host = served.url.removeprefix("http://")
         grants.apply_grants(GrantsBody(1, [HostGrantBody(host, 100, 8)]))

@@ -82,7 +82,7 @@ async def test_one_that_is_stopped_says_what_it_used(tmp_path: Path) -> None:
     async with executing(tmp_path, as_builtin=("metered",), slices=day.slices) as executor:
         given = assignment("metered", {"pages": 4, "sleep_s": 60}, is_metered=True)
         running = asyncio.create_task(executor.run(given))
-        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.progress()))
+        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.pop_progress()))
         running.cancel()
         with pytest.raises(Stopped) as stopped:
             await running
@@ -94,8 +94,8 @@ async def test_one_whose_process_dies_says_nothing(tmp_path: Path) -> None:
     async with executing(tmp_path, as_builtin=("metered",), slices=day.slices) as executor:
         given = assignment("metered", {"pages": 4, "sleep_s": 60}, is_metered=True)
         running = asyncio.create_task(executor.run(given))
-        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.progress()))
-        for host in executor.shared_hosts:
-            host.kill("for the test")
+        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.pop_progress()))
+        for process in executor.shared_processes:
+            process.kill("for the test")
         outcome = await running
     assert (outcome.end, outcome.used) == (End.PROCESS_LOST, None)

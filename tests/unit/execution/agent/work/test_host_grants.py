@@ -24,12 +24,12 @@ class Process:
         self.shares: dict[str, ProcessShare] = {}
         grants.add_process(number, self)
 
-    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
+    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
         assert version > self.version
         self.version, self.until = version, until
         self.shares = {share.host: share for share in shares}
 
-    def extend(self, until: float) -> None:
+    def extend_grants(self, until: float) -> None:
         self.until = until
 
     def want(self, count: int, host: str = HOST, requests: int = 0) -> None:
