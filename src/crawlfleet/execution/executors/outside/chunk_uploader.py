@@ -22,7 +22,7 @@ import zstandard
 from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound, Unavailable
 from crawlfleet.execution.agent.sync.http_calls import UnknownCrawlError, call_master, normalise_master_url
 from crawlfleet.execution.agent.sync.rejections import BELIEVED_S
-from crawlfleet.execution.executors.inside.output_stream import log_line
+from crawlfleet.execution.executors.inside.output_stream import encode_log_line
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
 
 log = structlog.get_logger()
@@ -191,7 +191,7 @@ class ExecutionUpload:
                 return
             self._is_cut = True
             lines, credit = (
-                log_line(f"the log ends here: it is longer than {LOG_BYTES >> 20} MiB", "warning"),
+                encode_log_line(f"the log ends here: it is longer than {LOG_BYTES >> 20} MiB", "warning"),
                 _no_credit,
             )
         self._log.total_bytes += len(lines)

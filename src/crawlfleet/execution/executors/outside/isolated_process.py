@@ -23,7 +23,7 @@ import structlog
 
 from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.budget.host_gate import ProcessShare
-from crawlfleet.execution.executors.inside.output_stream import log_line
+from crawlfleet.execution.executors.inside.output_stream import encode_log_line
 from crawlfleet.execution.executors.outside import linux
 from crawlfleet.execution.executors.outside.running_execution import OnStart, ProcessDied, RunningExecution
 from crawlfleet.execution.executors.outside.shared_process import apply_host_message
@@ -263,7 +263,7 @@ class IsolatedProcess:
             return
         if level != "info":
             self._stderr_tail.extend(text[:300] for text in texts[-LAST_LINES:])
-        self._execution.upload.add_log(b"".join(log_line(text, level) for text in texts), _no_credit)
+        self._execution.upload.add_log(b"".join(encode_log_line(text, level) for text in texts), _no_credit)
         await self._execution.upload.wait_for_log_space()
 
     def _execution_end(self, status: int | None) -> Done | ProcessDied:

@@ -16,7 +16,7 @@ from crawlfleet.execution.executors.builtin.full_sync import FullSync
 from crawlfleet.execution.executors.builtin.search_keywords import SearchKeywords
 from crawlfleet.execution.executors.builtin.shop_crawl import ShopCrawl
 from crawlfleet.execution.executors.builtin.single_product import SingleProduct
-from crawlfleet.execution.executors.inside.parameter_check import check_of
+from crawlfleet.execution.executors.inside.parameter_check import build_check
 from crawlfleet.execution.executors.shops.product_visits import at_once_all
 from crawlfleet.execution.sdk import Executor, TaskContext, TaskError, TryLater
 from crawlfleet.shop.server import RunningShop, start_site
@@ -50,7 +50,7 @@ class Master:
 async def run(
     kind: type[Executor], parameters: dict[str, Any], heard: Heard | None = None, master: Master | None = None
 ) -> Any:
-    check_of(kind)(parameters)
+    build_check(kind)(parameters)
     context = TaskContext(
         heard or Heard(),
         task_id="task-0192f0c4a5b6c7d8",
@@ -294,6 +294,6 @@ async def test_a_sync_that_is_part_of_something_else(shop: RunningShop) -> None:
 )
 def test_bad_parameters_are_named(kind: type[Executor], parameters: dict[str, Any], field: str) -> None:
     with pytest.raises(TaskError) as told:
-        check_of(kind)(parameters)
+        build_check(kind)(parameters)
     assert str(told.value).startswith(f"{field}: ")
     assert (told.value.error, told.value.permanent) == ("input", True)

@@ -14,7 +14,7 @@ from crawlfleet.execution.budget.quota_meter import BYTES, PAGES, Meter, OverQuo
 from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.fetcher import FetchLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.inside.error_classes import classified
+from crawlfleet.execution.executors.inside.error_classes import classify_error
 from crawlfleet.execution.sdk import TaskContext
 from crawlfleet.model.status import ErrorClass
 from tests.unit.execution.crawl.crawl_kit import LOOPBACK, Heard, fetcher, raw_site, site
@@ -155,5 +155,5 @@ async def test_without_a_meter_nothing_is_counted() -> None:
 
 
 def test_what_it_means_when_it_may_not_wait() -> None:
-    said = classified(OverQuota(Refused(PAGES, "p", "none left")))
+    said = classify_error(OverQuota(Refused(PAGES, "p", "none left")))
     assert said == (ErrorClass.POLICY, "none left", True, True)
