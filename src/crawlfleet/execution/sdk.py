@@ -18,8 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from crawlfleet.execution.budget.host_gate import Gate
-    from crawlfleet.execution.budget.quota_meter import Meter
+    from crawlfleet.execution.budget.host_gate import HostGate
+    from crawlfleet.execution.budget.quota_meter import QuotaMeter
     from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyPool
     from crawlfleet.execution.crawl.fetch.robots_cache import RobotsCache
     from crawlfleet.model.product import Product
@@ -99,8 +99,8 @@ class TaskContext:
         attempt: int = 0,
         timeout_s: int = 3_600,
         allow_hosts: frozenset[str] = frozenset(),
-        gate: Gate | None = None,
-        meter: Meter | None = None,
+        gate: HostGate | None = None,
+        meter: QuotaMeter | None = None,
         master: MasterLink | None = None,
         proxy_pools: Mapping[str, ProxyPool] | None = None,
     ) -> None:

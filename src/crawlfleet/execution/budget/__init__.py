@@ -1,1 +1,1 @@
-"""What an execution may ask of target hosts: the gate before each request, and the page quota."""
+"""Budgets of an execution: the host gate before each request, and the meter of the daily quota."""

@@ -18,8 +18,8 @@ from typing import cast
 
 import msgspec
 
-from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
-from crawlfleet.execution.budget.quota_meter import Refused
+from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
+from crawlfleet.execution.budget.quota_meter import QuotaRefusal
 from crawlfleet.model.proxy_health import ProxyHealth
 
 FRAME_BYTES = 64 << 20
@@ -89,7 +89,7 @@ class QuotaSlice(msgspec.Struct, array_like=True, tag=7, frozen=True):
     number: int
     pages: int
     bytes: int
-    refusals: list[Refused] = []
+    refusals: list[QuotaRefusal] = []
 
 
 class MasterAnswer(msgspec.Struct, array_like=True, tag=8, frozen=True):
@@ -169,7 +169,7 @@ class ProgressFigures(msgspec.Struct, array_like=True, tag=15, frozen=True):
 class HostUsageReport(msgspec.Struct, array_like=True, tag=16, frozen=True):
     """Demand of the process for hosts now, and its requests since the last report."""
 
-    hosts: list[HostUse]
+    hosts: list[HostUsage]
 
 
 class GrantsInEffect(msgspec.Struct, array_like=True, tag=17, frozen=True):

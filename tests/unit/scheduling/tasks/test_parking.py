@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.control.tasks import finish
 from crawlfleet.execution.budget.host_gate import HostAway
-from crawlfleet.execution.budget.quota_meter import OverQuota, Refused
+from crawlfleet.execution.budget.quota_meter import OverQuota, QuotaRefusal
 from crawlfleet.execution.executors.inside import process_loop
 from crawlfleet.execution.sdk import TryLater
 from crawlfleet.model import limits
@@ -134,7 +134,7 @@ def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: Par
     ("later", "cause", "subject"),
     [
         (HostAway("away.example", 9.5), ParkCause.HOST_BACKOFF, "away.example"),
-        (OverQuota(Refused("pages_per_day", "shop", "x", 9_500)), ParkCause.DAILY_QUOTA, "shop"),
+        (OverQuota(QuotaRefusal("pages_per_day", "shop", "x", 9_500)), ParkCause.DAILY_QUOTA, "shop"),
         (TryLater("x", 9.5), ParkCause.LATER, ""),
     ],
 )

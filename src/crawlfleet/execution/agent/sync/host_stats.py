@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from itertools import islice
 
-from crawlfleet.execution.budget.host_gate import HostUse
+from crawlfleet.execution.budget.host_gate import HostUsage
 from crawlfleet.model import limits
 from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, REQUESTS, add, nothing
 from crawlfleet.ports.clock import Clock
@@ -32,7 +32,7 @@ class HostStats:
         self._batch_number = 0
         self._batch_made_at = -math.inf
 
-    def add(self, use: HostUse) -> None:
+    def add(self, use: HostUsage) -> None:
         counts = (use.requests, use.blocked, *use.figures)
         # User code may share the process: counts that a master would refuse must not get into a sync.
         if not any(counts) or not all(0 <= count <= MAX_COUNT for count in counts):

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from crawlfleet.execution.agent.sync.host_stats import HostStats
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
-from crawlfleet.execution.budget.host_gate import HOLD_S, HostUse, ProcessShare
+from crawlfleet.execution.budget.host_gate import HOLD_S, HostUsage, ProcessShare
 from crawlfleet.model import limits
 from crawlfleet.model.host_budget import NONE, Units
 from crawlfleet.model.host_names import HostNews
@@ -158,7 +158,7 @@ class HostGrants:
             state.shares.end(number, now)
         self._divide_budgets()
 
-    def record_usage(self, number: int, uses: Sequence[HostUse]) -> None:
+    def record_usage(self, number: int, uses: Sequence[HostUsage]) -> None:
         if number not in self._processes:
             return
         now = self._clock.monotonic()

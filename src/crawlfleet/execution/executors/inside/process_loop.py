@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from crawlfleet.execution.budget.granted_gate import GrantedGate
-from crawlfleet.execution.budget.host_gate import HostAway, HostUse
-from crawlfleet.execution.budget.quota_meter import Meter, OverQuota
+from crawlfleet.execution.budget.host_gate import HostAway, HostUsage
+from crawlfleet.execution.budget.quota_meter import OverQuota, QuotaMeter
 from crawlfleet.execution.crawl.fetch.proxy_pool import NODE_POOL, ProxyPool
 from crawlfleet.execution.crawl.fetch.robots_cache import RobotsCache
 from crawlfleet.execution.executors.inside.error_classes import classify_error
@@ -76,7 +76,7 @@ class ProcessLoop:
         self._executors: dict[str, tuple[object, Check]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._streams: dict[int, OutputStream] = {}
-        self._meters: dict[int, Meter] = {}
+        self._meters: dict[int, QuotaMeter] = {}
         self._gate: GrantedGate | None = None
         self._robots = RobotsCache()
         self._proxy_pools: dict[str, ProxyPool] = {}
@@ -134,7 +134,7 @@ class ProcessLoop:
                         waiter.set_result(message)
                 case QuotaSlice():
                     if (meter := self._meters.get(message.execution)) is not None:
-                        meter.take(message.number, message.pages, message.bytes, message.refusals)
+                        meter.apply_slice(message.number, message.pages, message.bytes, message.refusals)
 
     def _apply_config(self, config: ProcessConfig) -> None:
         self._config = config
@@ -151,9 +151,9 @@ class ProcessLoop:
         if self._gate is None:
             return
         if isinstance(message, ProcessGrants):
-            self._gate.take(message.version, message.until, message.shares)
+            self._gate.apply_grants(message.version, message.until, message.shares)
         else:
-            self._gate.extend(message.until)
+            self._gate.extend_grants(message.until)
 
     def _cancel_execution(self, execution: int) -> None:
         task = self._tasks.get(execution)
@@ -171,7 +171,7 @@ class ProcessLoop:
         stream = OutputStream(start.execution, self._send_message, self._config.window_bytes)
         self._streams[start.execution] = stream
         if start.is_metered:
-            self._meters[start.execution] = Meter(_AgentMeterLink(self._frames, start.execution))
+            self._meters[start.execution] = QuotaMeter(_AgentMeterLink(self._frames, start.execution))
         try:
             done = await self._call_executor(start, stream)
         except asyncio.CancelledError:
@@ -186,7 +186,7 @@ class ProcessLoop:
         del self._tasks[done.execution]
         if self._is_isolated and self._gate is not None:
             # The last chance: the process ends.
-            self._gate.tell()
+            self._gate.send_report()
         self._frames.send(done, len(done.result))
         if self._is_isolated:
             self._close_connection()
@@ -274,13 +274,13 @@ class _AgentGateLink:
     def __init__(self, frames: FrameConnection) -> None:
         self._frames = frames
 
-    def use(self, hosts: Sequence[HostUse]) -> None:
+    def report_usage(self, hosts: Sequence[HostUsage]) -> None:
         self._frames.send(HostUsageReport(list(hosts)))
 
-    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
+    def acknowledge_grants(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
         self._frames.send(GrantsInEffect(version, list(pending), dict(used)))
 
-    def news(self, host: str, kind: int, span_ms: int) -> None:
+    def report_news(self, host: str, kind: int, span_ms: int) -> None:
         self._frames.send(HostNewsReport(host, kind, span_ms))
 
 
@@ -291,7 +291,7 @@ class _AgentMeterLink:
         self._frames = frames
         self._execution = execution
 
-    def want(self, number: int, pages: int, size_bytes: int) -> None:
+    def request_slice(self, number: int, pages: int, size_bytes: int) -> None:
         self._frames.send(SliceRequest(self._execution, number, pages, size_bytes))
 
 

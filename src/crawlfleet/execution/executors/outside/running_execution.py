@@ -279,7 +279,7 @@ class RunningExecution:
 
     def _send_slice(self, body: SliceBody) -> None:
         refused = [
-            quota_meter.Refused(over.quota, over.project, over.message, over.again_ms, over.is_held)
+            quota_meter.QuotaRefusal(over.quota, over.project, over.message, over.again_ms, over.is_held)
             for over in body.overs
         ]
         self.send(QuotaSlice(self.id, body.number, body.pages, body.bytes, refused))

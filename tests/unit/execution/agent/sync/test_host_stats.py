@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.execution.agent.sync.host_stats import BATCH_EVERY_S, MAX_NAMED_HOSTS, HostStats
-from crawlfleet.execution.budget.host_gate import HostUse
+from crawlfleet.execution.budget.host_gate import HostUsage
 from crawlfleet.model import host_stats as figures
 from crawlfleet.model import limits
 from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, PAGES, REQUESTS, nothing
@@ -65,7 +65,7 @@ class Node:
     def count(self, requests: int = 1, host: str = HOST) -> None:
         row = nothing()
         row[PAGES] = requests
-        self.figures.add(HostUse(host, 1, requests, 0, 0, tuple(row)))
+        self.figures.add(HostUsage(host, 1, requests, 0, 0, tuple(row)))
 
     def sync(self, session: int = 1, *, arrives: bool = True, is_answered: bool = True, is_last: bool = False) -> None:
         self.number += 1
@@ -131,12 +131,12 @@ def test_too_many_hosts_are_counted_together() -> None:
 
 def test_what_no_master_would_take_is_not_told() -> None:
     node = Node()
-    node.figures.add(HostUse(HOST, 1, -1))
-    node.figures.add(HostUse(HOST, 1, 1 << 70))
-    node.figures.add(HostUse(HOST, 1, 0, 0, 0, (0, -5)))
-    node.figures.add(HostUse(HOST, 1))
+    node.figures.add(HostUsage(HOST, 1, -1))
+    node.figures.add(HostUsage(HOST, 1, 1 << 70))
+    node.figures.add(HostUsage(HOST, 1, 0, 0, 0, (0, -5)))
+    node.figures.add(HostUsage(HOST, 1))
     node.sync()
     assert node.taken == {}
-    node.figures.add(HostUse(HOST, 1, 2, 0, 1))
+    node.figures.add(HostUsage(HOST, 1, 2, 0, 1))
     node.sync()
     assert [(row[REQUESTS], row[BLOCKED]) for row in node.taken[1, 1].values()] == [(2, 1)]

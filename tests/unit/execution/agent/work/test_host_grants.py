@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from crawlfleet.execution.agent.work.host_grants import IDLE_KEPT_S, HostGrants
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
-from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
+from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
 from crawlfleet.model.host_names import HostNews
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.unit.execution.agent.agent_kit import LoopClock, monotonic, virtual
@@ -33,7 +33,7 @@ class Process:
         self.until = until
 
     def want(self, count: int, host: str = HOST, requests: int = 0) -> None:
-        self._grants.record_usage(self.number, [HostUse(host, count, requests)] if count or requests else [])
+        self._grants.record_usage(self.number, [HostUsage(host, count, requests)] if count or requests else [])
 
     def acknowledge(self, *pending: str, used: int | None = None) -> None:
         self._grants.acknowledge_grants(self.number, self.version, pending, None if used is None else {HOST: used})
@@ -268,13 +268,13 @@ async def test_a_new_session_has_no_grants() -> None:
 @virtual
 async def test_nonsense_of_a_strangers_code_is_passed_over() -> None:
     kit = Kit()
-    kit.grants.record_usage(99, [HostUse(HOST, 5)])
-    kit.grants.record_usage(1, [HostUse("x" * 10_000, 5), HostUse("", 1), HostUse(OTHER, -5, -7)])
+    kit.grants.record_usage(99, [HostUsage(HOST, 5)])
+    kit.grants.record_usage(1, [HostUsage("x" * 10_000, 5), HostUsage("", 1), HostUsage(OTHER, -5, -7)])
     kit.grants.record_host_news("unknown.example", 429, 5)
     kit.grants.record_host_news(OTHER, 77, 5)
     kit.grants.acknowledge_grants(99, 5, [])
     hosts, news = kit.up()
     assert (set(hosts), news, hosts[OTHER].requests) == ({OTHER}, [], 0)
-    kit.grants.record_usage(1, [HostUse(f"h{number}", 1) for number in range(1_000)])
+    kit.grants.record_usage(1, [HostUsage(f"h{number}", 1) for number in range(1_000)])
     assert len(kit.up()[0]) == 200
     kit.grants.close()
