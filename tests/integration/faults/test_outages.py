@@ -158,9 +158,9 @@ async def test_a_member_that_never_met_the_site_waits_for_it_as_well(tmp_path: P
         # Somebody has read the start page, and is gone.
         before = await spread.member()
         link = Link(spread, before, Heard())
-        leased = msgspec.json.decode(await link.exchange(msgspec.json.encode(CrawlUp())), type=CrawlDown)
+        leased = msgspec.json.decode(await link.report_crawl(msgspec.json.encode(CrawlUp())), type=CrawlDown)
         report = ReportBody(leased.number, 1, found=[CrawlUrl(f"{served.url}{path}", 1) for path in PAGES])
-        await link.exchange(msgspec.json.encode(CrawlUp(report)))
+        await link.report_crawl(msgspec.json.encode(CrawlUp(report)))
         await kit.end(before.node)
         served.stop()
         working = asyncio.create_task(spread.work(await spread.member()))
@@ -233,10 +233,10 @@ async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypat
 
 async def test_other_hosts_go_on_meanwhile() -> None:
     class Told(Heard):
-        def log(self, message: str, level: str) -> None:
+        def add_log(self, message: str, level: str) -> None:
             if "did not answer for" in message:
                 read_by_then.update(read(self, other))
-            super().log(message, level)
+            super().add_log(message, level)
 
     heard, read_by_then = Told(), Counter[str]()
     async with restarting(600.0, stops_after=10) as served, restarting(stops_after=0) as other:

@@ -23,7 +23,7 @@ import jsonschema_rs
 
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.executors import builtin
-from crawlfleet.execution.sdk import TASK_TYPE, Executor, declared
+from crawlfleet.execution.sdk import TASK_TYPE, Executor, get_declaration
 
 GROUP = "crawlfleet.executors"
 SCAN_S = 60.0
@@ -115,7 +115,7 @@ def _of_object(point: importlib.metadata.EntryPoint, where: str) -> list[Executo
         thing = point.load()
     except BaseException as exc:
         raise ConfigError(f"{where} could not be loaded: {type(exc).__name__}: {exc}") from exc
-    if declared(thing) is None:
+    if get_declaration(thing) is None:
         raise ConfigError(f"{where} is no executor: {point.value}")
     return [_entry(thing, f"{point.module}:{point.attr}", is_builtin=False)]
 
@@ -125,12 +125,12 @@ def _declared_in(module: ModuleType, *, is_builtin: bool) -> list[ExecutorEntry]
     return [
         _entry(thing, f"{module.__name__}:{name}", is_builtin=is_builtin)
         for name, thing in vars(module).items()
-        if getattr(thing, "__module__", None) == module.__name__ and declared(thing) is not None
+        if getattr(thing, "__module__", None) == module.__name__ and get_declaration(thing) is not None
     ]
 
 
 def _entry(thing: object, path: str, *, is_builtin: bool) -> ExecutorEntry:
-    task_type, schema = declared(thing) or ("", {})
+    task_type, schema = get_declaration(thing) or ("", {})
     if not TASK_TYPE.fullmatch(task_type):
         raise ConfigError(f"executors: {path}: {task_type!r} is no task type (a letter, then letters, digits, _ . -)")
     try:

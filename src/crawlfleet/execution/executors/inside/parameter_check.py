@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.execution.sdk import ANYTHING, Executor, TaskError, declared
+from crawlfleet.execution.sdk import ANYTHING, Executor, TaskError, get_declaration
 from crawlfleet.wire.schema_errors import complaint
 
 Check = Callable[[Any], None]
@@ -18,7 +18,7 @@ _MESSAGE_CHARS = 500
 
 def build_check(executor: object) -> Check:
     """Build the check of an executor's parameters, which raises a permanent TaskError of the class `input`."""
-    _, schema = declared(executor) or ("", ANYTHING)
+    _, schema = get_declaration(executor) or ("", ANYTHING)
     problems = executor.problems if isinstance(executor, type) and issubclass(executor, Executor) else _no_problems
     if dict(schema) == ANYTHING:
         return _build_problem_check(problems)

@@ -54,7 +54,7 @@ from crawlfleet.execution.executors.protocol import (
     ToProcess,
     WarcRecords,
 )
-from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, call
+from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, run_executor
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.parking import ParkCause
@@ -196,7 +196,7 @@ class ProcessLoop:
             executor, check = self._load_executor(start.task_type)
             context = self._build_context(start, stream)
             check(context.parameters)
-            result = await call(executor, context)
+            result = await run_executor(executor, context)
             encoded = encode_json(result)
         except asyncio.CancelledError:
             raise
@@ -298,7 +298,7 @@ class _AgentMeterLink:
 def _failed_done(start: StartExecution, stream: OutputStream, exc: BaseException) -> Done:
     classified = classify_error(exc)
     if not classified.is_expected:
-        stream.log("".join(traceback.format_exception(exc)), "error")
+        stream.add_log("".join(traceback.format_exception(exc)), "error")
     return Done(
         start.execution,
         is_completed=False,

@@ -112,7 +112,7 @@ def master_of(context: TaskContext) -> MasterLink:
 async def _unseen(context: TaskContext, shop: str, since: Instant) -> AsyncIterator[Iterable[UnseenBody]]:
     after = 0
     while True:
-        answer = await master_of(context).ask("products:unseen", _encode(UnseenUp(shop, since, after)))
+        answer = await master_of(context).send_request("products:unseen", _encode(UnseenUp(shop, since, after)))
         page = _UNSEEN.decode(answer).products
         if page:
             yield page

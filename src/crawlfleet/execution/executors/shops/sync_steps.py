@@ -110,7 +110,7 @@ async def report(context: TaskContext, steps: Mapping[str, Any]) -> dict[str, An
         after = 0
         while True:
             asked = msgspec.json.encode(ReportUp(shop, since, kind, after))
-            found = _REPORT.decode(await master_of(context).ask("products:report", asked))
+            found = _REPORT.decode(await master_of(context).send_request("products:report", asked))
             counts = SyncCounts(*found.counts)
             for key, body in found.products:
                 listed[kind] += [body.id] if len(listed[kind]) < LISTED else []

@@ -37,12 +37,12 @@ class Master:
         self.unseen = list(unseen)
         self.asked: list[str] = []
 
-    async def exchange(self, body: bytes) -> bytes:
+    async def report_crawl(self, body: bytes) -> bytes:
         raise NotImplementedError
 
-    async def ask(self, about: str, body: bytes) -> bytes:
-        self.asked.append(about)
-        if about == "products:unseen":
+    async def send_request(self, endpoint: str, body: bytes) -> bytes:
+        self.asked.append(endpoint)
+        if endpoint == "products:unseen":
             return msgspec.json.encode(UnseenDown(self.unseen))
         return msgspec.json.encode(ReportDown([1, 2, 3, 4, 0]))
 
