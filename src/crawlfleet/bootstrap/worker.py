@@ -32,7 +32,7 @@ from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import MEMORY_MB, ProcessExecutor
 from crawlfleet.execution.executors.outside.spawn import search_path
-from crawlfleet.execution.executors.registry import ExecutorEntry, scan
+from crawlfleet.execution.executors.registry import ExecutorEntry, scan_entries
 from crawlfleet.model import limits
 from crawlfleet.ports.clock import SystemClock
 
@@ -107,7 +107,7 @@ class _Worker:
         # Users' modules are looked at by a process of their own, and programs are asked: all while nothing waits.
         path = search_path(options.executors)
         entries, probed = await asyncio.gather(
-            asyncio.to_thread(scan, options.executors, path),
+            asyncio.to_thread(scan_entries, options.executors, path),
             asyncio.to_thread(probe_machine, options.capabilities, options.resources),
         )
         session = await stack.enter_async_context(open_http_session(options.ca_file))

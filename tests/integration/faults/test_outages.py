@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.executors.shops.product_crawler import Shopper
+from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.wire.crawl import CrawlDown, CrawlUp, ReportBody
@@ -185,10 +185,10 @@ async def test_visits_to_products_wait_for_their_shop_together() -> None:
             allow_hosts=LOOPBACK,
             parameters={},
         )
-        async with Shopper(context, {}) as shopper:
+        async with ProductCrawler(context, {}) as shopper:
             for start in range(0, len(PAGES), 10):
                 urls = [f"{served.url}{path}" for path in PAGES[start : start + 10]]
-                looks = await asyncio.gather(*(shopper.look(url) for url in urls))
+                looks = await asyncio.gather(*(shopper.visit_product(url) for url in urls))
                 # No product is on these pages, and that was read.
                 assert all(look.failure is None for look in looks)
     assert served.stops == 1

@@ -22,7 +22,7 @@ from crawlfleet.execution.executors.builtin.full_sync import FullSync
 from crawlfleet.execution.executors.builtin.search_keywords import SearchKeywords
 from crawlfleet.execution.executors.builtin.shop_crawl import ShopCrawl
 from crawlfleet.execution.executors.builtin.single_product import SingleProduct
-from crawlfleet.execution.executors.shops.shop_schema import BATCH_USUAL, CRAWL_NAMES, VISIT_NAMES
+from crawlfleet.execution.executors.shops.shop_schema import CRAWL_NAMES, DEFAULT_BATCH_SIZE, VISIT_NAMES
 from crawlfleet.model import limits
 from crawlfleet.model.flow import StepKey
 from crawlfleet.model.ids import GroupId, TaskId
@@ -114,7 +114,7 @@ def flow_claim(scope: str, key: str, body: TaskBody, now: Instant) -> Claim:
 
 
 def _batch(body: TaskBody, parameters: dict[str, Any], _: Instant) -> ShopFlow:
-    urls, size = parameters["urls"], parameters.get("batch_size", BATCH_USUAL)
+    urls, size = parameters["urls"], parameters.get("batch_size", DEFAULT_BATCH_SIZE)
     count = -(-len(urls) // size)
     if count > BATCHES_MAX:
         detail = f"makes {count} batches of {len(urls)} URLs; at most {BATCHES_MAX} are taken"

@@ -22,7 +22,7 @@ from aiohttp import web
 from crawlfleet.execution.agent.sync.http_calls import open_http_session
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
-from crawlfleet.execution.executors.registry import built_in, users
+from crawlfleet.execution.executors.registry import builtin_entries, load_user_entries
 from crawlfleet.model.ids import execution_text
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 from testkit.patience import PATIENCE_S
@@ -87,7 +87,7 @@ async def executing(
     **settings: Any,
 ) -> AsyncIterator[ProcessExecutor]:
     """All types of the users' module and the built-in ones. Leaves no process behind, or fails."""
-    entries = dict(built_in()) | users([USERS])
+    entries = dict(builtin_entries()) | load_user_entries([USERS])
     for name in as_builtin:
         entries[name] = replace(entries[name], is_builtin=True)
     before = {child.pid for child in psutil.Process().children()}

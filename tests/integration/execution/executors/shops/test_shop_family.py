@@ -17,7 +17,7 @@ from crawlfleet.execution.executors.builtin.search_keywords import SearchKeyword
 from crawlfleet.execution.executors.builtin.shop_crawl import ShopCrawl
 from crawlfleet.execution.executors.builtin.single_product import SingleProduct
 from crawlfleet.execution.executors.inside.parameter_check import build_check
-from crawlfleet.execution.executors.shops.product_visits import at_once_all
+from crawlfleet.execution.executors.shops.product_visits import run_concurrently
 from crawlfleet.execution.sdk import Executor, TaskContext, TaskError, TryLater
 from crawlfleet.shop.server import RunningShop, start_site
 from crawlfleet.shop.site import SiteOptions
@@ -224,7 +224,7 @@ async def test_what_stops_one_visit_stops_all_as_it_is() -> None:
             ended.append("cancelled")
 
     with pytest.raises(TryLater, match="the host is away"):
-        await at_once_all([other(), away()])
+        await run_concurrently([other(), away()])
     assert ended == ["cancelled"]
 
 
