@@ -24,15 +24,15 @@ from crawlfleet.execution.agent.identity import Identity, lock_directory
 from crawlfleet.execution.agent.machine_facts import Capability, MachineFacts, probe_machine
 from crawlfleet.execution.agent.measurements import NodeMeasurements
 from crawlfleet.execution.agent.registration import Joiner, NodeRegistration, own_address
-from crawlfleet.execution.agent.sync.http_calls import normalise_master_url, open_http_session
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
-from crawlfleet.execution.agent.sync.proxy_reports import report_proxies
-from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import MEMORY_MB, ProcessExecutor
 from crawlfleet.execution.executors.outside.spawn import search_path
 from crawlfleet.execution.executors.registry import ExecutorEntry, scan_entries
+from crawlfleet.execution.master_calls.http_calls import normalise_master_url, open_http_session
+from crawlfleet.execution.master_calls.proxy_reports import report_proxies
 from crawlfleet.model import limits
 from crawlfleet.ports.clock import SystemClock
 

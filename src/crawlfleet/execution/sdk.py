@@ -17,39 +17,36 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from crawlfleet.execution.task_errors import ERRORS, TaskError, TryLater
+
 if TYPE_CHECKING:
     from crawlfleet.execution.budget.host_gate import HostGate
     from crawlfleet.execution.budget.quota_meter import QuotaMeter
-    from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyPool
-    from crawlfleet.execution.crawl.fetch.robots_cache import RobotsCache
+    from crawlfleet.execution.process_state.proxy_pool import ProxyPool
+    from crawlfleet.execution.process_state.robots_cache import RobotsCache
     from crawlfleet.model.product import Product
 
-ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
+__all__ = [
+    "ANYTHING",
+    "ERRORS",
+    "LEVELS",
+    "TASK_TYPE",
+    "Executor",
+    "MasterLink",
+    "Run",
+    "TaskContext",
+    "TaskError",
+    "TaskStream",
+    "TryLater",
+    "executor",
+    "get_declaration",
+    "run_executor",
+]
+
 LEVELS = ("debug", "info", "warning", "error")
 TASK_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 """The schema of a type that takes any parameters."""
-
-
-class TaskError(Exception):
-    """A failure raised by an executor on purpose; `permanent` means that a retry cannot help."""
-
-    def __init__(self, message: str, error: str = "internal", permanent: bool = False) -> None:
-        if error not in ERRORS:
-            raise ValueError(f"error: {error!r} is none of {', '.join(ERRORS)}")
-        super().__init__(message)
-        self.error = error
-        self.permanent = permanent
-
-
-class TryLater(Exception):
-    """The task cannot be done now, through no fault of its own: it is parked for `after_s`, which costs no retry."""
-
-    def __init__(self, message: str, after_s: float) -> None:
-        if not 0 <= after_s < float("inf"):
-            raise ValueError(f"after_s: {after_s!r} is no span of time")
-        super().__init__(message)
-        self.after_s = after_s
 
 
 class TaskStream(Protocol):

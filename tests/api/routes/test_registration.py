@@ -15,7 +15,7 @@ import structlog.testing
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
 from crawlfleet.execution.agent.registration import Joiner, NodeRegistration
-from crawlfleet.execution.agent.sync.http_calls import open_http_session
+from crawlfleet.execution.master_calls.http_calls import open_http_session
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import Role
 from tests.api.kit import Site

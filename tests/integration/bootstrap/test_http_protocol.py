@@ -20,7 +20,7 @@ from crawlfleet.bootstrap.connection_guard import CLOSE_S, ConnectionGuard, Conn
 from crawlfleet.bootstrap.http_protocol import HEAD_FIELDS, UNREAD_BYTES, BoundedHttpProtocol
 from crawlfleet.bootstrap.serve import protocol_factory
 from crawlfleet.settings.master import MasterSettings
-from tests.unit.execution.crawl.fetch.test_proxy_pool import own_certificate
+from tests.unit.execution.process_state.test_proxy_pool import own_certificate
 
 PATIENCE_S = 30.0
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
 from crawlfleet.execution.crawl.fetch.fetcher import MAX_HOPS, Fetcher, FetchLimits
+from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.shop.nasty.table import BEHAVIOURS, FAMILIES
 from testkit.patience import promised

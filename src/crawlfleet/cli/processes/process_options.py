@@ -121,7 +121,7 @@ def start_worker(settings: WorkerSettings) -> None:
 
 
 def _read_pools(file: Path | None) -> dict[str, list[str]]:
-    from crawlfleet.execution.crawl.fetch.proxy_pool import pools_of
+    from crawlfleet.execution.process_state.proxy_pool import pools_of
     from crawlfleet.settings.provenance import BadSetting, Source
 
     if file is None:

@@ -13,18 +13,18 @@ from crawlfleet.execution.agent.config import AllowHosts, Config, ignore_hosts
 from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent, ignore_event
 from crawlfleet.execution.agent.sync.masters import Masters
-from crawlfleet.execution.agent.sync.rejections import Rejections
 from crawlfleet.execution.agent.sync.session import Credentials, LeavingUnopened, NodeRemoved, SessionOpener
 from crawlfleet.execution.agent.sync.sync import SyncEnding, Syncer, SyncParts
 from crawlfleet.execution.agent.sync.sync_commands import SyncCommands, Tombstones
 from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import MARGIN_S, LeaseGuard, NodeLease
 from crawlfleet.execution.agent.work.outbox import Outbox
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.execution.agent.work.slots import Slots
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
+from crawlfleet.execution.master_calls.rejections import Rejections
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.executor import Executor
 from crawlfleet.ports.transport import MasterTransport

@@ -20,7 +20,7 @@ from yarl import URL
 
 from crawlfleet.errors import ConfigError, Conflict, CrawlfleetError, InvalidInput, NotAllowed, Unavailable
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
-from crawlfleet.execution.agent.sync.http_calls import call_master
+from crawlfleet.execution.master_calls.http_calls import call_master
 from crawlfleet.ports.transport import MessageTooLarge
 
 log = structlog.get_logger()

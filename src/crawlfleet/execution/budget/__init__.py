@@ -1,1 +1,1 @@
-"""Budgets of an execution: the host gate before each request, and the meter of the daily quota."""
+"""Budgets of target hosts and daily quotas: the gate before each request, the meter, and the node's grants for them."""

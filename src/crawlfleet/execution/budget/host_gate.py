@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from crawlfleet.execution.sdk import TryLater
+from crawlfleet.execution.task_errors import TryLater
 from crawlfleet.model import host_stats
 
 PATIENCE_S = 5.0

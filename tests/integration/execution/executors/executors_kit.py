@@ -19,10 +19,10 @@ import psutil
 import zstandard
 from aiohttp import web
 
-from crawlfleet.execution.agent.sync.http_calls import open_http_session
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.execution.executors.registry import builtin_entries, load_user_entries
+from crawlfleet.execution.master_calls.http_calls import open_http_session
 from crawlfleet.model.ids import execution_text
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 from testkit.patience import PATIENCE_S

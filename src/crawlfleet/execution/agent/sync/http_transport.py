@@ -8,7 +8,7 @@ import aiohttp
 import msgspec
 
 from crawlfleet.errors import Unavailable
-from crawlfleet.execution.agent.sync.http_calls import call_master, normalise_master_url
+from crawlfleet.execution.master_calls.http_calls import call_master, normalise_master_url
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp
 

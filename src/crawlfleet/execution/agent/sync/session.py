@@ -11,12 +11,12 @@ from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.masters import Masters
-from crawlfleet.execution.agent.sync.rejections import Rejections
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import LeaseGuard
 from crawlfleet.execution.agent.work.outcomes import Outcomes
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.execution.agent.work.slots import Slots
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.master_calls.rejections import Rejections
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import HANDS_OVER_ONLY, OpenDown, OpenUp

@@ -26,16 +26,16 @@ from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.masters import Masters
-from crawlfleet.execution.agent.sync.rejections import FIRST_PAUSE_S, Rejections
 from crawlfleet.execution.agent.sync.session import Session
 from crawlfleet.execution.agent.sync.sync_commands import SyncCommands
 from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import LeaseGuard, NodeLease
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.agent.work.runner import START_REPORT_S, Runner
 from crawlfleet.execution.agent.work.slots import HeldExecution, Slots
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
+from crawlfleet.execution.master_calls.rejections import FIRST_PAUSE_S, Rejections
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.transport import MessageTooLarge

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from crawlfleet.execution.agent.config import Config
 from crawlfleet.execution.agent.drain import NodeDrain
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.execution.agent.work.slots import Slots
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import Recall
 from crawlfleet.wire.sync import AssignmentBody, RecallBody, SyncDown

@@ -12,9 +12,9 @@ from crawlfleet.errors import InvariantBroken
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
-from crawlfleet.execution.agent.work.outcome_validation import failed_outcome, validate_metrics, validate_outcome
 from crawlfleet.execution.agent.work.outcomes import Outcomes
 from crawlfleet.execution.agent.work.slots import HeldExecution, Slots, StopCause
+from crawlfleet.execution.outcome_validation import failed_outcome, validate_metrics, validate_outcome
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Recall
 from crawlfleet.ports.clock import Clock

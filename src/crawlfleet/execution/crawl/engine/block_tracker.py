@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from crawlfleet.execution.budget.host_gate import HostGate
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.frontier.urls import site, target_of
+from crawlfleet.execution.page_failures import PageFailed
 
 ENOUGH = 50
 """Refusals in a row after which a host is left for good: a wall is not worn down by knocking."""

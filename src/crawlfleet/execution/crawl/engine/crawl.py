@@ -17,14 +17,12 @@ from crawlfleet.execution.crawl.engine.block_tracker import Blocks
 from crawlfleet.execution.crawl.engine.collected_items import Gathered
 from crawlfleet.execution.crawl.engine.crawl_log import CrawlLog, Report
 from crawlfleet.execution.crawl.engine.failed_pages import FailedPages
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.crawl.engine.host_outages import Outages, is_answered
 from crawlfleet.execution.crawl.engine.pacing import HOLD_MAX_S, TOTAL, Pace
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan
 from crawlfleet.execution.crawl.fetch.fetcher import PAGE_BYTES, Fetcher, Hop
 from crawlfleet.execution.crawl.fetch.responses import Reads, is_json, is_page, is_text
 from crawlfleet.execution.crawl.fetch.robots import Robots
-from crawlfleet.execution.crawl.fetch.robots_cache import RobotsCache
 from crawlfleet.execution.crawl.fetch.robots_tags import in_headers
 from crawlfleet.execution.crawl.frontier.canonical_links import SamePages
 from crawlfleet.execution.crawl.frontier.frontier import Ending, Frontier, Link
@@ -34,6 +32,8 @@ from crawlfleet.execution.crawl.frontier.urls import site, target_of
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
 from crawlfleet.execution.crawl.record.page_notes import PageBook
+from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
+from crawlfleet.execution.process_state.robots_cache import RobotsCache
 
 PAGE_TRIES = 2
 REFUSED_TRIES = 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.engine.host_outages import Outages
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan
 from crawlfleet.execution.crawl.fetch.robots import Robots
@@ -13,6 +12,7 @@ from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
 from crawlfleet.execution.crawl.frontier.link_filter import Outlook
 from crawlfleet.execution.crawl.frontier.urls import site
 from crawlfleet.execution.crawl.record.page_notes import PageBook
+from crawlfleet.execution.page_failures import PageFailed
 
 LOGGED_FAILURES = 200
 

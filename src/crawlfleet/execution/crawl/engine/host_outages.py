@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from crawlfleet.execution.budget.host_gate import HostAway
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
 from crawlfleet.execution.crawl.frontier.urls import site
+from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 
 PAUSE_S, PAUSE_MOST_S = 0.5, 4.0
 HOSTS = 10_000

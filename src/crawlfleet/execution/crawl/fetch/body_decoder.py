@@ -9,7 +9,7 @@ from typing import Protocol
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.page_failures import PageFailed
 
 STEP_BYTES = 256 << 10
 MAX_MEMBERS = 1_000

@@ -6,9 +6,9 @@ import os
 
 import aiohttp
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.address_guard import AddressRefused
 from crawlfleet.execution.crawl.fetch.connections import NotHttp
+from crawlfleet.execution.page_failures import PageFailed
 
 FAILURES = (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError)
 """ValueError: what a server sends as headers is not always HTTP."""

@@ -17,17 +17,17 @@ from aiohttp.resolver import ThreadedResolver
 
 from crawlfleet.execution.budget.host_gate import HostGate, NoGrant, OpenGate
 from crawlfleet.execution.budget.quota_meter import QuotaMeter
-from crawlfleet.execution.crawl.engine.failures import BY_STATUS, PageFailed
 from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard, GuardedResolver, plain_host
 from crawlfleet.execution.crawl.fetch.connection_failures import FAILURES, of_connection
 from crawlfleet.execution.crawl.fetch.connections import Connector
 from crawlfleet.execution.crawl.fetch.cookies import CookieSession
 from crawlfleet.execution.crawl.fetch.header_profiles import HeaderSets
 from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Way
-from crawlfleet.execution.crawl.fetch.proxy_pool import Proxy, ProxyWay
 from crawlfleet.execution.crawl.fetch.proxy_requests import ProxyDown, Through, basic, options
 from crawlfleet.execution.crawl.fetch.responses import Answers, Fetched, Keep, Reads, Redirect, is_text
 from crawlfleet.execution.crawl.frontier.urls import place, start_of, target_of
+from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
+from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyWay
 from crawlfleet.model.host_stats import answered, error_place
 
 MAX_HOPS = 10

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.address_guard import (
     AddressGuard,
     AddressRefused,
@@ -22,8 +21,9 @@ from crawlfleet.execution.crawl.fetch.address_guard import (
     plain_host,
 )
 from crawlfleet.execution.crawl.fetch.http_client import Options
-from crawlfleet.execution.crawl.fetch.proxy_pool import NoProxy, Proxy, ProxyWay
 from crawlfleet.execution.crawl.frontier.urls import place, target_of
+from crawlfleet.execution.page_failures import PageFailed
+from crawlfleet.execution.process_state.proxy_pool import NoProxy, Proxy, ProxyWay
 
 RESOLVED_S = 60.0
 NAMES = 1_000

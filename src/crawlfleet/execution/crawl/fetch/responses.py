@@ -14,13 +14,13 @@ import msgspec
 
 from crawlfleet.execution.budget.host_gate import HostGate
 from crawlfleet.execution.budget.quota_meter import QuotaMeter
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, SUSPECT, wall_of
 from crawlfleet.execution.crawl.fetch.body_decoder import Unpacker
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
 from crawlfleet.execution.crawl.fetch.http_client import Answer
 from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
 from crawlfleet.execution.crawl.record.warc_writer import Exchange, exchange_of
+from crawlfleet.execution.page_failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.model.host_stats import BYTES, PAGES
 
 RETRY_AFTER_MOST_S = 86_400.0

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link, digest
 from crawlfleet.execution.crawl.frontier.link_filter import MAX_MOVES, Outlook
 from crawlfleet.execution.crawl.frontier.urls import canonical
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
+from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
 
 OTHER_NAME = "names another page as canonical"
 REMEMBERED = 100_000

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.frontier.follow_config import Following
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
@@ -17,6 +16,7 @@ from crawlfleet.execution.crawl.frontier.sitemaps import FILES, LEVELS, Entry
 from crawlfleet.execution.crawl.frontier.traps import Traps
 from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, canonical, site
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
+from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
 
 MAX_MOVES = 10
 """Redirects from page to page, one after the other."""

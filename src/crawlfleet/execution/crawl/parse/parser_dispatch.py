@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from selectolax.lexbor import SelectolaxError
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.charset import text_of
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
 from crawlfleet.execution.crawl.parse.memory_limit import Room
 from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
 from crawlfleet.execution.crawl.parse.parser_process import Apart
+from crawlfleet.execution.page_failures import PageFailed
 
 HERE_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10

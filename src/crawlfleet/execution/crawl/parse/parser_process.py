@@ -16,9 +16,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.parse.memory_limit import leave_room
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts, PageJob, read
+from crawlfleet.execution.page_failures import PageFailed
 
 LIMIT_S = 10
 MEMORY_BYTES = 2 << 30

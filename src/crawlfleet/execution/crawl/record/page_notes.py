@@ -13,9 +13,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from crawlfleet.execution.crawl.engine.collected_items import Emit
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.frontier.frontier import Link
+from crawlfleet.execution.page_failures import PageFailed
 
 MARK = "_page"
 PAGES = 500_000

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from crawlfleet.execution.crawl.engine.crawl import Crawl
     from crawlfleet.execution.crawl.engine.plan import CrawlPlan
     from crawlfleet.execution.crawl.fetch.cookies import CookieSession
-    from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyWay
     from crawlfleet.execution.crawl.record.page_notes import Earlier, PageBook
     from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
+    from crawlfleet.execution.process_state.proxy_pool import ProxyWay
 
 URL = {
     "type": "string",
@@ -239,7 +239,7 @@ def _change_metrics(context: TaskContext, book: PageBook | None) -> dict[str, An
 
 def select_proxies(context: TaskContext) -> ProxyWay | None:
     """The proxies that the parameters name: a list of the task's own, or one of the node's pools."""
-    from crawlfleet.execution.crawl.fetch.proxy_pool import ProxyPool, ProxyWay
+    from crawlfleet.execution.process_state.proxy_pool import ProxyPool, ProxyWay
 
     settings = context.parameters.get("proxies")
     if settings is None:

@@ -18,8 +18,6 @@ import msgspec
 from crawlfleet.execution.budget.granted_gate import GrantedGate
 from crawlfleet.execution.budget.host_gate import HostAway, HostUsage
 from crawlfleet.execution.budget.quota_meter import OverQuota, QuotaMeter
-from crawlfleet.execution.crawl.fetch.proxy_pool import NODE_POOL, ProxyPool
-from crawlfleet.execution.crawl.fetch.robots_cache import RobotsCache
 from crawlfleet.execution.executors.inside.error_classes import classify_error
 from crawlfleet.execution.executors.inside.output_stream import OutputStream, encode_json
 from crawlfleet.execution.executors.inside.parameter_check import Check, build_check
@@ -54,6 +52,8 @@ from crawlfleet.execution.executors.protocol import (
     ToProcess,
     WarcRecords,
 )
+from crawlfleet.execution.process_state.proxy_pool import NODE_POOL, ProxyPool
+from crawlfleet.execution.process_state.robots_cache import RobotsCache
 from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, run_executor
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text

@@ -20,9 +20,9 @@ import structlog
 import zstandard
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound, Unavailable
-from crawlfleet.execution.agent.sync.http_calls import UnknownCrawlError, call_master, normalise_master_url
-from crawlfleet.execution.agent.sync.rejections import BELIEVED_S
 from crawlfleet.execution.executors.inside.output_stream import encode_log_line
+from crawlfleet.execution.master_calls.http_calls import UnknownCrawlError, call_master, normalise_master_url
+from crawlfleet.execution.master_calls.rejections import BELIEVED_S
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
 
 log = structlog.get_logger()

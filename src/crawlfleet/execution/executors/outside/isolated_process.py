@@ -21,8 +21,8 @@ from pathlib import Path
 
 import structlog
 
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.budget.host_gate import ProcessShare
+from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.executors.inside.output_stream import encode_log_line
 from crawlfleet.execution.executors.outside import linux
 from crawlfleet.execution.executors.outside.running_execution import OnStart, ProcessDied, RunningExecution

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from crawlfleet.execution.agent.sync.proxy_reports import ProxyHealthReports
-from crawlfleet.execution.agent.work.host_grants import HostGrants
-from crawlfleet.execution.agent.work.outcome_validation import failed_outcome
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
+from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside import linux
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.isolated_process import IsolatedProcess
@@ -29,6 +27,8 @@ from crawlfleet.execution.executors.outside.running_execution import (
 from crawlfleet.execution.executors.outside.shared_process import SharedProcess, SharedProcessPool
 from crawlfleet.execution.executors.protocol import Done, ProcessConfig
 from crawlfleet.execution.executors.registry import ExecutorEntry
+from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports
+from crawlfleet.execution.outcome_validation import failed_outcome
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId

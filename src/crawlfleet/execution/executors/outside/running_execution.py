@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from crawlfleet.errors import CrawlfleetError, InvalidInput
-from crawlfleet.execution.agent.sync.http_calls import StaleExecutionError, UnknownCrawlError
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
 from crawlfleet.execution.budget import quota_meter
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader, ExecutionUpload
 from crawlfleet.execution.executors.protocol import (
     Credit,
@@ -29,6 +28,7 @@ from crawlfleet.execution.executors.protocol import (
     StartExecution,
     WarcRecords,
 )
+from crawlfleet.execution.master_calls.http_calls import StaleExecutionError, UnknownCrawlError
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from crawlfleet.execution.agent.sync.proxy_reports import ProxyHealthReports
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.budget.host_gate import ProcessShare
+from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.executors.outside.running_execution import ProcessDied, RunningExecution, run_uncancelled
 from crawlfleet.execution.executors.outside.spawn import connect_frames, spawn_shared
 from crawlfleet.execution.executors.protocol import (
@@ -45,6 +44,7 @@ from crawlfleet.execution.executors.protocol import (
     ToProcess,
     WarcRecords,
 )
+from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports
 from crawlfleet.model.execution import End
 
 log = structlog.get_logger()

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from crawlfleet.execution.crawl.engine.collected_items import Gathered
 from crawlfleet.execution.crawl.engine.crawl import Crawl
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.engine.host_outages import Outages, is_answered
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan, plan_of
 from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
@@ -29,6 +28,7 @@ from crawlfleet.execution.crawl.products.product import product_of, shop_of
 from crawlfleet.execution.crawl.products.product_plan import extraction, page_said
 from crawlfleet.execution.executors.builtin.web_crawl import open_kept_cookies, select_proxies
 from crawlfleet.execution.executors.shops.shop_schema import VISIT_NAMES
+from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.product import Product, ProductKey, key_of
 

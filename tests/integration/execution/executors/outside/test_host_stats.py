@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.agent.work.host_grants import HostGrants
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
+from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.model.execution import End
 from crawlfleet.model.host_stats import BYTES, ERRORS, KINDS, PAGES, REQUESTS, status_place, summed
 from crawlfleet.ports.clock import SystemClock, boot_time

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.model.execution import End
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.status import ErrorClass

@@ -23,14 +23,14 @@ from crawlfleet.errors import (
     SessionEnded,
     Unavailable,
 )
-from crawlfleet.execution.agent.sync import http_calls
-from crawlfleet.execution.agent.sync.http_calls import (
+from crawlfleet.execution.agent.sync.http_transport import HttpTransport
+from crawlfleet.execution.master_calls import http_calls
+from crawlfleet.execution.master_calls.http_calls import (
     StaleExecutionError,
     call_master,
     normalise_master_url,
     open_http_session,
 )
-from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp, SyncVerdict
 

@@ -8,8 +8,8 @@ import pytest
 
 from crawlfleet.execution.agent.agent import Departure
 from crawlfleet.execution.agent.work.outbox import EndedExecution, Outbox
-from crawlfleet.execution.agent.work.outcome_validation import validate_outcome
 from crawlfleet.execution.agent.work.outcomes import BATCH_BYTES, BELIEVED_REFUSALS, GROW_S
+from crawlfleet.execution.outcome_validation import validate_outcome
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import HANDS_OVER_ONLY, OutcomeBody

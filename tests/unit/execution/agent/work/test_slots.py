@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from crawlfleet.execution.agent.work.outcome_validation import validate_outcome
 from crawlfleet.execution.agent.work.slots import HeldExecution, HeldState, Slots, StopCause
+from crawlfleet.execution.outcome_validation import validate_outcome
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.execution.budget.quota_meter import BYTES, PAGES, OverQuota, QuotaMeter, QuotaRefusal
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.fetcher import FetchLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.inside.error_classes import classify_error
+from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.sdk import TaskContext
 from crawlfleet.model.status import ErrorClass
 from tests.unit.execution.crawl.crawl_kit import LOOPBACK, Heard, fetcher, raw_site, site

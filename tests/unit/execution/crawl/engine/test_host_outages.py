@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.engine.host_outages import PAUSE_MOST_S, PAUSE_S, Outages
 from crawlfleet.execution.crawl.engine.plan import plan_of
 from crawlfleet.execution.crawl.fetch.connection_failures import of_connection
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
+from crawlfleet.execution.page_failures import PageFailed
 from testkit.virtual_loop import run, running_loop
 
 PAGE, OTHER = "http://shop.test/page", "http://shop.test/other"

@@ -13,9 +13,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.address_guard import REFUSED, AddressGuard, AddressRefused, allowed, refusal
 from crawlfleet.execution.crawl.frontier.urls import canonical
+from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.crawl_kit import fetcher, site
 
 INSIDE = [

@@ -10,10 +10,10 @@ from multidict import CIMultiDict
 from crawlfleet.execution.budget.host_gate import OpenGate
 from crawlfleet.execution.crawl.engine import crawl as crawling
 from crawlfleet.execution.crawl.engine.block_tracker import ENOUGH, KNOWN_WALL, Blocks
-from crawlfleet.execution.crawl.engine.failures import refused_by_site
 from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, wall_of
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
+from crawlfleet.execution.page_failures import refused_by_site
 from crawlfleet.execution.sdk import TaskContext
 from tests.unit.execution.crawl.crawl_kit import LOOPBACK, Heard, site
 

@@ -13,10 +13,10 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageSkipped
 from crawlfleet.execution.crawl.fetch.fetcher import MAX_HOPS, FetchLimits, Hop
 from crawlfleet.execution.crawl.fetch.responses import is_json, is_page, is_text, retry_after_s
 from crawlfleet.execution.crawl.frontier.urls import place
+from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from tests.unit.execution.crawl.crawl_kit import Answer, fetcher, raw_site, site
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"

@@ -10,7 +10,7 @@ import yarl
 from aiohttp import web
 
 from crawlfleet.execution.budget.host_gate import NoGrant, OpenGate
-from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.crawl_kit import fetcher, site
 
 PARSES = """

@@ -9,11 +9,11 @@ import pytest
 from aiohttp import web
 from protego import Protego
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
-from crawlfleet.execution.crawl.fetch import robots_cache
 from crawlfleet.execution.crawl.fetch.robots import Robots
-from crawlfleet.execution.crawl.fetch.robots_cache import FAILED_S, KEPT_S, LEAST_S, RobotsCache
 from crawlfleet.execution.crawl.fetch.robots_tags import in_content, in_headers
+from crawlfleet.execution.page_failures import PageFailed
+from crawlfleet.execution.process_state import robots_cache
+from crawlfleet.execution.process_state.robots_cache import FAILED_S, KEPT_S, LEAST_S, RobotsCache
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, fetcher, site
 
 

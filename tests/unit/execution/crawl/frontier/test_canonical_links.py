@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed, PageKnown, PageMoved
 from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_NAME, SamePages
 from crawlfleet.execution.crawl.frontier.follow_config import following_of, problems_of
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
@@ -16,6 +15,7 @@ from crawlfleet.execution.crawl.frontier.link_filter import Outlook
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
+from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved
 
 START = "http://shop.test/"
 Names = Mapping[str, str | None]

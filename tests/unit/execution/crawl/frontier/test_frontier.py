@@ -11,10 +11,10 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.engine.pacing import Pace
 from crawlfleet.execution.crawl.fetch.robots import DELAY_MAX_S, ROBOTS_BYTES, Robots
 from crawlfleet.execution.crawl.frontier.frontier import Frontier
+from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.crawl_kit import Answer, fetcher, raw_site, site
 
 

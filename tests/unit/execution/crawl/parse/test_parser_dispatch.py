@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.parse import parser_dispatch as reader_module
 from crawlfleet.execution.crawl.parse import parser_process
@@ -19,6 +18,7 @@ from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts, PageJob
 from crawlfleet.execution.crawl.parse.parser_dispatch import HERE_BYTES, THREAD_BYTES, PageReader
 from crawlfleet.execution.crawl.parse.parser_process import Apart
+from crawlfleet.execution.page_failures import PageFailed
 
 CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
 SELECTORS = {"product": "div.product", "title": "h2.title"}

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
 from crawlfleet.execution.crawl.parse.extract.dom import TEXT_CHARS
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
 from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageFacts, PageJob, read
 from crawlfleet.execution.crawl.parse.parser_process import Apart
+from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.parse.extract.extract_kit import URL
 
 CSS: dict[str, Any] = {

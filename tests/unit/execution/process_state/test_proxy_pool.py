@@ -28,8 +28,8 @@ from crawlfleet.bootstrap.agent_child import ChildOrder, _decode
 from crawlfleet.bootstrap.serve import MasterProcess
 from crawlfleet.bootstrap.standalone import agents_of
 from crawlfleet.cli.processes.process_options import _read_pools
-from crawlfleet.execution.crawl.engine.failures import PageFailed
-from crawlfleet.execution.crawl.fetch.proxy_pool import (
+from crawlfleet.execution.page_failures import PageFailed
+from crawlfleet.execution.process_state.proxy_pool import (
     COOL_MAX_S,
     COOL_S,
     NoProxy,

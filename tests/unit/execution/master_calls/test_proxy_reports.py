@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.agent.sync.proxy_reports import ProxyHealthReports, report_proxies
-from crawlfleet.execution.crawl.fetch.proxy_pool import COOL_S, NODE_POOL, ProxyPool, ProxyWay
+from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports, report_proxies
+from crawlfleet.execution.process_state.proxy_pool import COOL_S, NODE_POOL, ProxyPool, ProxyWay
 from crawlfleet.model.proxy_health import PROXIES_MAX, ProxyHealth, merge_health
 from crawlfleet.wire.proxies import ProxiesUp
 

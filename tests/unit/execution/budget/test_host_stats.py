@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.agent.sync.host_stats import BATCH_EVERY_S, MAX_NAMED_HOSTS, HostStats
 from crawlfleet.execution.budget.host_gate import HostUsage
+from crawlfleet.execution.budget.host_stats import BATCH_EVERY_S, MAX_NAMED_HOSTS, HostStats
 from crawlfleet.model import host_stats as figures
 from crawlfleet.model import limits
 from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, PAGES, REQUESTS, nothing

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from crawlfleet.execution.agent.work.host_grants import IDLE_KEPT_S, HostGrants
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
+from crawlfleet.execution.budget.host_grants import IDLE_KEPT_S, HostGrants
 from crawlfleet.model.host_names import HostNews
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.unit.execution.agent.agent_kit import LoopClock, monotonic, virtual

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.execution.agent.work.quota_slices import QuotaSlices
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.wire.sync import SliceBody, SliceWantBody
 
 

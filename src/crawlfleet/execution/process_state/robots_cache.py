@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from crawlfleet.execution.crawl.engine.failures import PageFailed
+from crawlfleet.execution.page_failures import PageFailed
 
 if TYPE_CHECKING:
     from protego import Protego

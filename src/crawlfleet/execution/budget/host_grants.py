@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
-from crawlfleet.execution.agent.sync.host_stats import HostStats
-from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.budget.host_gate import HOLD_S, HostUsage, ProcessShare
+from crawlfleet.execution.budget.host_stats import HostStats
 from crawlfleet.model import limits
 from crawlfleet.model.host_budget import NONE, Units
 from crawlfleet.model.host_names import HostNews
@@ -32,6 +31,15 @@ IDLE_KEPT_S = 5.0
 DEMAND_SYNC_S = 0.5
 MAX_WANTED = 1_000
 _KNOWN_NEWS = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
+
+
+class LeaseDeadline(Protocol):
+    """The node's lease, with which its grants end."""
+
+    @property
+    def stop_at(self) -> float | None:
+        """Monotonic time at which work has to stop; None while there is no session."""
+        ...
 
 
 class GrantedProcess(Protocol):
@@ -62,7 +70,7 @@ class _PendingNews:
 class HostGrants:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lease: NodeLease | None = None
+        self._lease: LeaseDeadline | None = None
         self._schedule_sync: Callable[[float], None] = _no_sync
         self._hosts: dict[str, _GrantedHost] = {}
         self._processes: dict[int, GrantedProcess] = {}
@@ -74,7 +82,7 @@ class HostGrants:
         self.applied_version = 0
         """Newest version of this session's grants that was applied."""
 
-    def attach_sync(self, lease: NodeLease, schedule_sync: Callable[[float], None]) -> None:
+    def attach_sync(self, lease: LeaseDeadline, schedule_sync: Callable[[float], None]) -> None:
         """Connect to the session's lease; `schedule_sync` is called with the seconds within which a sync has to go."""
         self._lease, self._schedule_sync = lease, schedule_sync
 
