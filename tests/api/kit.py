@@ -25,7 +25,7 @@ from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.services import build_services
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.execution.executors.registry import built_in_checks
+from crawlfleet.execution.executors.registry import builtin_checks
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import NodeDescription
@@ -264,7 +264,7 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
         MemoryBroker(),
         SCHEMAS,
         chunks=FolderChunks(folder / "results"),
-        terms=Terms(checks=built_in_checks()),
+        terms=Terms(checks=builtin_checks()),
     )
     loops = asyncio.create_task(master.run())
     try:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.registry import built_in_checks
+from crawlfleet.execution.executors.registry import builtin_checks
 from tests.docs.test_pages import blocks
 from tests.paths import ROOT
 from tests.unit.execution.crawl.crawl_kit import crawl, site
@@ -32,7 +32,7 @@ async def result_of(parameters: dict[str, Any]) -> tuple[dict[str, Any], str]:
 @pytest.mark.parametrize("at", range(0, len(EXAMPLES), 2))
 def test_an_example_gives_what_stands_below_it(at: int) -> None:
     asked, expected = EXAMPLES[at : at + 2]
-    types = TaskTypes({"web_crawl": WebCrawl.schema}, built_in_checks())
+    types = TaskTypes({"web_crawl": WebCrawl.schema}, builtin_checks())
     assert types.refusal("web_crawl", json.dumps({"url": "http://shop.test/", **asked}).encode()) is None
     result, url = asyncio.run(result_of(asked))
     assert json.loads(json.dumps(result["data"]).replace(url, "http://shop.test")) == expected
@@ -45,7 +45,7 @@ def test_the_counts_are_those_shown() -> None:
 
 def test_the_refusal_is_that_shown() -> None:
     asked = {"extract": {"products": {"fields": {"price": {"selector": "span["}}}}, "url": "http://shop.test/"}
-    types = TaskTypes({"web_crawl": WebCrawl.schema}, built_in_checks())
+    types = TaskTypes({"web_crawl": WebCrawl.schema}, builtin_checks())
     refused = types.refusal("web_crawl", json.dumps(asked).encode())
     assert refused is not None
     assert {"code": str(refused.code), "field": refused.field, "detail": refused.detail} == REFUSAL

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from crawlfleet.execution.executors.inside.parameter_check import check_of
-from crawlfleet.execution.executors.registry import built_in, load
+from crawlfleet.execution.executors.inside.parameter_check import build_check
+from crawlfleet.execution.executors.registry import builtin_entries, load_executor
 from tests.paths import ROOT
 
 _JSON = re.compile(r"^```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -17,4 +17,4 @@ def test_the_tasks_shown_are_taken() -> None:
     tasks = [one for one in shown if "task_type" in one]
     assert {one["task_type"] for one in tasks} == {"full_sync", "single_product", "batch_products"}
     for one in tasks:
-        check_of(load(built_in()[one["task_type"]].path))(one["parameters"])
+        build_check(load_executor(builtin_entries()[one["task_type"]].path))(one["parameters"])

@@ -13,7 +13,7 @@ from crawlfleet.execution.executors.builtin.search_keywords import SearchKeyword
 from crawlfleet.execution.executors.builtin.shop_crawl import ShopCrawl
 from crawlfleet.execution.executors.builtin.single_product import SingleProduct
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.shops.shop_schema import BATCH_USUAL, CRAWL_NAMES, VISIT_NAMES
+from crawlfleet.execution.executors.shops.shop_schema import CRAWL_NAMES, DEFAULT_BATCH_SIZE, VISIT_NAMES
 from crawlfleet.ports.built_in_types import CrawlSeeds, ShopTypes
 
 SHOP_TYPES = ShopTypes(
@@ -24,7 +24,7 @@ SHOP_TYPES = ShopTypes(
     full_sync=FullSync.task_type,
     visit_parameters=VISIT_NAMES,
     crawl_parameters=CRAWL_NAMES,
-    default_batch_size=BATCH_USUAL,
+    default_batch_size=DEFAULT_BATCH_SIZE,
 )
 
 

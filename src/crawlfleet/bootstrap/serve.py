@@ -38,7 +38,7 @@ from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.nodes.heartbeat import SimpleClients
 from crawlfleet.control.tasks.admission import WaitingLimit
 from crawlfleet.errors import ConfigError, NotAllowed
-from crawlfleet.execution.executors.registry import built_in_checks, built_in_schemas
+from crawlfleet.execution.executors.registry import builtin_checks, builtin_schemas
 from crawlfleet.model.instants import ms
 from crawlfleet.model.principal import Role
 from crawlfleet.observe.logs import configure_logs
@@ -108,7 +108,7 @@ class MasterProcess:
                 name,
                 store,
                 broker,
-                built_in_schemas(),
+                builtin_schemas(),
                 chunks=await open_results(settings, store),
                 terms=master_terms(settings),
             )
@@ -251,7 +251,7 @@ def master_terms(settings: MasterSettings) -> Terms:
         clusters={name: getattr(settings, name) for name in _CLUSTER_DEFAULTS},
         simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
         strategies=own_strategies(),
-        checks=built_in_checks(),
+        checks=builtin_checks(),
     )
 
 

@@ -21,7 +21,7 @@ from crawlfleet.bootstrap.worker import EXIT_CONFIG, EXIT_REMOVED, WorkerOptions
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.execution.agent.identity import IdentityFile
 from crawlfleet.execution.executors.outside.spawn import search_path
-from crawlfleet.execution.executors.registry import scan
+from crawlfleet.execution.executors.registry import scan_entries
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.settings.master import MasterSettings
 
@@ -145,7 +145,7 @@ async def _run_standalone(
 ) -> int:
     if executors:
         # Before anything is served: a wrong module would end every agent.
-        await asyncio.to_thread(scan, executors, search_path(executors))
+        await asyncio.to_thread(scan_entries, executors, search_path(executors))
     async with opened_until_signal(settings) as process:
         if process is not None:
             token = str(settings.data_dir / ADMIN_TOKEN)

@@ -20,18 +20,18 @@ from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.agent import DRAIN_S, Agent, AgentSettings, Departure
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.identity import Identity, locked
-from crawlfleet.execution.agent.machine_facts import Capability, Probed, probe
-from crawlfleet.execution.agent.measurements import Measure
-from crawlfleet.execution.agent.registration import Joiner, Registration, own_address
+from crawlfleet.execution.agent.identity import Identity, lock_directory
+from crawlfleet.execution.agent.machine_facts import Capability, MachineFacts, probe_machine
+from crawlfleet.execution.agent.measurements import NodeMeasurements
+from crawlfleet.execution.agent.registration import Joiner, NodeRegistration, own_address
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.budget.host_grants import HostGrants
-from crawlfleet.execution.budget.quota_slices import DaySlices
-from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
+from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import MEMORY_MB, ProcessExecutor
 from crawlfleet.execution.executors.outside.spawn import search_path
-from crawlfleet.execution.executors.registry import ExecutorEntry, scan
-from crawlfleet.execution.master_calls.http_calls import checked_address, open_session
+from crawlfleet.execution.executors.registry import ExecutorEntry, scan_entries
+from crawlfleet.execution.master_calls.http_calls import normalise_master_url, open_http_session
 from crawlfleet.execution.master_calls.proxy_reports import report_proxies
 from crawlfleet.model import limits
 from crawlfleet.ports.clock import SystemClock
@@ -79,7 +79,7 @@ async def run_worker(options: WorkerOptions) -> int:
     """Until the agent is told to leave, or its node is removed. The exit code of the process."""
     raise_file_limit()
     try:
-        with locked(options.data_dir):
+        with lock_directory(options.data_dir):
             async with AsyncExitStack() as stack:
                 return await _Worker(options).run(stack)
     except ConfigError as exc:
@@ -94,9 +94,9 @@ class _Worker:
         if not options.masters:
             raise ConfigError("masters: the address of at least one master is needed")
         self._options = options
-        self._masters = [checked_address(url) for url in options.masters]
+        self._masters = [normalise_master_url(url) for url in options.masters]
         self._clock, self._rng = SystemClock(), Random()
-        self._measure = Measure(self._clock, options.data_dir)
+        self._measure = NodeMeasurements(self._clock, options.data_dir)
         self._agent: Agent | None = None
         self._is_leaving = False
         self._told_failure_at = float("-inf")
@@ -107,10 +107,10 @@ class _Worker:
         # Users' modules are looked at by a process of their own, and programs are asked: all while nothing waits.
         path = search_path(options.executors)
         entries, probed = await asyncio.gather(
-            asyncio.to_thread(scan, options.executors, path),
-            asyncio.to_thread(probe, options.capabilities, options.resources),
+            asyncio.to_thread(scan_entries, options.executors, path),
+            asyncio.to_thread(probe_machine, options.capabilities, options.resources),
         )
-        session = await stack.enter_async_context(open_session(options.ca_file))
+        session = await stack.enter_async_context(open_http_session(options.ca_file))
         joiner = Joiner(options.data_dir, self._masters, session, self._rng, options.enrol_token)
         registration = self._registration(entries, probed)
         stack.enter_context(self._signals())
@@ -141,8 +141,8 @@ class _Worker:
         self, identity: Identity, entries: Mapping[str, ExecutorEntry], path: list[str], session: aiohttp.ClientSession
     ) -> Departure:
         options = self._options
-        uploads = Uploads(session, self._masters, identity.secret, self._rng)
-        grants, slices = HostGrants(self._clock), DaySlices()
+        uploads = ChunkUploader(session, self._masters, identity.secret, self._rng)
+        grants, slices = HostGrants(self._clock), QuotaSlices()
         executor = ProcessExecutor(
             entries,
             uploads,
@@ -174,7 +174,7 @@ class _Worker:
             measure=self._measure,
             on_event=self._tell,
             allow_hosts=executor.allow_hosts,
-            progress=executor.progress,
+            progress=executor.pop_progress,
             grants=grants,
             slices=slices,
         )
@@ -197,9 +197,9 @@ class _Worker:
             await executor.close()
             log.info("agent_stopped", node=identity.node_id)
 
-    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: Probed) -> Registration:
+    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: MachineFacts) -> NodeRegistration:
         options = self._options
-        return Registration(
+        return NodeRegistration(
             name=options.name or platform.node() or "node",
             slots=options.slots,
             task_types={name: entry.schema for name, entry in sorted(entries.items())},
@@ -228,7 +228,7 @@ class _Worker:
         self._is_leaving = True
 
     def _tell(self, name: str, data: dict[str, object]) -> None:
-        self._measure.hear(name, data)
+        self._measure.handle_event(name, data)
         if name in _OF_EACH_EXECUTION:
             return
         match name:

@@ -1,4 +1,4 @@
-"""What an executor says, brought within bounds: it may be a stranger's code, and its words end up in the store."""
+"""Validation of executors' outcomes: user code writes them, and they end up in the store."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from crawlfleet.wire.products import products_in
 from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
 
 
-def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
-    """The outcome as it may be reported; a failure when what was said makes no sense."""
+def validate_outcome(outcome: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
+    """The outcome as it may be reported; a failure when the executor's outcome is invalid."""
     try:
-        end = End(said.end)
-        error = ErrorClass(said.error) if said.error else None
-        result = _bounded_json(said.result, limits.RESULT_BYTES, "result")
-        metrics = _bounded_json(said.metrics, limits.METRICS_BYTES, "metrics")
-        if said.products:
-            products_in(said.products)
-            _check_size(said)
+        end = End(outcome.end)
+        error = ErrorClass(outcome.error) if outcome.error else None
+        result = _validate_json(outcome.result, limits.RESULT_BYTES, "result")
+        metrics = _validate_json(outcome.metrics, limits.METRICS_BYTES, "metrics")
+        if outcome.products:
+            products_in(outcome.products)
+            _check_products_size(outcome)
     except ValueError as exc:
-        return failed(assignment, f"the executor's answer cannot be used: {exc}")
+        return failed_outcome(assignment, f"the executor's answer cannot be used: {exc}")
     if error is None and end is End.FAILED:
         error = ErrorClass.INTERNAL
     return OutcomeBody(
@@ -30,53 +30,53 @@ def bounded(said: OutcomeBody, assignment: AssignmentBody) -> OutcomeBody:
         execution=assignment.execution,
         end=end,
         error=error or 0,
-        message=bounded_text(said.message),
-        is_permanent=said.is_permanent,
+        message=clean_text(outcome.message),
+        is_permanent=outcome.is_permanent,
         result=result,
         metrics=metrics,
-        again_ms=said.again_ms if end is End.RETURNED else 0,
-        cause=said.cause,
-        subject=bounded_text(said.subject)[: limits.HOST_CHARS],
-        used=said.used,
-        products=said.products if end is End.COMPLETED else [],
+        again_ms=outcome.again_ms if end is End.RETURNED else 0,
+        cause=outcome.cause,
+        subject=clean_text(outcome.subject)[: limits.HOST_CHARS],
+        used=outcome.used,
+        products=outcome.products if end is End.COMPLETED else [],
     )
 
 
-def bounded_metrics(metrics: msgspec.Raw) -> msgspec.Raw:
-    """Of an execution that was stopped: what makes no sense is nothing."""
+def validate_metrics(metrics: msgspec.Raw) -> msgspec.Raw:
+    """Metrics of a stopped execution; NULL when they are invalid."""
     try:
-        return _bounded_json(metrics, limits.METRICS_BYTES, "metrics")
+        return _validate_json(metrics, limits.METRICS_BYTES, "metrics")
     except ValueError:
         return NULL
 
 
-def failed(assignment: AssignmentBody, message: str) -> OutcomeBody:
+def failed_outcome(assignment: AssignmentBody, message: str) -> OutcomeBody:
     return OutcomeBody(
         task=assignment.task,
         execution=assignment.execution,
         end=End.FAILED,
         error=ErrorClass.INTERNAL,
-        message=bounded_text(message),
+        message=clean_text(message),
     )
 
 
-def bounded_text(text: str) -> str:
-    """Without what no database keeps (NUL, unpaired surrogates), and cut to the longest message taken."""
+def clean_text(text: str) -> str:
+    """Text without characters that databases refuse (NUL, unpaired surrogates), cut to the maximum length."""
     if not text:
         return text
     clean = text[: limits.MESSAGE_CHARS].replace("\x00", "\N{REPLACEMENT CHARACTER}")
     return clean.encode("utf-8", "replace").decode("utf-8")
 
 
-def _check_size(said: OutcomeBody) -> None:
-    """Raises ValueError for an outcome that is larger than what its parts may have: raw products may be padded."""
-    size = sum(map(len, said.products))
+def _check_products_size(outcome: OutcomeBody) -> None:
+    """Raises ValueError for products that are larger than an outcome may be: raw products may be padded."""
+    size = sum(map(len, outcome.products))
     if size > limits.OUTCOME_BYTES:
         raise ValueError(f"products of {size:,} bytes; at most {limits.OUTCOME_BYTES:,} come with an outcome")
 
 
-def _bounded_json(raw: msgspec.Raw, limit_bytes: int, name: str) -> msgspec.Raw:
-    """Raises ValueError for what is not JSON."""
+def _validate_json(raw: msgspec.Raw, limit_bytes: int, name: str) -> msgspec.Raw:
+    """JSON within the limit, or a notice in its place. Raises ValueError for anything but JSON."""
     text = bytes(raw)
     if not text:
         return NULL

@@ -1,4 +1,4 @@
-"""What an executor is made of: the same few names for users' executors and for the built-in ones.
+"""The SDK for executors: the same few names for user executors and for the built-in ones.
 
     @executor("greet", schema={"type": "object", "properties": {"name": {"type": "string"}}})
     async def greet(context: TaskContext) -> dict[str, str]:
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from crawlfleet.execution.task_errors import ERRORS, TaskError, TryLater
 
 if TYPE_CHECKING:
-    from crawlfleet.execution.budget.host_gate import Gate
-    from crawlfleet.execution.budget.quota_meter import Meter
+    from crawlfleet.execution.budget.host_gate import HostGate
+    from crawlfleet.execution.budget.quota_meter import QuotaMeter
     from crawlfleet.execution.process_state.proxy_pool import ProxyPool
     from crawlfleet.execution.process_state.robots_cache import RobotsCache
     from crawlfleet.model.product import Product
@@ -38,9 +38,9 @@ __all__ = [
     "TaskError",
     "TaskStream",
     "TryLater",
-    "call",
-    "declared",
     "executor",
+    "get_declaration",
+    "run_executor",
 ]
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -50,35 +50,35 @@ ANYTHING: Mapping[str, Any] = {"type": "object"}
 
 
 class TaskStream(Protocol):
-    """Where a context's items, log lines and figures go."""
+    """The output of a context: items, records, products, log lines and progress figures."""
 
-    async def item(self, item: Mapping[str, Any]) -> None:
-        """Returns when there is room for the next one. Raises TaskError for what is not JSON or too large."""
+    async def send_item(self, item: Mapping[str, Any]) -> None:
+        """Send an item, when there is room in the window. Raises TaskError for one that is not JSON or too large."""
         ...
 
-    async def record(self, record: bytes) -> None:
-        """The same for a record of the archive: one of WARC, compressed by itself."""
+    async def send_record(self, record: bytes) -> None:
+        """Send a WARC record of the archive, compressed by itself, when there is room in the window."""
         ...
 
-    async def product(self, product: Product) -> None:
-        """The same for what was seen of a product."""
+    async def add_product(self, product: Product) -> None:
+        """Add a product, as it was seen."""
         ...
 
     async def send_products(self) -> None: ...
 
-    def log(self, message: str, level: str) -> None: ...
+    def add_log(self, message: str, level: str) -> None: ...
 
-    def progress(self, figures: Mapping[str, Any]) -> None: ...
+    def update_progress(self, figures: Mapping[str, Any]) -> None: ...
 
 
 class MasterLink(Protocol):
-    async def exchange(self, body: bytes) -> bytes:
-        """For members of a crawl over many nodes (`wire.crawl`): a report up, the next chunk of URLs down."""
+    async def report_crawl(self, body: bytes) -> bytes:
+        """Send the report of a member of a crawl over many nodes (`wire.crawl`); returns the next batch of URLs."""
         ...
 
-    async def ask(self, about: str, body: bytes) -> bytes:
-        """`products:unseen` and `products:report` (`wire.products`): what a master knows of products. `cookies`
-        (`wire.cookies`): a cookie jar that outlives executions."""
+    async def send_request(self, endpoint: str, body: bytes) -> bytes:
+        """Call an endpoint of the master: `products:unseen` and `products:report` (`wire.products`) for known products,
+        `cookies` (`wire.cookies`) for a cookie jar that outlives executions."""
         ...
 
 
@@ -96,8 +96,8 @@ class TaskContext:
         attempt: int = 0,
         timeout_s: int = 3_600,
         allow_hosts: frozenset[str] = frozenset(),
-        gate: Gate | None = None,
-        meter: Meter | None = None,
+        gate: HostGate | None = None,
+        meter: QuotaMeter | None = None,
         master: MasterLink | None = None,
         proxy_pools: Mapping[str, ProxyPool] | None = None,
     ) -> None:
@@ -113,30 +113,30 @@ class TaskContext:
         self.allow_hosts = allow_hosts
         """Private hosts that may be crawled although their addresses are refused by default."""
         self.gate = gate
-        """Where requests to target hosts pass; None where nobody keeps their budgets."""
+        """The gate for requests to target hosts; None where hosts have no budgets."""
         self.meter = meter
-        """Where pages and bytes are counted; None for a project without daily quotas."""
+        """The meter of pages and bytes; None for a project without daily quotas."""
         self.master = master
-        """The way to a master; None where there is none."""
+        """The link to a master; None where there is none."""
         self.robots: RobotsCache | None = None
-        """What its process knows of sites' robots.txt; None: it reads them for itself."""
+        """The robots.txt cache of the process; None: the execution reads robots.txt for itself."""
         self.proxy_pools = proxy_pools or {}
-        """Those that the node was given, by name."""
+        """The proxy pools of the node, by name."""
         self.earlier: Callable[[str], AsyncIterator[bytes]] | None = None
-        """Reads what an earlier task noted of its pages; None where there is no master to ask."""
+        """Reads the page notes of an earlier task; None where there is no master to ask."""
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""
-        await self._stream.item(item)
+        await self._stream.send_item(item)
 
     async def record(self, record: bytes) -> None:
         """Adds a record of WARC, compressed by itself, to the task's archive; waits as `item` does."""
-        await self._stream.record(record)
+        await self._stream.send_record(record)
 
     async def product(self, product: Product) -> None:
         """Adds a product to those of its project, or says what it looks like now. Written with the outcome; of many,
         all but the last are written while the execution runs."""
-        await self._stream.product(product)
+        await self._stream.add_product(product)
 
     async def send_products(self) -> None:
         """Returns when those that were added so far are written."""
@@ -146,15 +146,15 @@ class TaskContext:
         """`item` for executors that are plain functions and run in a thread: it blocks."""
         if self._loop is None:
             raise RuntimeError("emit() is for plain functions; await item() in an async one")
-        asyncio.run_coroutine_threadsafe(self._stream.item(item), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._stream.send_item(item), self._loop).result()
 
     def log(self, message: str, level: str = "info") -> None:
         """Adds a line to the execution's log; may be called from any thread."""
-        self._stream.log(message, level if level in LEVELS else "info")
+        self._stream.add_log(message, level if level in LEVELS else "info")
 
     def progress(self, **figures: float | int | str) -> None:
         """Figures of how far the work is (pages=12, queued=30); the last ones become part of its metrics."""
-        self._stream.progress(figures)
+        self._stream.update_progress(figures)
 
 
 class Executor:
@@ -189,25 +189,25 @@ def executor(task_type: str, *, schema: Mapping[str, Any] | None = None) -> Call
     return mark
 
 
-def declared(thing: object) -> tuple[str, Mapping[str, Any]] | None:
-    """Task type and schema of a decorated function or an executor class; None for anything else."""
-    if isinstance(thing, type):
-        if issubclass(thing, Executor) and thing is not Executor and thing.task_type:
-            return thing.task_type, thing.schema
+def get_declaration(executor: object) -> tuple[str, Mapping[str, Any]] | None:
+    """Task type and schema of a decorated function or an executor class; None for any other object."""
+    if isinstance(executor, type):
+        if issubclass(executor, Executor) and executor is not Executor and executor.task_type:
+            return executor.task_type, executor.schema
         return None
-    mark = getattr(thing, _MARK, None) if callable(thing) else None
+    mark = getattr(executor, _MARK, None) if callable(executor) else None
     return mark if isinstance(mark, tuple) else None
 
 
-async def call(thing: object, context: TaskContext) -> Any:
-    """Runs a declared executor once and gives back its result."""
+async def run_executor(executor: object, context: TaskContext) -> Any:
+    """Run a declared executor once and return its result."""
     function: Callable[[TaskContext], Awaitable[Any] | Any]
-    if isinstance(thing, type) and issubclass(thing, Executor):
-        function = thing().run
-    elif callable(thing):
-        function = thing
+    if isinstance(executor, type) and issubclass(executor, Executor):
+        function = executor().run
+    elif callable(executor):
+        function = executor
     else:
-        raise TypeError(f"{thing!r} is no executor")
+        raise TypeError(f"{executor!r} is no executor")
     if inspect.iscoroutinefunction(function):
         return await function(context)
     context._loop = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "p
 
 
 class TaskError(Exception):
-    """A failure an executor tells in its own words; `permanent` says that a retry cannot help."""
+    """A failure raised by an executor on purpose; `permanent` means that a retry cannot help."""
 
     def __init__(self, message: str, error: str = "internal", permanent: bool = False) -> None:
         if error not in ERRORS:
@@ -17,7 +17,7 @@ class TaskError(Exception):
 
 
 class TryLater(Exception):
-    """Nothing can be done now, through no fault of the task's: it is parked until then, at no cost of a retry."""
+    """The task cannot be done now, through no fault of its own: it is parked for `after_s`, which costs no retry."""
 
     def __init__(self, message: str, after_s: float) -> None:
         if not 0 <= after_s < float("inf"):

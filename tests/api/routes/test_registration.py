@@ -14,14 +14,14 @@ import structlog.testing
 
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
-from crawlfleet.execution.agent.registration import Joiner, Registration
-from crawlfleet.execution.master_calls.http_calls import open_session
+from crawlfleet.execution.agent.registration import Joiner, NodeRegistration
+from crawlfleet.execution.master_calls.http_calls import open_http_session
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import Role
 from tests.api.kit import Site
 
 SOON_S = 10.0
-WORKER = Registration(name="worker", slots=4, task_types={"echo": {"type": "object"}}, region="eu")
+WORKER = NodeRegistration(name="worker", slots=4, task_types={"echo": {"type": "object"}}, region="eu")
 MOVED = msgspec.structs.replace(WORKER, region="us")
 
 
@@ -36,7 +36,7 @@ class Agent:
     def joiner(self, token: str | None) -> Joiner:
         return Joiner(self.file.path.parent, [self.site.url], self.session, Random(1), token)
 
-    async def join(self, registration: Registration, token: str | None = None) -> Identity:
+    async def join(self, registration: NodeRegistration, token: str | None = None) -> Identity:
         identity = await asyncio.wait_for(self.joiner(token).join(registration), SOON_S)
         assert self.file.load() == identity
         return identity
@@ -58,7 +58,7 @@ class Agent:
 async def agent(site: Site, tmp_path: Path) -> AsyncIterator[Agent]:
     folder = tmp_path / "node"
     folder.mkdir()
-    async with open_session() as session:
+    async with open_http_session() as session:
         yield Agent(site, session, folder)
 
 

@@ -83,9 +83,9 @@ class Watched:
 
     @property
     def process(self) -> psutil.Process:
-        (host,) = self.executor.shared_hosts
-        assert host.pid is not None
-        return psutil.Process(host.pid)
+        (process,) = self.executor.shared_processes
+        assert process.pid is not None
+        return psutil.Process(process.pid)
 
     async def crawl(self, **parameters: Any) -> Ended:
         began = time.monotonic()
@@ -126,7 +126,7 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
     async with (
         site_process("--products", "50") as site,
         ChunkServer().serving() as server,
-        executing(folder, server, hosts=1, allow_hosts=[site.host]) as executor,
+        executing(folder, server, processes=1, allow_hosts=[site.host]) as executor,
     ):
         made = Watched(executor, site)
         assert (await made.crawl(url=f"{site.url}/about")).result is not None

@@ -13,7 +13,7 @@ import pytest
 
 from crawlfleet.control.loops.work_mover import MoveReport
 from crawlfleet.execution.agent.events import AgentEvent
-from crawlfleet.execution.agent.measurements import Measure
+from crawlfleet.execution.agent.measurements import NodeMeasurements
 from crawlfleet.model.execution import End
 from crawlfleet.model.host_stats import answered, error_place, nothing
 from crawlfleet.model.ids import ExecutionId
@@ -53,7 +53,7 @@ class Measured:
     def __init__(self, fleet: Fleet, node: PlayedNode, folder: Path) -> None:
         self.fleet = fleet
         self.node = node
-        self.measure = Measure(fleet.clock, folder, cgroup=folder)
+        self.measure = NodeMeasurements(fleet.clock, folder, cgroup=folder)
         self.batches = 0
         self.memory: float | None = None
 
@@ -74,7 +74,7 @@ class Measured:
         task_type = self.node.held[execution].task_type
         self.node.end(execution, end, error)
         data = {"end": end, "was_started": True, "execution": execution, "task_type": task_type}
-        self.measure.hear(AgentEvent.EXECUTION_ENDED, data)
+        self.measure.handle_event(AgentEvent.EXECUTION_ENDED, data)
 
     def end_all(self, how: Ends) -> int:
         executions = list(self.node.held)

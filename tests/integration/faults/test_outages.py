@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.executors.shops.product_crawler import Shopper
+from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.wire.crawl import CrawlDown, CrawlUp, ReportBody
@@ -158,9 +158,9 @@ async def test_a_member_that_never_met_the_site_waits_for_it_as_well(tmp_path: P
         # Somebody has read the start page, and is gone.
         before = await spread.member()
         link = Link(spread, before, Heard())
-        leased = msgspec.json.decode(await link.exchange(msgspec.json.encode(CrawlUp())), type=CrawlDown)
+        leased = msgspec.json.decode(await link.report_crawl(msgspec.json.encode(CrawlUp())), type=CrawlDown)
         report = ReportBody(leased.number, 1, found=[CrawlUrl(f"{served.url}{path}", 1) for path in PAGES])
-        await link.exchange(msgspec.json.encode(CrawlUp(report)))
+        await link.report_crawl(msgspec.json.encode(CrawlUp(report)))
         await kit.end(before.node)
         served.stop()
         working = asyncio.create_task(spread.work(await spread.member()))
@@ -185,10 +185,10 @@ async def test_visits_to_products_wait_for_their_shop_together() -> None:
             allow_hosts=LOOPBACK,
             parameters={},
         )
-        async with Shopper(context, {}) as shopper:
+        async with ProductCrawler(context, {}) as shopper:
             for start in range(0, len(PAGES), 10):
                 urls = [f"{served.url}{path}" for path in PAGES[start : start + 10]]
-                looks = await asyncio.gather(*(shopper.look(url) for url in urls))
+                looks = await asyncio.gather(*(shopper.visit_product(url) for url in urls))
                 # No product is on these pages, and that was read.
                 assert all(look.failure is None for look in looks)
     assert served.stops == 1
@@ -233,10 +233,10 @@ async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypat
 
 async def test_other_hosts_go_on_meanwhile() -> None:
     class Told(Heard):
-        def log(self, message: str, level: str) -> None:
+        def add_log(self, message: str, level: str) -> None:
             if "did not answer for" in message:
                 read_by_then.update(read(self, other))
-            super().log(message, level)
+            super().add_log(message, level)
 
     heard, read_by_then = Told(), Counter[str]()
     async with restarting(600.0, stops_after=10) as served, restarting(stops_after=0) as other:

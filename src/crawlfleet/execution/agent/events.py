@@ -1,4 +1,4 @@
-"""What an agent tells about itself the moment it happens, for logs, metrics and the histories of tests."""
+"""Events of an agent, emitted the moment they happen, for logs, metrics and the histories of tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class AgentEvent(StrEnum):
     SESSION_OPENED = "session_opened"
     """session, lease_s, reported (executions whose saved outcomes went up with it)"""
     SESSION_ENDED = "session_ended"
-    """session: a master said that it is over"""
+    """session: ended by a master"""
     CALL_FAILED = "call_failed"
     """call (`open` or `sync`), master (its place in the list), error"""
     EXECUTION_STARTED = "execution_started"
@@ -27,7 +27,7 @@ class AgentEvent(StrEnum):
     OUTCOME_CUT = "outcome_cut"
     """task, execution, size_bytes: larger than a master takes, it is reported without its content"""
     LEASE_LAPSED = "lease_lapsed"
-    """session, executions: stopped by the lease guard (told to stop; each ends with its own event)"""
+    """session, executions: being stopped by the lease guard (each ends with its own event)"""
     DRAIN_BEGAN = "drain_began"
     """is_leaving, within_s"""
     DRAIN_ENDED = "drain_ended"
@@ -36,5 +36,5 @@ class AgentEvent(StrEnum):
     """reason: agent.Departure"""
 
 
-def unheard(_name: str, _data: dict[str, object]) -> None:
-    """For an agent that nobody watches."""
+def ignore_event(_name: str, _data: dict[str, object]) -> None:
+    """Default handler: events are ignored."""

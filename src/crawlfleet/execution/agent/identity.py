@@ -1,4 +1,4 @@
-"""Who this node is: its id and secret, kept in its data directory so that a restart is the same node.
+"""The identity of the node: its id and secret, kept in its data directory so that a restart is the same node.
 
 A join key is made and on disk before the first master is asked: an answer that gets lost is then no second node.
 """
@@ -29,11 +29,11 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     secret: str = ""
     masters: list[str] = []
     told: str = ""
-    """A hash of what the masters were told of this node when it last registered."""
+    """Hash of the description with which this node last registered."""
     enrolled_with: str = ""
-    """A hash of the token it joined with: only another one makes it join anew after it was removed."""
+    """Hash of the token it joined with: only another token makes it join again after it was removed."""
     is_registering: bool = False
-    """A call may have given it a new secret that has not arrived."""
+    """Whether a register call is under way, whose answer with a new secret may have been lost."""
 
     @property
     def is_known(self) -> bool:
@@ -49,7 +49,7 @@ class IdentityFile:
         self.path = directory / FILE
 
     def load(self) -> Identity:
-        """What is on disk, or the beginning of a new node. Raises ConfigError for a file that is none of ours."""
+        """Load the identity from disk, or make one for a new node. Raises ConfigError for a damaged file."""
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
@@ -67,7 +67,7 @@ class IdentityFile:
         return identity
 
     def save(self, identity: Identity) -> None:
-        """Whole or not at all, and only for its owner's eyes."""
+        """Write the file atomically, readable only for its owner."""
         try:
             write_private(self.path, msgspec.json.format(msgspec.json.encode(identity)).decode())
         except OSError as exc:
@@ -75,8 +75,8 @@ class IdentityFile:
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """One agent for one directory: two under one id would end each other's sessions for ever."""
+def lock_directory(directory: Path) -> Iterator[None]:
+    """Lock the directory for one agent: two with one id would end each other's sessions for ever."""
     try:
         make_private_folder(directory)
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)

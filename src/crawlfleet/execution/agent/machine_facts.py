@@ -1,4 +1,4 @@
-"""What a node finds out about itself: what nobody should have to type in, and nobody should get wrong."""
+"""Facts of the machine that a node detects itself: capabilities, resources, and the machine's id."""
 
 from __future__ import annotations
 
@@ -30,34 +30,41 @@ Capability = float | str | list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class MachineFacts:
     capabilities: dict[str, Capability]
     resources: dict[str, float]
     machine: str = ""
-    """The same for all agents that share those resources; empty when there is no telling."""
+    """Id that all agents sharing these resources have in common; empty when it cannot be determined."""
 
 
-def probe(given: Mapping[str, Capability] | None = None, offered: Mapping[str, float] | None = None) -> Probed:
-    """`given` capabilities are added, but for those in `PROBED`; `offered` resources win over what was found."""
-    found: dict[str, Capability] = {
+def probe_machine(
+    extra_capabilities: Mapping[str, Capability] | None = None, offered_resources: Mapping[str, float] | None = None
+) -> MachineFacts:
+    """Detect capabilities and resources.
+
+    Extra capabilities are added, except those in `PROBED`; offered resources replace the detected ones.
+    """
+    capabilities: dict[str, Capability] = {
         "python": [f"{sys.version_info[0]}.{sys.version_info[1]}"],
         "os": [platform.system().lower()],
         "architecture": [platform.machine().lower()],
     }
-    for name in sorted(PROBED.intersection(given or {})):
+    for name in sorted(PROBED.intersection(extra_capabilities or {})):
         log.warning("capability_ignored", capability=name, reason="it is found out by the node, and not a setting")
-    own = {name: value for name, value in (given or {}).items() if name not in PROBED}
+    accepted = {name: value for name, value in (extra_capabilities or {}).items() if name not in PROBED}
     resources = {"cpu": usable_cpus(), "memory_mb": float(memory_limit_bytes() >> 20)}
     gpus = count_gpus()
     if gpus:
         resources["gpu"] = float(gpus)
     # A part of the machine that was set aside for this agent is no other's.
-    has_part = not MACHINE_WIDE.isdisjoint(offered or {})
-    return Probed(found | own, resources | dict(offered or {}), "" if has_part else machine_id())
+    has_part = not MACHINE_WIDE.isdisjoint(offered_resources or {})
+    return MachineFacts(
+        capabilities | accepted, resources | dict(offered_resources or {}), "" if has_part else machine_id()
+    )
 
 
 def machine_id(boot: Path = _BOOT_ID, quota: Path = _CGROUP_CPU, memory: Path = _CGROUP_MEMORY) -> str:
-    """Of the running system: its containers share it, its copies do not, as they would a machine id on disk.
+    """The id of the running system: its containers share it; its copies do not, as they would a machine id on disk.
 
     A container with limits of its own has what it declares for itself, and is a machine of its own.
     """
@@ -71,7 +78,7 @@ def machine_id(boot: Path = _BOOT_ID, quota: Path = _CGROUP_CPU, memory: Path = 
 
 
 def _is_limit(file: Path) -> bool:
-    """Version 2 says `max` where there is none."""
+    """Whether the cgroup file holds a limit; version 2 has `max` where there is none."""
     try:
         return not file.read_text().startswith("max")
     except OSError:
@@ -92,10 +99,10 @@ def count_gpus() -> int:
 
 
 def usable_cpus(quota: Path = _CGROUP_CPU) -> float:
-    """Those this process may run on, or the container's share of them."""
+    """Number of CPUs that this process may run on, or the container's share of them."""
     cores = float(len(os.sched_getaffinity(0)))
     try:
-        most, _, period = quota.read_text().strip().partition(" ")
-        return max(0.1, min(cores, int(most) / int(period)))
+        limit, _, period = quota.read_text().strip().partition(" ")
+        return max(0.1, min(cores, int(limit) / int(period)))
     except (OSError, ValueError, ZeroDivisionError):
         return cores

@@ -1,6 +1,6 @@
-"""What a node measures of itself: real figures, from the machine, without ever waiting for one.
+"""Measurements of the node: load figures of the machine, read without waiting.
 
-Rates are differences between two looks, at most one look a second: a busy node syncs hundreds of times a second.
+Rates are differences between two readings, at most one reading a second: a busy node syncs hundreds of times a second.
 In a container with a memory limit, that limit is what counts, not the machine's memory.
 """
 
@@ -21,16 +21,16 @@ from crawlfleet.model.ids import ExecutionId
 from crawlfleet.ports.clock import Clock
 from crawlfleet.wire.sync import MeasurementBody
 
-LOOK_S = 1.0
+MEASURE_EVERY_S = 1.0
 GPU_S = 10.0
 GPU_ANSWER_S = 5.0
 ENDS_WEIGHT = 0.05
-"""Of one execution's end in the error rate: about the last twenty count."""
+"""Weight of one execution's end in the error rate: about the last twenty count."""
 ERRORS_HALF_LIFE_S = 60.0
-"""Of the error rate of a node on which nothing ends any more."""
+"""Half-life of the error rate of a node on which nothing ends any more."""
 DEATH_S = 1.0
 """Executions that are lost within this span are taken to have been in one process: its death counts once."""
-TYPES_MOST = 20
+MAX_TYPES = 20
 OTHER_TYPES = "*"
 STARTS_WEIGHT = 0.2
 LATENCY_COUNTS_S = 30.0
@@ -47,8 +47,8 @@ class _Traffic(NamedTuple):
     sent: int
 
 
-class Measure:
-    """Called for each sync."""
+class NodeMeasurements:
+    """The measurements for a sync; called for each one."""
 
     def __init__(self, clock: Clock, data_dir: Path, cgroup: Path = _CGROUP) -> None:
         self._clock = clock
@@ -59,30 +59,30 @@ class Measure:
         self._ended_at = clock.monotonic()
         self._lost_at = -math.inf
         self._handed: dict[object, float] = {}
-        """When each execution was handed over that no process has yet."""
+        """Monotonic time at which each execution that no process has yet was handed over."""
         self._ends: dict[str, list[int]] = {}
-        """By task type: executions whose process survived them, and process deaths."""
+        """Executions whose process survived them, and process deaths, by task type."""
         self._start_latency_s = 0.0
         self._started_at = clock.monotonic()
         psutil.cpu_percent(interval=None)
         self._traffic = self._read_traffic()
-        self._looked_at = clock.monotonic()
-        self._last = self._look(0.0, 0.0)
+        self._measured_at = clock.monotonic()
+        self._last = self._measure_machine(0.0, 0.0)
 
     def __call__(self) -> MeasurementBody:
         now = self._clock.monotonic()
-        if now - self._looked_at >= LOOK_S:
+        if now - self._measured_at >= MEASURE_EVERY_S:
             before, self._traffic = self._traffic, self._read_traffic()
             span_s = max(1e-3, self._traffic.at - before.at)
-            self._last = self._look(
+            self._last = self._measure_machine(
                 max(0, self._traffic.received - before.received) * 8 / span_s,
                 max(0, self._traffic.sent - before.sent) * 8 / span_s,
             )
-            self._looked_at = now
+            self._measured_at = now
         return self._last
 
-    def hear(self, name: str, data: Mapping[str, object]) -> None:
-        """The agent's events: which executions it hands to its processes, and how they end."""
+    def handle_event(self, name: str, data: Mapping[str, object]) -> None:
+        """Count the starts and ends of executions from the agent's events."""
         if name == AgentEvent.EXECUTION_STARTED:
             self._handed[data["execution"]] = self._clock.monotonic()
             return
@@ -96,7 +96,7 @@ class Measure:
             self._count_end(end, str(data["task_type"]))
 
     def _count_end(self, end: object, task_type: str) -> None:
-        if task_type not in self._ends and len(self._ends) >= TYPES_MOST:
+        if task_type not in self._ends and len(self._ends) >= MAX_TYPES:
             task_type = OTHER_TYPES
         counts = self._ends.setdefault(task_type, [0, 0])
         if end is End.PROCESS_LOST:
@@ -113,13 +113,13 @@ class Measure:
         return float(self._error_rate * 0.5 ** (idle_s / ERRORS_HALF_LIFE_S))
 
     def note_start(self, execution: ExecutionId, took_s: float) -> None:
-        """How long it took from the agent's hands until the executor process had it."""
+        """Record how long it took from the agent until the executor process had the execution."""
         self._handed.pop(execution, None)
         self._start_latency_s += (took_s - self._start_latency_s) * STARTS_WEIGHT
         self._started_at = self._clock.monotonic()
 
     async def watch_gpu(self) -> None:
-        """For as long as the agent lives, where there is a GPU; ends at once where there is none."""
+        """Read the GPU's load as long as the agent lives; returns at once where there is no GPU."""
         program = shutil.which("nvidia-smi")
         while program is not None:
             self._gpu = await _gpu_share(program)
@@ -129,12 +129,12 @@ class Measure:
     def _latency_s(self) -> float:
         if self._clock.monotonic() - self._started_at > LATENCY_COUNTS_S:
             self._start_latency_s = 0.0
-        # What still waits for a process has waited for at least so long: on a node whose processes do not start, no
-        # start would ever tell.
+        # An execution that still waits for a process counts as well: on a node whose processes do not start, no start
+        # would ever be recorded.
         waiting_s = self._clock.monotonic() - min(self._handed.values(), default=math.inf)
         return round(max(self._start_latency_s, waiting_s), 4)
 
-    def _look(self, in_bps: float, out_bps: float) -> MeasurementBody:
+    def _measure_machine(self, in_bps: float, out_bps: float) -> MeasurementBody:
         return MeasurementBody(
             cpu=min(1.0, psutil.cpu_percent(interval=None) / 100),
             memory=memory_share(self._cgroup),
@@ -156,9 +156,9 @@ class Measure:
 
 
 def memory_limit_bytes(cgroup: Path = _CGROUP) -> int:
-    """What this machine, or the container around us, may use."""
+    """Memory that this machine, or the container around this process, may use."""
     whole = psutil.virtual_memory().total
-    limit = _number(cgroup / "memory.max") or _number(cgroup / "memory" / "memory.limit_in_bytes")
+    limit = _read_number(cgroup / "memory.max") or _read_number(cgroup / "memory" / "memory.limit_in_bytes")
     return min(whole, limit) if limit else whole
 
 
@@ -166,9 +166,9 @@ def memory_share(cgroup: Path = _CGROUP) -> float:
     machine = psutil.virtual_memory()
     share = machine.percent / 100
     limit = memory_limit_bytes(cgroup)
-    used = _number(cgroup / "memory.current") or _number(cgroup / "memory" / "memory.usage_in_bytes")
+    used = _read_number(cgroup / "memory.current") or _read_number(cgroup / "memory" / "memory.usage_in_bytes")
     if used and limit < machine.total:
-        # Pages of files can be given back at any moment: they are no shortage.
+        # Pages of files can be freed at any time: they are no shortage.
         share = max(share, max(0, used - _inactive_file_bytes(cgroup)) / limit)
     return min(1.0, share)
 
@@ -186,8 +186,8 @@ def _inactive_file_bytes(cgroup: Path) -> int:
     return 0
 
 
-def _number(path: Path) -> int | None:
-    """None for a file that is not there, and for `max`."""
+def _read_number(path: Path) -> int | None:
+    """The number in a file; None for a missing file, and for `max`."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -202,7 +202,7 @@ def _disk_share(directory: Path) -> float:
 
 
 async def _gpu_share(program: str) -> float | None:
-    """The busiest GPU; None when the driver does not answer."""
+    """Load of the busiest GPU; None when the driver does not answer."""
     process = await asyncio.create_subprocess_exec(
         program,
         *_GPU_QUERY,
@@ -212,12 +212,12 @@ async def _gpu_share(program: str) -> float | None:
     )
     try:
         async with asyncio.timeout(GPU_ANSWER_S):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         return None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    shares = [float(line) / 100 for line in said.decode().split() if line.replace(".", "", 1).isdigit()]
+    shares = [float(line) / 100 for line in output.decode().split() if line.replace(".", "", 1).isdigit()]
     return min(1.0, max(shares, default=0.0)) if shares else None

@@ -1,7 +1,7 @@
-"""Joining: a node tells a master what it is, and gets its id and its own secret.
+"""Registration: a node sends its description to a master, and gets its id and its own secret.
 
-It registers once, with an enrol token. What is new about it later it announces with its own secret, which it keeps:
-that costs no use of a token, and an answer that gets lost locks nobody out.
+It registers once, with an enrol token. Later changes are announced with its own secret, which it keeps: that uses up no
+token, and a lost answer does not lock the node out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from yarl import URL
 
 from crawlfleet.errors import ConfigError, Conflict, CrawlfleetError, InvalidInput, NotAllowed, Unavailable
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
-from crawlfleet.execution.master_calls.http_calls import call
+from crawlfleet.execution.master_calls.http_calls import call_master
 from crawlfleet.ports.transport import MessageTooLarge
 
 log = structlog.get_logger()
@@ -30,16 +30,16 @@ FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.25, 10.0
 TOKEN_HINT = "make a new one: crawlfleet token create --role enrol"
 
 
-class Registered(msgspec.Struct):
+class RegisterAnswer(msgspec.Struct):
     node_id: str
     secret: str | None
-    """None: the one it asked with is its own."""
+    """Secret of the node; None: the one it called with stays valid."""
     ignored_types: Mapping[str, str] = {}
-    """Task types whose schemas the masters did not take, with the reason."""
+    """Task types whose schemas the masters did not accept, with the reason."""
 
 
-class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a node says of itself."""
+class NodeRegistration(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The description of a node, as it registers."""
 
     name: str
     slots: int
@@ -74,71 +74,77 @@ class Joiner:
         self._rng = rng
         self._token = enrol_token
 
-    async def join(self, registration: Registration) -> Identity:
-        """The node's identity, from disk or from a master; waits for one as long as it takes."""
+    async def join(self, registration: NodeRegistration) -> Identity:
+        """The node's identity, from disk or from a master; waits for a master as long as it takes."""
         identity = self._file.load()
-        told = short_hash(msgspec.json.encode(registration, order="deterministic"))
+        description_hash = short_hash(msgspec.json.encode(registration, order="deterministic"))
         if identity.is_known and not identity.is_registering:
-            if identity.told == told:
-                return self._settled(identity)
-            return await self._announce(identity, registration, told)
-        return await self._register(identity, registration, told)
+            if identity.told == description_hash:
+                return self._save_identity(identity)
+            return await self._announce_changes(identity, registration, description_hash)
+        return await self._register_node(identity, registration, description_hash)
 
-    async def join_anew(self, registration: Registration) -> Identity | None:
-        """The masters do not know this node. None when nothing says that it should come back."""
+    async def join_anew(self, registration: NodeRegistration) -> Identity | None:
+        """Register again after the masters removed the node; None when it has no new token to do so."""
         identity = self._file.load()
         is_other_token = self._token is not None and short_hash(self._token) != identity.enrolled_with
         if not is_other_token and not identity.is_registering:
             return None
         log.warning("joining_again", was=identity.node_id, why="no master knows it any more")
-        told = short_hash(msgspec.json.encode(registration, order="deterministic"))
-        return await self._register(Identity(join_key=identity.join_key), registration, told)
+        description_hash = short_hash(msgspec.json.encode(registration, order="deterministic"))
+        return await self._register_node(Identity(join_key=identity.join_key), registration, description_hash)
 
-    async def _announce(self, identity: Identity, registration: Registration, told: str) -> Identity:
-        """A node that is known says what is new about it. If it may not, it goes on as it was known."""
+    async def _announce_changes(
+        self, identity: Identity, registration: NodeRegistration, description_hash: str
+    ) -> Identity:
+        """Announce a changed description of a registered node. When refused, the node goes on with the old one."""
         try:
-            registered = await self._asked(identity, registration, identity.secret)
+            registered = await self._call_register(identity, registration, identity.secret)
         except CrawlfleetError as exc:
             log.warning("not_announced", why=str(exc))
-            return self._settled(identity)
-        return self._settled(msgspec.structs.replace(identity, told=_offered_mark(registered, told)))
+            return self._save_identity(identity)
+        return self._save_identity(
+            msgspec.structs.replace(identity, told=_description_hash(registered, description_hash))
+        )
 
-    def _settled(self, identity: Identity) -> Identity:
+    def _save_identity(self, identity: Identity) -> Identity:
         if list(identity.masters) != list(self._masters):
             identity = msgspec.structs.replace(identity, masters=list(self._masters))
         self._file.save(identity)
         return identity
 
-    async def _register(self, identity: Identity, registration: Registration, told: str) -> Identity:
+    async def _register_node(
+        self, identity: Identity, registration: NodeRegistration, description_hash: str
+    ) -> Identity:
         if self._token is None:
             raise ConfigError(f"enrol_token: a node that joins for the first time needs one; {TOKEN_HINT}")
         self._file.save(msgspec.structs.replace(identity, is_registering=True))
         try:
-            registered = await self._asked(identity, registration, self._token)
+            registered = await self._call_register(identity, registration, self._token)
         except CrawlfleetError as exc:
-            raise _mistake(exc) from exc
-        return self._settled(
+            raise _config_error(exc) from exc
+        return self._save_identity(
             Identity(
                 identity.join_key,
                 registered.node_id,
                 registered.secret or self._token,
                 list(self._masters),
-                _offered_mark(registered, told),
+                _description_hash(registered, description_hash),
                 short_hash(self._token),
             )
         )
 
-    async def _asked(self, identity: Identity, registration: Registration, bearer: str) -> Registered:
-        """Raises what a master objects to; one that is away is waited for."""
+    async def _call_register(self, identity: Identity, registration: NodeRegistration, bearer: str) -> RegisterAnswer:
+        """Call a master's register route, retried while none is available. Raises the master's objection."""
         body = msgspec.json.encode(msgspec.structs.replace(registration, join_key=identity.join_key))
         failures = 0
         while True:
             url = self._masters[failures % len(self._masters)]
             try:
-                answer = await call(
+                answer = await call_master(
                     self._session, "POST", f"{url}/api/v1/nodes:register", bearer=bearer, body=body, within_s=CALL_S
                 )
-                return msgspec.json.decode(answer, type=Registered)
+                return msgspec.json.decode(answer, type=RegisterAnswer)
             except (Unavailable, msgspec.MsgspecError, UnicodeDecodeError) as exc:
                 failures += 1
                 backoff_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures - 1, 20))
@@ -147,15 +153,16 @@ class Joiner:
                 await asyncio.sleep(backoff_s)
 
 
-def _offered_mark(registered: Registered, told: str) -> str:
-    """What the masters did not take of it is brought again at the next start: the owner of a type may be gone then."""
+def _description_hash(registered: RegisterAnswer, description_hash: str) -> str:
+    """The hash to store; none when a schema was not accepted, so that the node announces it again at the next start:
+    the owner of the type may be gone then."""
     if not registered.ignored_types:
-        return told
+        return description_hash
     log.warning("schemas_ignored", **registered.ignored_types)
     return ""
 
 
-def _mistake(exc: CrawlfleetError) -> ConfigError:
+def _config_error(exc: CrawlfleetError) -> ConfigError:
     match exc:
         case NotAllowed():
             return ConfigError(f"enrol_token: not accepted ({exc}): it is wrong, expired or used up; {TOKEN_HINT}")
@@ -168,12 +175,12 @@ def _mistake(exc: CrawlfleetError) -> ConfigError:
 
 
 def own_address(master: str) -> str:
-    """The address this machine uses towards a master; nothing is sent to find out."""
+    """The address that this machine uses towards a master, determined without sending anything."""
     url = URL(master)
     try:
-        family, _, _, _, target = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect(target)
+            probe.connect(address)
             return str(probe.getsockname()[0]).partition("%")[0]
     except OSError:
         return ""

@@ -1,7 +1,7 @@
-"""What a crawl asks of whoever keeps the budgets of hosts: where every request to a target host passes.
+"""The host gate, which every request to a target host passes: its interface, and a gate without budgets.
 
-What is said between an executor process and its agent about it is here, too, and a gate for a crawl without an agent;
-the one that keeps to grants is in `granted_gate`.
+The records that an executor process and its agent exchange about hosts are here, too. The gate that enforces grants is
+in `granted_gate`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from crawlfleet.execution.task_errors import TryLater
 from crawlfleet.model import host_stats
 
 PATIENCE_S = 5.0
-"""Who waits for longer would only hold a slot."""
+"""Longest wait for a host in back-off; an execution that waits longer is parked to free its slot."""
 HOLD_S = 1.0
-"""After a refusal, until the agent says how long the host is left alone."""
+"""Pause of a host after a refusal, until the agent has its back-off."""
 
 
-class HostUse(NamedTuple):
-    """What a process wants of a host, and what it has asked since it told the last time."""
+class HostUsage(NamedTuple):
+    """Demand of a process for a host, and its requests since the last report."""
 
     host: str
     wanted: int
@@ -27,7 +27,7 @@ class HostUse(NamedTuple):
     refused: int = 0
     blocked: int = 0
     figures: tuple[int, ...] = ()
-    """model.host_figures; empty where nothing else was counted."""
+    """Counts by `model.host_stats`; empty where nothing else was counted."""
 
 
 class ProcessShare(NamedTuple):
@@ -36,38 +36,38 @@ class ProcessShare(NamedTuple):
     concurrency: int = 0
     spacing_ms: int = 0
     away_until: float = 0.0
-    """By the monotonic clock."""
+    """End of the host's back-off by the monotonic clock; 0: none."""
 
 
-class Wanting(Protocol):
-    """Somebody with requests to come."""
+class RequestSource(Protocol):
+    """A source of future requests: a crawl."""
 
     def queued(self) -> Mapping[str, int]:
-        """How many, by host."""
+        """Number of queued requests by host."""
         ...
 
     def wake(self) -> None:
-        """Some host may have become ready."""
+        """Wake the source: a host may have become ready."""
         ...
 
 
 class GateLink(Protocol):
-    """The way to the agent."""
+    """The link of the gate to the agent."""
 
-    def use(self, hosts: Sequence[HostUse]) -> None:
-        """All hosts that are wanted now."""
+    def report_usage(self, hosts: Sequence[HostUsage]) -> None:
+        """Report demand and usage of all hosts that are wanted now."""
         ...
 
-    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
-        """The version is in effect, but for hosts that have more under way than it allows. `used`: how many requests
-        have left lately, by host; what others can have at once depends on it."""
+    def acknowledge_grants(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
+        """Acknowledge that a version is in effect, except for `pending` hosts, which have more requests under way than
+        it allows. `used` is the recent number of requests by host; what others can be granted at once depends on it."""
         ...
 
-    def news(self, host: str, kind: int, span_ms: int) -> None: ...
+    def report_news(self, host: str, kind: int, span_ms: int) -> None: ...
 
 
 class HostAway(TryLater):
-    """The host is left alone by everybody, for longer than anybody waits in line."""
+    """The host is in back-off on all nodes, for longer than a request may wait."""
 
     def __init__(self, host: str, away_s: float) -> None:
         super().__init__(f"host {host} is in back-off for another {away_s:.0f} s", away_s)
@@ -75,70 +75,70 @@ class HostAway(TryLater):
 
 
 class NoGrant(Exception):
-    """The grant ended between the turn and the request: wait for another turn."""
+    """The grant ended between the turn and the request: the request waits for another turn."""
 
 
-class Gate(Protocol):
-    async def begin(self, host: str) -> None:
-        """Returns when a request to the host may leave; `end` follows when its answer was read. Raises HostAway."""
+class HostGate(Protocol):
+    async def begin_request(self, host: str) -> None:
+        """Wait for a request's turn at the host; `end_request` follows when its answer was read. Raises HostAway."""
         ...
 
-    def end(self, host: str) -> None: ...
+    def end_request(self, host: str) -> None: ...
 
-    async def depart(self, host: str, *, is_repeat: bool = False) -> None:
-        """Returns when a request whose connection stands may leave on it. Raises NoGrant.
+    async def await_departure(self, host: str, *, is_repeat: bool = False) -> None:
+        """Wait until a request may leave on its open connection. Raises NoGrant.
 
-        Only now does it count as a request of the host; one that leaves again, on another connection, was counted.
+        Only now does it count as a request to the host; a repeat on another connection does not count again.
         """
         ...
 
     def is_ready(self, host: str) -> bool:
-        """Whether it makes sense to line up for the host."""
+        """Whether it makes sense to queue for the host."""
         ...
 
     def away_s(self, host: str) -> float:
-        """How long the host is left alone, as far as is known."""
+        """Remaining back-off of the host; 0 or less: none."""
         ...
 
-    def answered(self, host: str, status: int, retry_after_s: float) -> None:
-        """Any answer that is no page: those that ask to wait are told to everybody."""
+    def record_answer(self, host: str, status: int, retry_after_s: float) -> None:
+        """Record an answer that is no page; a 429 or 503 is reported for all nodes."""
         ...
 
-    def blocked(self, host: str) -> None:
-        """A wall stood where the page should be."""
+    def record_block(self, host: str) -> None:
+        """Count a block page in place of a page."""
         ...
 
-    def tell_block(self, host: str) -> None:
-        """An execution goes on although the host blocked it: to be remembered of this node, once in a while."""
+    def report_block(self, host: str) -> None:
+        """Report that the host blocks this node although the execution goes on; at most once in a while."""
         ...
 
-    def figures(self, host: str) -> list[int]:
-        """What is counted of the host, to be added to between `begin` and `end`."""
+    def host_counts(self, host: str) -> list[int]:
+        """The counters of the host, to be added to between `begin_request` and `end_request`."""
         ...
 
     def awaited_share(self, host: str) -> ProcessShare | None:
-        """What this process may ask of the host, if requests wait in line for it now."""
+        """This process's share of the host, if requests are queued for it now."""
         ...
 
-    def asks_for(self, host: str, delay_s: float) -> None:
-        """The crawl delay of its robots.txt."""
+    def set_crawl_delay(self, host: str, delay_s: float) -> None:
+        """Set the crawl delay of the host's robots.txt."""
         ...
 
-    def enter(self, wanting: Wanting) -> None: ...
+    def add_source(self, source: RequestSource) -> None: ...
 
-    def leave(self, wanting: Wanting) -> None: ...
+    def remove_source(self, source: RequestSource) -> None: ...
 
 
 class OpenGate:
-    """For a crawl without an agent: only its own pace counts."""
+    """A gate without budgets, for a crawl without an agent: only its own pace counts."""
 
-    async def begin(self, host: str) -> None:
+    async def begin_request(self, host: str) -> None:
         pass
 
-    def end(self, host: str) -> None:
+    def end_request(self, host: str) -> None:
         pass
 
-    async def depart(self, host: str, *, is_repeat: bool = False) -> None:
+    async def await_departure(self, host: str, *, is_repeat: bool = False) -> None:
         pass
 
     def is_ready(self, host: str) -> bool:
@@ -147,26 +147,26 @@ class OpenGate:
     def away_s(self, host: str) -> float:
         return 0.0
 
-    def answered(self, host: str, status: int, retry_after_s: float) -> None:
+    def record_answer(self, host: str, status: int, retry_after_s: float) -> None:
         pass
 
-    def blocked(self, host: str) -> None:
+    def record_block(self, host: str) -> None:
         pass
 
-    def tell_block(self, host: str) -> None:
+    def report_block(self, host: str) -> None:
         pass
 
-    def figures(self, host: str) -> list[int]:
+    def host_counts(self, host: str) -> list[int]:
         return host_stats.nothing()
 
     def awaited_share(self, host: str) -> ProcessShare | None:
         return None
 
-    def asks_for(self, host: str, delay_s: float) -> None:
+    def set_crawl_delay(self, host: str, delay_s: float) -> None:
         pass
 
-    def enter(self, wanting: Wanting) -> None:
+    def add_source(self, source: RequestSource) -> None:
         pass
 
-    def leave(self, wanting: Wanting) -> None:
+    def remove_source(self, source: RequestSource) -> None:
         pass

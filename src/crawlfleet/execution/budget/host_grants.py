@@ -1,8 +1,12 @@
-"""The node's grants: what the leader gives it of hosts' budgets, divided over its executor processes.
+"""Host grants of the node: its shares of target hosts' budgets, divided over its executor processes.
 
-The same rules hold here as among nodes: a process's part is given to another when the process has said that a cut is
-in effect, and the window has passed. The leader hears that a cut is in effect when that is so in all processes. Grants
-end with the lease: processes are told until when theirs are good, anew with each answered sync.
+    request       processes report their demand; the sum goes up with each sync
+    grant         the leader grants shares of budgets to the node, which are divided over the processes
+    acknowledge   a process acknowledges a version of its grants when it is in effect
+
+The same rules hold here as among nodes: a process's share is given to another process when the first has acknowledged
+the cut and the window has passed. A cut is acknowledged to the leader when it is in effect in all processes. Grants end
+with the lease: each answered sync extends the time until which the processes' grants are valid.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
-from crawlfleet.execution.budget.host_gate import HOLD_S, HostUse, ProcessShare
-from crawlfleet.execution.budget.host_stats import HostFigures
+from crawlfleet.execution.budget.host_gate import HOLD_S, HostUsage, ProcessShare
+from crawlfleet.execution.budget.host_stats import HostStats
 from crawlfleet.model import limits
 from crawlfleet.model.host_budget import NONE, Units
 from crawlfleet.model.host_names import HostNews
@@ -22,266 +26,270 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.scheduling.hosts.grant_versions import HostShares
 from crawlfleet.wire.sync import GrantsBody, HostNewsBody, HostWantBody
 
-LINGER_S = 5.0
-"""A host that nobody wants any more is kept for so long: the next task may be for it."""
-NEWS_S = 0.5
-WANTED_MOST = 1_000
-_HEARD = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
+IDLE_KEPT_S = 5.0
+"""How long a host without demand is kept: the next task may need it."""
+DEMAND_SYNC_S = 0.5
+MAX_WANTED = 1_000
+_KNOWN_NEWS = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
 
 
-class NodeLease(Protocol):
+class LeaseDeadline(Protocol):
     """The node's lease, with which its grants end."""
 
     @property
     def stop_at(self) -> float | None:
-        """When work has to stop; None while there is no session."""
+        """Monotonic time at which work has to stop; None while there is no session."""
         ...
 
 
 class GrantedProcess(Protocol):
-    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None: ...
+    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None: ...
 
-    def extend(self, until: float) -> None: ...
+    def extend_grants(self, until: float) -> None: ...
 
 
 @dataclass(slots=True)
-class _Target:
+class _GrantedHost:
     shares: HostShares[int] = field(default_factory=HostShares)
     away_until: float = 0.0
     wanted: dict[int, int] = field(default_factory=dict)
-    """By process."""
+    """Number of requests that could leave now, by process."""
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     idle_since: float | None = None
     is_pending: bool = False
-    """As it was told last."""
+    """Whether the last sync reported that a cut is not in effect yet."""
 
 
 @dataclass(slots=True)
-class _News:
+class _PendingNews:
     span_ms: int
-    number: int | None = None
-    """Of the sync it went with."""
+    sync_number: int | None = None
+    """Number of the last sync that carried it."""
 
 
 class HostGrants:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lease: NodeLease | None = None
-        self._tell: Callable[[float], None] = _unheard
-        self._targets: dict[str, _Target] = {}
+        self._lease: LeaseDeadline | None = None
+        self._schedule_sync: Callable[[float], None] = _no_sync
+        self._hosts: dict[str, _GrantedHost] = {}
         self._processes: dict[int, GrantedProcess] = {}
         self._versions: dict[int, int] = {}
-        self._news: dict[tuple[str, int], _News] = {}
-        self._delays: dict[str, int] = {}
+        self._news: dict[tuple[str, int], _PendingNews] = {}
+        self._crawl_delays: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self.figures = HostFigures(clock)
-        self.taken = 0
-        """The newest version of this session's grants."""
+        self.host_stats = HostStats(clock)
+        self.applied_version = 0
+        """Newest version of this session's grants that was applied."""
 
-    def attach(self, lease: NodeLease, tell: Callable[[float], None]) -> None:
-        """`tell` is asked for a sync within so many seconds."""
-        self._lease, self._tell = lease, tell
+    def attach_sync(self, lease: LeaseDeadline, schedule_sync: Callable[[float], None]) -> None:
+        """Connect to the session's lease; `schedule_sync` is called with the seconds within which a sync has to go."""
+        self._lease, self._schedule_sync = lease, schedule_sync
 
-    # -- what the masters hear and say
+    # -- from and to masters
 
-    def begin(self) -> None:
-        """A new session has no grants; what processes had of the last one is taken from them."""
-        self.taken = 0
-        self.figures.begin()
-        self._delays.clear()
-        for target in self._targets.values():
-            target.shares.pool = NONE
-            target.counts = [0, 0, 0]
-        self._divide()
+    def start_session(self) -> None:
+        """Revoke all grants: a new session starts with none."""
+        self.applied_version = 0
+        self.host_stats.start_session()
+        self._crawl_delays.clear()
+        for state in self._hosts.values():
+            state.shares.pool = NONE
+            state.counts = [0, 0, 0]
+        self._divide_budgets()
 
-    def up(self, number: int) -> tuple[list[HostWantBody], list[HostNewsBody]]:
-        """For the sync of this number."""
-        hosts = []
-        for host, target in islice(self._targets.items(), limits.HOSTS_PER_SYNC):
-            target.is_pending = not target.shares.is_in_effect
-            requests, refused, blocked = target.counts
-            hosts.append(
+    def build_report(self, number: int) -> tuple[list[HostWantBody], list[HostNewsBody]]:
+        """Demand and news of hosts for the sync of this number."""
+        wants = []
+        for host, state in islice(self._hosts.items(), limits.HOSTS_PER_SYNC):
+            state.is_pending = not state.shares.is_in_effect
+            requests, refused, blocked = state.counts
+            wants.append(
                 HostWantBody(
                     host,
-                    self._wanted(target),
-                    target.is_pending,
+                    self._total_wanted(state),
+                    state.is_pending,
                     requests,
                     refused,
                     blocked,
-                    in_use=target.shares.may_use.rate,
+                    in_use=state.shares.may_use.rate,
                 )
             )
         news = list(islice(self._news.items(), limits.HOSTS_PER_SYNC))
-        for _, one in news:
-            one.number = number
-        return hosts, [HostNewsBody(host, kind, one.span_ms) for (host, kind), one in news]
+        for _, pending in news:
+            pending.sync_number = number
+        return wants, [HostNewsBody(host, kind, pending.span_ms) for (host, kind), pending in news]
 
-    def told(self, number: int) -> None:
-        """The sync of this number was answered: its news arrived, and grants are good for longer."""
-        arrived = [key for key, one in self._news.items() if one.number is not None and one.number <= number]
+    def sync_answered(self, number: int) -> None:
+        """Drop the news that the answered sync carried, and extend the grants of all processes."""
+        arrived = [
+            key
+            for key, pending in self._news.items()
+            if pending.sync_number is not None and pending.sync_number <= number
+        ]
         for key in arrived:
             del self._news[key]
-        self.figures.told(number)
+        self.host_stats.sync_answered(number)
         for process in self._versions:
-            self._processes[process].extend(self._until)
+            self._processes[process].extend_grants(self._valid_until)
 
-    def take(self, body: GrantsBody | None) -> bool:
-        """Whether it was news."""
-        if body is None or body.version <= self.taken:
+    def apply_grants(self, body: GrantsBody | None) -> bool:
+        """Apply the grants of an answer; True when their version is new."""
+        if body is None or body.version <= self.applied_version:
             return False
-        self.taken = body.version
+        self.applied_version = body.version
         now = self._clock.monotonic()
-        given = {grant.host: grant for grant in body.hosts}
-        for host, grant in given.items():
-            target = self._targets.setdefault(host, _Target(idle_since=now))
-            target.shares.pool = Units(grant.rate, grant.concurrency)
-            target.shares.spacing_ms = grant.spacing_ms
-            target.away_until = now + grant.away_ms / 1000 if grant.away_ms else 0.0
-        for host in self._targets.keys() - given.keys():
-            self._targets[host].shares.pool = NONE
-        self._divide()
+        grants = {grant.host: grant for grant in body.hosts}
+        for host, grant in grants.items():
+            state = self._hosts.setdefault(host, _GrantedHost(idle_since=now))
+            state.shares.pool = Units(grant.rate, grant.concurrency)
+            state.shares.spacing_ms = grant.spacing_ms
+            state.away_until = now + grant.away_ms / 1000 if grant.away_ms else 0.0
+        for host in self._hosts.keys() - grants.keys():
+            self._hosts[host].shares.pool = NONE
+        self._divide_budgets()
         return True
 
-    # -- what processes hear and say
+    # -- from and to executor processes
 
-    def opened(self, number: int, process: GrantedProcess) -> None:
+    def add_process(self, number: int, process: GrantedProcess) -> None:
         self._processes[number] = process
 
-    def closed(self, number: int) -> None:
-        """Nothing of the process runs any more."""
+    def remove_process(self, number: int) -> None:
+        """Free the shares of a process that has ended."""
         if self._processes.pop(number, None) is None:
             return
         self._versions.pop(number, None)
         now = self._clock.monotonic()
-        for target in self._targets.values():
-            target.wanted.pop(number, None)
-            target.shares.end(number, now)
-        self._divide()
+        for state in self._hosts.values():
+            state.wanted.pop(number, None)
+            state.shares.end(number, now)
+        self._divide_budgets()
 
-    def use(self, number: int, uses: Sequence[HostUse]) -> None:
+    def record_usage(self, number: int, uses: Sequence[HostUsage]) -> None:
         if number not in self._processes:
             return
         now = self._clock.monotonic()
-        wanted = {use.host: min(use.wanted, WANTED_MOST) for use in uses if use.wanted > 0}
+        wanted = {use.host: min(use.wanted, MAX_WANTED) for use in uses if use.wanted > 0}
         is_new = False
         for use in uses:
             if not 0 < len(use.host) <= limits.HOST_CHARS:
                 continue
-            self.figures.add(use)
-            if use.host not in self._targets:
-                if len(self._targets) >= 2 * limits.HOSTS_PER_SYNC:
+            self.host_stats.add(use)
+            if use.host not in self._hosts:
+                if len(self._hosts) >= 2 * limits.HOSTS_PER_SYNC:
                     continue
-                self._targets[use.host] = _Target(idle_since=now)
+                self._hosts[use.host] = _GrantedHost(idle_since=now)
                 is_new = True
-            for place, count in enumerate(use[2:5]):
-                self._targets[use.host].counts[place] += max(0, count)
+            for index, count in enumerate(use[2:5]):
+                self._hosts[use.host].counts[index] += max(0, count)
         changed = False
-        for host, target in self._targets.items():
-            if target.wanted.get(number, 0) != wanted.get(host, 0):
+        for host, state in self._hosts.items():
+            if state.wanted.get(number, 0) != wanted.get(host, 0):
                 changed = True
-                is_new = is_new or not self._wanted(target)
-                target.wanted[number] = wanted.get(host, 0)
+                is_new = is_new or not self._total_wanted(state)
+                state.wanted[number] = wanted.get(host, 0)
         if changed:
-            self._divide()
+            self._divide_budgets()
         if changed or is_new:
-            self._tell(0.0 if is_new else NEWS_S)
+            self._schedule_sync(0.0 if is_new else DEMAND_SYNC_S)
 
-    def acknowledge(
+    def acknowledge_grants(
         self, number: int, version: int, pending: Sequence[str], used: Mapping[str, int] | None = None
     ) -> None:
         now, counted = self._clock.monotonic(), used or {}
-        for host, target in self._targets.items():
+        for host, state in self._hosts.items():
             if host not in pending:
-                target.shares.acknowledge_used(number, version, now, counted.get(host))
-        self._divide()
+                state.shares.acknowledge_used(number, version, now, counted.get(host))
+        self._divide_budgets()
 
-    def hear(self, host: str, kind: int, span_ms: int) -> None:
-        """News of a host, for all nodes. This one leaves it alone at once."""
-        target = self._targets.get(host)
-        if kind not in _HEARD or target is None:
+    def record_host_news(self, host: str, kind: int, span_ms: int) -> None:
+        """Keep news of a host for the masters, and apply a refusal on this node at once."""
+        state = self._hosts.get(host)
+        if kind not in _KNOWN_NEWS or state is None:
             return
         if kind == HostNews.CRAWL_DELAY:
-            if self._delays.get(host) == span_ms:
+            if self._crawl_delays.get(host) == span_ms:
                 return
-            self._delays[host] = span_ms
+            self._crawl_delays[host] = span_ms
         elif kind != HostNews.BLOCKED:
-            target.shares.pool = NONE
-            target.away_until = max(target.away_until, self._clock.monotonic() + max(HOLD_S, span_ms / 1000))
-            self._divide()
-        self._news[host, kind] = _News(min(max(0, span_ms), limits.TIMEOUT_S_MAX * 1000))
-        self._tell(0.0)
+            state.shares.pool = NONE
+            state.away_until = max(state.away_until, self._clock.monotonic() + max(HOLD_S, span_ms / 1000))
+            self._divide_budgets()
+        self._news[host, kind] = _PendingNews(min(max(0, span_ms), limits.TIMEOUT_S_MAX * 1000))
+        self._schedule_sync(0.0)
 
     # -- dividing
 
     @property
-    def _until(self) -> float:
+    def _valid_until(self) -> float:
         return 0.0 if self._lease is None else self._lease.stop_at or 0.0
 
-    def _wanted(self, target: _Target) -> int | None:
-        """None for a host that was wanted by nobody for long."""
-        wanted = sum(target.wanted.values())
-        if wanted or target.idle_since is None:
+    def _total_wanted(self, state: _GrantedHost) -> int | None:
+        """Demand of all processes for a host; None for a host without demand for `IDLE_KEPT_S`."""
+        wanted = sum(state.wanted.values())
+        if wanted or state.idle_since is None:
             return wanted
-        return 0 if self._clock.monotonic() - target.idle_since < LINGER_S else None
+        return 0 if self._clock.monotonic() - state.idle_since < IDLE_KEPT_S else None
 
-    def _divide(self) -> None:
+    def _divide_budgets(self) -> None:
         now = self._clock.monotonic()
         changed: set[int] = set()
         next_versions = {number: self._versions.get(number, 0) + 1 for number in self._processes}
-        for host, target in list(self._targets.items()):
-            changed |= self._divide_one(target, now, next_versions)
-            # As long as a master believes it given it is kept: it is not given a second time.
-            if self._wanted(target) is None and not target.shares.holders and target.shares.pool == NONE:
-                del self._targets[host]
+        for host, state in list(self._hosts.items()):
+            changed |= self._divide_host(state, now, next_versions)
+            # A host stays as long as a master counts its grant as given: so it is never granted twice.
+            if self._total_wanted(state) is None and not state.shares.holders and state.shares.pool == NONE:
+                del self._hosts[host]
         for number in changed & self._processes.keys():
             self._versions[number] = next_versions[number]
-            self._processes[number].grant(next_versions[number], self._until, self._shares_of(number))
-        if any(target.is_pending and target.shares.is_in_effect for target in self._targets.values()):
-            # Others wait for what was cut.
-            self._tell(0.0)
+            self._processes[number].send_grants(next_versions[number], self._valid_until, self._process_shares(number))
+        if any(state.is_pending and state.shares.is_in_effect for state in self._hosts.values()):
+            # Other nodes wait for what was cut.
+            self._schedule_sync(0.0)
         self._set_timer(now)
 
-    def _divide_one(self, target: _Target, now: float, next_versions: dict[int, int]) -> set[int]:
-        shares = target.shares
-        wanted = self._wanted(target)
-        if sum(target.wanted.values()):
-            target.idle_since = None
-        elif target.idle_since is None:
-            target.idle_since = now
-        for number in target.wanted:
-            shares.want(number, None if wanted is None else target.wanted[number], now)
-        shares.away_until = round(target.away_until * 1000) if target.away_until > now else 0
+    def _divide_host(self, state: _GrantedHost, now: float, next_versions: dict[int, int]) -> set[int]:
+        shares = state.shares
+        wanted = self._total_wanted(state)
+        if sum(state.wanted.values()):
+            state.idle_since = None
+        elif state.idle_since is None:
+            state.idle_since = now
+        for number in state.wanted:
+            shares.want(number, None if wanted is None else state.wanted[number], now)
+        shares.away_until = round(state.away_until * 1000) if state.away_until > now else 0
         shares.settle(now)
         return shares.divide(now, next_versions | dict.fromkeys(shares.holders.keys() - next_versions.keys(), 0))
 
-    def _shares_of(self, number: int) -> list[ProcessShare]:
+    def _process_shares(self, number: int) -> list[ProcessShare]:
         return [
-            ProcessShare(host, *share.current, target.shares.spacing_ms, target.away_until)
-            for host, target in self._targets.items()
-            if (share := target.shares.holders.get(number)) is not None
+            ProcessShare(host, *share.current, state.shares.spacing_ms, state.away_until)
+            for host, state in self._hosts.items()
+            if (share := state.shares.holders.get(number)) is not None
         ]
 
     def _set_timer(self, now: float) -> None:
-        times = [at for target in self._targets.values() if (at := target.shares.due_at(now)) is not None]
-        idle = [target.idle_since + LINGER_S for target in self._targets.values() if target.idle_since is not None]
-        times += [at for at in idle if at > now]
+        times = [due_at for state in self._hosts.values() if (due_at := state.shares.due_at(now)) is not None]
+        idle = [state.idle_since + IDLE_KEPT_S for state in self._hosts.values() if state.idle_since is not None]
+        times += [due_at for due_at in idle if due_at > now]
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if times:
-            self._timer = asyncio.get_running_loop().call_later(max(0.01, min(times) - now), self._ring)
+            self._timer = asyncio.get_running_loop().call_later(max(0.01, min(times) - now), self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._divide()
-        if any(self._wanted(target) is None for target in self._targets.values()):
-            # Somebody else may have it.
-            self._tell(NEWS_S)
+        self._divide_budgets()
+        if any(self._total_wanted(state) is None for state in self._hosts.values()):
+            # Another node may use its share now.
+            self._schedule_sync(DEMAND_SYNC_S)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
 
-def _unheard(_within_s: float) -> None:
-    """For a node that speaks to nobody yet."""
+def _no_sync(_within_s: float) -> None:
+    """Default until a session is attached: no sync is scheduled."""

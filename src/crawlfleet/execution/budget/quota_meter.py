@@ -1,11 +1,11 @@
-"""What an execution fetches of its project's day: counted, and never more than it was granted.
+"""The meter of a project's daily quota: counts what an execution fetches, never more than it was granted.
 
-Only executions of projects with daily quotas have a meter. It asks its agent for slices of the day (which a master
-grants) before the last one is used up, so that a crawl rarely waits for one. One want is under way at a time; each
-answer says all that was granted so far, so that an old one or a second one does no harm.
+Only executions of projects with daily quotas have a meter. It requests slices of the quota from its agent (which a
+master grants) before the last one is used up, so that a crawl rarely waits for one. One request is under way at a time;
+each answer carries the total granted so far, so that an old or a repeated one does no harm.
 
-    pages   one for each request, taken before its turn, given back if it was never sent
-    bytes   of bodies, taken before they are read: what is not granted is not read
+    pages   one for each request, counted before its turn, given back if it was never sent
+    bytes   of bodies, checked before they are read: what is not granted is not read
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from crawlfleet.model.daily_quota import FIRST, MOST, QUOTAS
 
 PAGES, BYTES = QUOTAS
 """The quotas, which are also the names of what is counted."""
-AHEAD_S = 5.0
-"""A slice is for so long, at the pace since the last one."""
-PATIENCE = 3
-AGAIN_S = 1.0
-"""While others hold something that may come back, it is asked for again so often, that far apart."""
+SLICE_S = 5.0
+"""Time that a slice should last, at the pace since the last one."""
+MAX_RETRIES = 3
+RETRY_S = 1.0
+"""Number and interval of new requests while other executions hold unused slices that may come back."""
 
 
-class Refused(NamedTuple):
-    """Nothing is left of one amount."""
+class QuotaRefusal(NamedTuple):
+    """The refusal of a slice: nothing is left of one quota."""
 
     quota: str
     project: str
@@ -37,64 +37,75 @@ class Refused(NamedTuple):
 
 
 class OverQuota(Exception):
-    """The day has nothing left."""
+    """A daily quota is exhausted."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: QuotaRefusal) -> None:
         super().__init__(refused.message)
         self.project = refused.project
         self.again_s = refused.again_ms / 1000
-        """How long until there is some again; 0: the execution is not to wait for it."""
+        """Time until the quota is available again; 0: the execution must not wait for it."""
 
 
 class MeterLink(Protocol):
-    """The way to the agent."""
+    """The link of the meter to the agent."""
 
-    def want(self, number: int, pages: int, size_bytes: int) -> None: ...
+    def request_slice(self, number: int, pages: int, size_bytes: int) -> None: ...
 
 
 class _Amount:
-    __slots__ = ("_asked_at", "_clock", "_used_then", "first", "granted", "is_over", "last", "most", "used")
+    __slots__ = (
+        "_clock",
+        "_requested_at",
+        "_used_at_request",
+        "granted",
+        "is_exhausted",
+        "last_slice",
+        "max_slice",
+        "min_slice",
+        "used",
+    )
 
-    def __init__(self, first: int, most: int, clock: Callable[[], float]) -> None:
-        self.first, self.most = first, most
+    def __init__(self, min_slice: int, max_slice: int, clock: Callable[[], float]) -> None:
+        self.min_slice, self.max_slice = min_slice, max_slice
         self.used = self.granted = 0
-        self.last = 0
-        """How much the last slice was."""
-        self.is_over = False
-        """Nothing was left when it was asked for last: not asked for ahead any more."""
+        self.last_slice = 0
+        """Size of the last slice."""
+        self.is_exhausted = False
+        """Whether the last request was refused: no further slices are requested ahead."""
         self._clock = clock
-        self._asked_at, self._used_then = clock(), 0
+        self._requested_at, self._used_at_request = clock(), 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return self.granted - self.used
 
     @property
     def is_low(self) -> bool:
-        return not self.is_over and self.left <= self.last // 2
+        return not self.is_exhausted and self.remaining <= self.last_slice // 2
 
-    def ask(self) -> int:
-        """What to ask for: as much as was used lately."""
+    def next_request(self) -> int:
+        """Size of the next request, by the recent pace."""
         now = self._clock()
-        pace = (self.used - self._used_then) / max(now - self._asked_at, 0.1)
-        self._asked_at, self._used_then = now, self.used
-        return min(max(self.first, int(pace * AHEAD_S)), self.most)
+        pace = (self.used - self._used_at_request) / max(now - self._requested_at, 0.1)
+        self._requested_at, self._used_at_request = now, self.used
+        return min(max(self.min_slice, int(pace * SLICE_S)), self.max_slice)
 
-    def take(self, total: int) -> None:
+    def apply_total(self, total: int) -> None:
         if total > self.granted:
-            self.last, self.granted, self.is_over = total - self.granted, total, False
+            self.last_slice, self.granted, self.is_exhausted = total - self.granted, total, False
 
 
-class Meter:
+class QuotaMeter:
     def __init__(self, link: MeterLink, clock: Callable[[], float] = time.monotonic) -> None:
         self._link = link
         self._amounts = {
-            name: _Amount(first, most, clock) for name, first, most in zip(QUOTAS, FIRST, MOST, strict=True)
+            name: _Amount(min_slice, max_slice, clock)
+            for name, min_slice, max_slice in zip(QUOTAS, FIRST, MOST, strict=True)
         }
-        self._number = self._answered = 0
-        self._refused: dict[str, Refused] = {}
-        """By the last answer."""
-        self._heard = asyncio.Event()
+        self._number = self._answered_number = 0
+        self._refusals: dict[str, QuotaRefusal] = {}
+        """Refusals of the last answer, by quota."""
+        self._slice_arrived = asyncio.Event()
 
     @property
     def used(self) -> tuple[int, int]:
@@ -102,63 +113,65 @@ class Meter:
         return self._amounts[PAGES].used, self._amounts[BYTES].used
 
     async def page(self) -> None:
-        """Returns when one more request may be sent. Raises OverQuota."""
+        """Wait until one more request may be sent, and count it. Raises OverQuota."""
         pages = self._amounts[PAGES]
-        while pages.left <= 0:
-            await self._more(PAGES)
+        while pages.remaining <= 0:
+            await self._wait_for_slice(PAGES)
         pages.used += 1
-        self._look_ahead()
+        self._request_ahead()
 
     def unsent(self) -> None:
-        """The last request did not leave after all."""
+        """Give back the page of a request that was not sent after all."""
         self._amounts[PAGES].used -= 1
 
-    async def room(self, most: int) -> int:
-        """How many bytes may be read now, one at least. Raises OverQuota."""
-        size = self._amounts[BYTES]
-        while size.left <= 0:
-            await self._more(BYTES)
-        return min(size.left, most)
+    async def room(self, limit: int) -> int:
+        """Wait until bytes may be read; the number that may be read now, at least one. Raises OverQuota."""
+        amount = self._amounts[BYTES]
+        while amount.remaining <= 0:
+            await self._wait_for_slice(BYTES)
+        return min(amount.remaining, limit)
 
     def read(self, size: int) -> None:
         self._amounts[BYTES].used += size
-        self._look_ahead()
+        self._request_ahead()
 
-    def take(self, number: int, pages: int, size_bytes: int, refused: Sequence[Refused]) -> None:
-        """What the agent says: all that was granted so far."""
-        self._amounts[PAGES].take(pages)
-        self._amounts[BYTES].take(size_bytes)
-        if number >= self._number > self._answered:
-            self._answered = self._number
-            self._refused = {one.quota: one for one in refused}
-            for name in self._refused:
-                self._amounts[name].is_over = True
-        self._heard.set()
-        self._heard = asyncio.Event()
+    def apply_slice(self, number: int, pages: int, size_bytes: int, refused: Sequence[QuotaRefusal]) -> None:
+        """Apply an answer of the agent: the total granted so far."""
+        self._amounts[PAGES].apply_total(pages)
+        self._amounts[BYTES].apply_total(size_bytes)
+        if number >= self._number > self._answered_number:
+            self._answered_number = self._number
+            self._refusals = {refusal.quota: refusal for refusal in refused}
+            for name in self._refusals:
+                self._amounts[name].is_exhausted = True
+        self._slice_arrived.set()
+        self._slice_arrived = asyncio.Event()
 
-    def _look_ahead(self) -> None:
-        if self._answered == self._number and any(amount.is_low for amount in self._amounts.values()):
-            self._ask()
+    def _request_ahead(self) -> None:
+        if self._answered_number == self._number and any(amount.is_low for amount in self._amounts.values()):
+            self._request_slice()
 
-    def _ask(self) -> None:
+    def _request_slice(self) -> None:
         self._number += 1
-        asked = [amount.ask() if amount.is_low or amount.left <= 0 else 0 for amount in self._amounts.values()]
-        self._link.want(self._number, *asked)
+        requested = [
+            amount.next_request() if amount.is_low or amount.remaining <= 0 else 0 for amount in self._amounts.values()
+        ]
+        self._link.request_slice(self._number, *requested)
 
-    async def _more(self, name: str) -> None:
-        """Until there is some. Several wait for one answer, and some may find that the others have used it up."""
+    async def _wait_for_slice(self, name: str) -> None:
+        """Wait for a slice. Several callers wait for one answer, and some may find it used up by the others."""
         amount = self._amounts[name]
         tries = 0
-        while amount.left <= 0:
-            if self._answered == self._number:
-                self._ask()
+        while amount.remaining <= 0:
+            if self._answered_number == self._number:
+                self._request_slice()
             number = self._number
-            while self._answered < number and amount.left <= 0:
-                await self._heard.wait()
-            refused = self._refused.get(name)
-            if amount.left > 0 or refused is None or self._answered > number:
+            while self._answered_number < number and amount.remaining <= 0:
+                await self._slice_arrived.wait()
+            refusal = self._refusals.get(name)
+            if amount.remaining > 0 or refusal is None or self._answered_number > number:
                 continue
             tries += 1
-            if not refused.is_held or tries > PATIENCE:
-                raise OverQuota(refused)
-            await asyncio.sleep(AGAIN_S)
+            if not refusal.is_held or tries > MAX_RETRIES:
+                raise OverQuota(refusal)
+            await asyncio.sleep(RETRY_S)

@@ -1,7 +1,7 @@
-"""What the node's metered executions want of their projects' days, until a master has answered.
+"""Slices of daily quotas that the node's metered executions request from a master.
 
-Every sync carries all wants that are not answered: a lost call or a lost answer needs no bookkeeping, as the store
-grants each number of an execution once.
+Every sync carries all requests that are not answered: a lost call or a lost answer needs no bookkeeping, as the store
+grants each request number of an execution once.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from itertools import islice
 from crawlfleet.model import limits
 from crawlfleet.wire.sync import SliceBody, SliceWantBody
 
-Give = Callable[[SliceBody], None]
+OnSlice = Callable[[SliceBody], None]
 
 
-class DaySlices:
+class QuotaSlices:
     def __init__(self) -> None:
-        self._wants: dict[int, SliceWantBody] = {}
-        self._gives: dict[int, Give] = {}
-        self._tell: Callable[[float], None] = _unheard
+        self._requests: dict[int, SliceWantBody] = {}
+        self._callbacks: dict[int, OnSlice] = {}
+        self._schedule_sync: Callable[[float], None] = _no_sync
 
-    def attach(self, tell: Callable[[float], None]) -> None:
-        """`tell` is asked for a sync within so many seconds."""
-        self._tell = tell
+    def attach_sync(self, schedule_sync: Callable[[float], None]) -> None:
+        """`schedule_sync` is called with the seconds within which a sync has to go."""
+        self._schedule_sync = schedule_sync
 
-    def want(self, body: SliceWantBody, give: Give) -> None:
-        """For an execution that runs here; `give` takes the answers to it."""
-        self._wants[body.execution] = body
-        self._gives[body.execution] = give
-        self._tell(0.0)
+    def request_slice(self, body: SliceWantBody, on_slice: OnSlice) -> None:
+        """Request a slice for a running execution; `on_slice` is called with each answer."""
+        self._requests[body.execution] = body
+        self._callbacks[body.execution] = on_slice
+        self._schedule_sync(0.0)
 
-    def forget(self, execution: int) -> None:
-        """It is over."""
-        self._wants.pop(execution, None)
-        self._gives.pop(execution, None)
+    def forget_execution(self, execution: int) -> None:
+        """Drop the request of an execution that is over."""
+        self._requests.pop(execution, None)
+        self._callbacks.pop(execution, None)
 
-    def up(self) -> list[SliceWantBody]:
-        return list(islice(self._wants.values(), limits.SLOTS_MAX))
+    def pending_requests(self) -> list[SliceWantBody]:
+        return list(islice(self._requests.values(), limits.SLOTS_MAX))
 
-    def take(self, slices: Sequence[SliceBody]) -> bool:
-        """Whether any was news."""
+    def apply_slices(self, slices: Sequence[SliceBody]) -> bool:
+        """Pass slices to their executions; True when one of them answers an open request."""
         is_new = False
         for body in slices:
-            want, give = self._wants.get(body.execution), self._gives.get(body.execution)
-            if want is not None and body.number >= want.number:
-                del self._wants[body.execution]
+            request, on_slice = self._requests.get(body.execution), self._callbacks.get(body.execution)
+            if request is not None and body.number >= request.number:
+                del self._requests[body.execution]
                 is_new = True
-            if give is not None:
-                give(body)
+            if on_slice is not None:
+                on_slice(body)
         return is_new
 
 
-def _unheard(_within_s: float) -> None:
-    """For a node that speaks to nobody yet."""
+def _no_sync(_within_s: float) -> None:
+    """Default until a session is attached: no sync is scheduled."""

@@ -1,25 +1,26 @@
-"""How many requests have left lately, for the price of an addition each."""
+"""A sliding window that counts recent requests, at the cost of one addition for each."""
 
 from __future__ import annotations
 
 from collections import deque
 
-LATELY_S = 1.25
-"""Longer than the second in which a budget holds: what leaves is not there yet."""
+WINDOW_S = 1.25
+"""Length of the window: longer than the second of a budget, as a request that left has not arrived yet."""
 
 
-class Lately:
-    """Counts up; whoever asks sets marks, and the answer is since one that is old enough: rather more than less."""
+class RateWindow:
+    """Counts requests. `tick` sets a mark now and then; the recent count starts at the newest mark that is old enough,
+    so it is rather too high than too low."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.total = 0
         self._marks: deque[tuple[float, int]] = deque()
 
-    def mark(self, now: float) -> None:
-        self._marks.append((now, self.count))
-        while len(self._marks) > 1 and self._marks[1][0] <= now - LATELY_S:
+    def tick(self, now: float) -> None:
+        self._marks.append((now, self.total))
+        while len(self._marks) > 1 and self._marks[1][0] <= now - WINDOW_S:
             self._marks.popleft()
 
-    def left(self, now: float) -> int:
-        before = [count for at, count in self._marks if at <= now - LATELY_S]
-        return self.count - (before[-1] if before else 0)
+    def recent_count(self, now: float) -> int:
+        before = [count for instant, count in self._marks if instant <= now - WINDOW_S]
+        return self.total - (before[-1] if before else 0)

@@ -1,8 +1,9 @@
-"""How an agent and an executor process talk: frames over a socket pair.
+"""The protocol between an agent and its executor processes: frames of messages over a socket pair.
 
-    agent -> process   Serve (first), Start, Cancel, Credit, Ping, Grants, Extend, Slice, Exchanged, Recalled
-    process -> agent   Ready, Items, Lines, Records, Figures, Done, Pong, Uses, Taken, News, Want, Exchange, Recollect,
-                       ProxyStates
+    agent -> process   ProcessConfig (first), StartExecution, CancelExecution, Credit, Ping, ProcessGrants,
+                       ExtendGrants, QuotaSlice, MasterAnswer, EarlierNotes
+    process -> agent   Ready, Items, LogLines, WarcRecords, ProgressFigures, Done, Pong, HostUsageReport,
+                       GrantsInEffect, HostNewsReport, SliceRequest, MasterRequest, FetchEarlierNotes, ProxyStates
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -17,30 +18,30 @@ from typing import cast
 
 import msgspec
 
-from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
-from crawlfleet.execution.budget.quota_meter import Refused
+from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
+from crawlfleet.execution.budget.quota_meter import QuotaRefusal
 from crawlfleet.model.proxy_health import ProxyHealth
 
 FRAME_BYTES = 64 << 20
-"""Nothing larger is ever sent: parameters, results and items are bounded."""
+"""Maximum size of a frame; never reached, as parameters, results and items are bounded."""
 BATCH_BYTES = 8 << 20
 ITEM_BYTES = 1 << 20
 
 
-class Serve(msgspec.Struct, array_like=True, tag=0, frozen=True):
-    """What the process may run: task types and the paths of their code."""
+class ProcessConfig(msgspec.Struct, array_like=True, tag=0, frozen=True):
+    """Configuration of a process: the task types it may run with the paths of their code, and its limits."""
 
     paths: dict[str, str]
     search_path: list[str] = []
     allow_hosts: list[str] = []
     window_bytes: int = 256 << 10
-    """Of items and log lines of one execution that are not credited yet."""
+    """Maximum size of one execution's items and log lines that are not credited yet."""
     is_granted: bool = False
-    """Target hosts are asked with grants only."""
+    """Whether requests to target hosts need a grant."""
     proxy_pools: dict[str, list[str]] = {}
 
 
-class Start(msgspec.Struct, array_like=True, tag=1, frozen=True):
+class StartExecution(msgspec.Struct, array_like=True, tag=1, frozen=True):
     execution: int
     task: int
     task_type: str
@@ -48,15 +49,15 @@ class Start(msgspec.Struct, array_like=True, tag=1, frozen=True):
     timeout_s: int
     attempt: int
     is_metered: bool = False
-    """It fetches nothing without a slice of its project's day."""
+    """Whether it needs slices of its project's daily quota to fetch anything."""
 
 
-class Cancel(msgspec.Struct, array_like=True, tag=2, frozen=True):
+class CancelExecution(msgspec.Struct, array_like=True, tag=2, frozen=True):
     execution: int
 
 
 class Credit(msgspec.Struct, array_like=True, tag=3, frozen=True):
-    """So many bytes of an execution's stream were taken away."""
+    """Credit for the bytes of an execution's stream that the agent has passed on."""
 
     execution: int
     size: int
@@ -66,47 +67,47 @@ class Ping(msgspec.Struct, array_like=True, tag=4, frozen=True):
     number: int
 
 
-class Grants(msgspec.Struct, array_like=True, tag=5, frozen=True):
-    """The process's parts of hosts' budgets, all of them: they replace what was said before."""
+class ProcessGrants(msgspec.Struct, array_like=True, tag=5, frozen=True):
+    """All shares of hosts' budgets that the process has; they replace those of the version before."""
 
     version: int
     until: float
-    """By the boot clock, which the processes of a machine share."""
+    """End of validity by the boot clock, which the processes of a machine share."""
     shares: list[ProcessShare] = []
 
 
-class Extend(msgspec.Struct, array_like=True, tag=6, frozen=True):
-    """The same grants are good for longer."""
+class ExtendGrants(msgspec.Struct, array_like=True, tag=6, frozen=True):
+    """A later end of validity for the same grants."""
 
     until: float
 
 
-class Slice(msgspec.Struct, array_like=True, tag=7, frozen=True):
-    """All that an execution was granted of its project's day so far."""
+class QuotaSlice(msgspec.Struct, array_like=True, tag=7, frozen=True):
+    """The total that an execution was granted of its project's daily quota so far."""
 
     execution: int
     number: int
     pages: int
     bytes: int
-    refused: list[Refused] = []
+    refusals: list[QuotaRefusal] = []
 
 
-class Exchanged(msgspec.Struct, array_like=True, tag=8, frozen=True):
-    """What a master answered to an Exchange."""
+class MasterAnswer(msgspec.Struct, array_like=True, tag=8, frozen=True):
+    """A master's answer to a MasterRequest."""
 
     execution: int
     body: bytes
 
 
-class Recalled(msgspec.Struct, array_like=True, tag=9, frozen=True):
-    """A part of what an earlier task noted of its pages, as JSON lines."""
+class EarlierNotes(msgspec.Struct, array_like=True, tag=9, frozen=True):
+    """One part of the page notes of an earlier task, as JSON lines."""
 
     execution: int
     number: int
     parts: int
     lines: bytes = b""
     problem: str = ""
-    """Why it cannot be had."""
+    """Reason why the notes are not available; empty when they are."""
 
 
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
@@ -119,15 +120,15 @@ class Items(msgspec.Struct, array_like=True, tag=11, frozen=True):
     lines: bytes
 
 
-class Lines(msgspec.Struct, array_like=True, tag=12, frozen=True):
-    """Lines of an execution's log, as JSON lines."""
+class LogLines(msgspec.Struct, array_like=True, tag=12, frozen=True):
+    """Log lines of an execution, as JSON lines."""
 
     execution: int
     lines: bytes
 
 
-class Records(msgspec.Struct, array_like=True, tag=20, frozen=True):
-    """Answers of sites for the archive: records of WARC, each compressed by itself."""
+class WarcRecords(msgspec.Struct, array_like=True, tag=20, frozen=True):
+    """WARC records of responses for the archive, each compressed by itself."""
 
     execution: int
     lines: bytes
@@ -144,51 +145,51 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     metrics: bytes = b""
     is_cancelled: bool = False
     again_ms: int = 0
-    """It could not be done now, through no fault of its own, and may be tried again then."""
+    """Time after which the task may be tried again, when it could not be done now through no fault of its own."""
     cause: int = 0
     """model.parking.ParkCause"""
     subject: str = ""
     used: tuple[int, int] | None = None
-    """Pages and bytes, of one that was metered."""
+    """Pages and bytes that a metered execution used."""
     products: bytes = b""
-    """A JSON list of those that were not sent before."""
+    """JSON list of the products that were not sent before."""
 
 
 class Pong(msgspec.Struct, array_like=True, tag=14, frozen=True):
     number: int
 
 
-class Figures(msgspec.Struct, array_like=True, tag=15, frozen=True):
-    """How far an execution is, as a JSON object."""
+class ProgressFigures(msgspec.Struct, array_like=True, tag=15, frozen=True):
+    """Progress of an execution, as a JSON object."""
 
     execution: int
     figures: bytes
 
 
-class Uses(msgspec.Struct, array_like=True, tag=16, frozen=True):
-    """All hosts that are wanted now, and what was asked since the last time."""
+class HostUsageReport(msgspec.Struct, array_like=True, tag=16, frozen=True):
+    """Demand of the process for hosts now, and its requests since the last report."""
 
-    hosts: list[HostUse]
+    hosts: list[HostUsage]
 
 
-class Taken(msgspec.Struct, array_like=True, tag=17, frozen=True):
-    """A version of the grants is in effect, but for the hosts named."""
+class GrantsInEffect(msgspec.Struct, array_like=True, tag=17, frozen=True):
+    """Acknowledgement that a version of the grants is in effect, except for the pending hosts."""
 
     version: int
     pending: list[str] = []
     used: dict[str, int] = {}
-    """By host: how many requests have left lately."""
+    """Number of requests sent within the rate window, by host."""
 
 
-class News(msgspec.Struct, array_like=True, tag=18, frozen=True):
+class HostNewsReport(msgspec.Struct, array_like=True, tag=18, frozen=True):
     host: str
     kind: int
-    """model.hosts.HostNews"""
+    """model.host_names.HostNews"""
     span_ms: int
 
 
-class Want(msgspec.Struct, array_like=True, tag=19, frozen=True):
-    """A metered execution asks for more of its project's day."""
+class SliceRequest(msgspec.Struct, array_like=True, tag=19, frozen=True):
+    """Request of a metered execution for a slice of its project's daily quota."""
 
     execution: int
     number: int
@@ -196,18 +197,18 @@ class Want(msgspec.Struct, array_like=True, tag=19, frozen=True):
     bytes: int
 
 
-class Exchange(msgspec.Struct, array_like=True, tag=21, frozen=True):
-    """An execution has a word with a master: a member of a crawl over many nodes, to which the items it sent before
-    belong, or one that sees products."""
+class MasterRequest(msgspec.Struct, array_like=True, tag=21, frozen=True):
+    """Request of an execution to a master: the report of a member of a crawl over many nodes, to which the items it
+    sent before belong, or a call about products or cookies."""
 
     execution: int
     body: bytes
-    about: str = "crawl"
-    """What stands behind the execution in the path of the call."""
+    endpoint: str = "crawl"
+    """Last part of the URL path, after the execution."""
 
 
-class Recollect(msgspec.Struct, array_like=True, tag=22, frozen=True):
-    """An execution asks what an earlier task noted of its pages, part by part."""
+class FetchEarlierNotes(msgspec.Struct, array_like=True, tag=22, frozen=True):
+    """Request of an execution for the page notes of an earlier task, part by part."""
 
     execution: int
     number: int
@@ -215,26 +216,37 @@ class Recollect(msgspec.Struct, array_like=True, tag=22, frozen=True):
 
 
 class ProxyStates(msgspec.Struct, array_like=True, tag=23, frozen=True):
-    """How the proxies of the node's pools do, as far as this process has used them. Replaces the last message."""
+    """Health of those proxies of the node's pools that this process has used. Replaces the last message."""
 
     proxies: list[ProxyHealth]
 
 
-ToProcess = Serve | Start | Cancel | Credit | Ping | Grants | Extend | Slice | Exchanged | Recalled
+ToProcess = (
+    ProcessConfig
+    | StartExecution
+    | CancelExecution
+    | Credit
+    | Ping
+    | ProcessGrants
+    | ExtendGrants
+    | QuotaSlice
+    | MasterAnswer
+    | EarlierNotes
+)
 ToAgent = (
     Ready
     | Items
-    | Lines
-    | Records
-    | Figures
+    | LogLines
+    | WarcRecords
+    | ProgressFigures
     | Done
     | Pong
-    | Uses
-    | Taken
-    | News
-    | Want
-    | Exchange
-    | Recollect
+    | HostUsageReport
+    | GrantsInEffect
+    | HostNewsReport
+    | SliceRequest
+    | MasterRequest
+    | FetchEarlierNotes
     | ProxyStates
 )
 _encode = msgspec.msgpack.Encoder().encode
@@ -242,21 +254,21 @@ TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])
 
 
-class Frames(asyncio.Protocol):
-    """One end of the socket pair. `take` is called with the messages of each frame, `lost` once, when it is over."""
+class FrameConnection(asyncio.Protocol):
+    """One end of the socket pair. `on_messages` is called with the messages of each frame, `on_lost` at the end."""
 
     def __init__(
         self,
         decoder: msgspec.msgpack.Decoder[list[ToAgent]] | msgspec.msgpack.Decoder[list[ToProcess]],
-        take: Callable[[list[ToAgent] | list[ToProcess]], None],
-        lost: Callable[[], None],
+        on_messages: Callable[[list[ToAgent] | list[ToProcess]], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self._decode = decoder.decode
-        self._take = take
-        self._lost = lost
+        self._on_messages = on_messages
+        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._read = bytearray()
+        self._buffer = bytearray()
         self._unsent: list[ToAgent | ToProcess] = []
         self._unsent_bytes = 0
         self._is_flushing = False
@@ -264,7 +276,7 @@ class Frames(asyncio.Protocol):
         self._closed = asyncio.Event()
 
     def send(self, message: ToAgent | ToProcess, size: int = 0) -> None:
-        """`size` is a hint for large messages: what is gathered goes out before it outgrows a frame."""
+        """Send a message with the next frame. `size` is a hint: a frame goes out before it grows too large."""
         self._unsent.append(message)
         self._unsent_bytes += size
         if self._unsent_bytes > BATCH_BYTES:
@@ -281,10 +293,10 @@ class Frames(asyncio.Protocol):
         self._unsent.clear()
         self._unsent_bytes = 0
 
-    def end(self) -> None:
-        """Nothing more is said. The other end closes when it has read all of it.
+    def close_writing(self) -> None:
+        """Close this end for writing. The other end closes the connection when it has read everything.
 
-        Closing from here would be too early: whoever writes to a socket that is closed reads nothing more from it.
+        Closing it from here would be too early: a writer to a closed socket reads nothing more from it.
         """
         self.flush()
         if self._transport is not None and not (self._is_ended or self._transport.is_closing()):
@@ -296,7 +308,7 @@ class Frames(asyncio.Protocol):
             self._transport.abort()
 
     async def read_to_end(self, within_s: float) -> None:
-        """The other end is gone: what it said last may still be on its way here."""
+        """Read what the other end sent before it ended; at most for `within_s`."""
         try:
             async with asyncio.timeout(within_s):
                 await self._closed.wait()
@@ -308,26 +320,26 @@ class Frames(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        read = self._read
-        read += data
-        at = 0
-        while len(read) - at >= 4:
-            size = int.from_bytes(read[at : at + 4], "big")
+        buffer = self._buffer
+        buffer += data
+        offset = 0
+        while len(buffer) - offset >= 4:
+            size = int.from_bytes(buffer[offset : offset + 4], "big")
             if size > FRAME_BYTES:
                 self.abort()
                 return
-            if len(read) - at - 4 < size:
+            if len(buffer) - offset - 4 < size:
                 break
-            with memoryview(read) as view, view[at + 4 : at + 4 + size] as frame:
-                messages = self._decoded(frame)
+            with memoryview(buffer) as view, view[offset + 4 : offset + 4 + size] as frame:
+                messages = self._decode_frame(frame)
             if messages is None:
                 return
-            at += 4 + size
-            self._take(messages)
-        del read[:at]
+            offset += 4 + size
+            self._on_messages(messages)
+        del buffer[:offset]
 
-    def _decoded(self, frame: memoryview) -> list[ToAgent] | list[ToProcess] | None:
-        """None, and the end of the connection, for what makes no sense: the other end may be a stranger's code."""
+    def _decode_frame(self, frame: memoryview) -> list[ToAgent] | list[ToProcess] | None:
+        """Decode a frame; an invalid one ends the connection (None), as user code may run at the other end."""
         try:
             return self._decode(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -336,4 +348,4 @@ class Frames(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed.set()
-        self._lost()
+        self._on_lost()

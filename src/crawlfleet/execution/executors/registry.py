@@ -1,7 +1,7 @@
-"""Which task types a node can run, and where the code of each is.
+"""Registry of the task types that a node can run, with the path of each executor's code.
 
-Built-in types are the modules of `builtin/`. Users' types come from the entry point group `crawlfleet.executors` and
-from modules named at start. Users' modules are loaded by a process of its own (`scan`): an agent never runs them.
+Built-in types are the modules of `builtin/`. User types come from the entry point group `crawlfleet.executors` and
+from modules named at start. User modules are loaded in a process of their own (`scan_entries`), never in the agent.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import jsonschema_rs
 
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.executors import builtin
-from crawlfleet.execution.sdk import TASK_TYPE, Executor, declared
+from crawlfleet.execution.sdk import TASK_TYPE, Executor, get_declaration
 
-GROUP = "crawlfleet.executors"
+ENTRY_POINT_GROUP = "crawlfleet.executors"
 SCAN_S = 60.0
 
 
@@ -38,99 +38,101 @@ class ExecutorEntry:
     """`module:name` of the class or function"""
 
 
-def load(path: str) -> object:
-    """The class or function of an entry."""
+def load_executor(path: str) -> object:
+    """Import the executor class or function at `module:name`."""
     module_name, _, name = path.partition(":")
     return getattr(importlib.import_module(module_name), name)
 
 
 @cache
-def built_in() -> Mapping[str, ExecutorEntry]:
+def builtin_entries() -> Mapping[str, ExecutorEntry]:
     names = sorted(module.name for module in pkgutil.iter_modules(builtin.__path__))
     modules = [importlib.import_module(f"{builtin.__name__}.{name}") for name in names]
-    return _unique(entry for module in modules for entry in _declared_in(module, is_builtin=True))
+    return _index_by_type(entry for module in modules for entry in _find_entries(module, is_builtin=True))
 
 
-def built_in_schemas() -> dict[str, Mapping[str, Any]]:
-    return {name: entry.schema for name, entry in built_in().items()}
+def builtin_schemas() -> dict[str, Mapping[str, Any]]:
+    return {name: entry.schema for name, entry in builtin_entries().items()}
 
 
-def built_in_checks() -> dict[str, Callable[[Mapping[str, Any]], list[tuple[str, str]]]]:
-    """Of those that look further than their schema."""
-    things = ((name, load(entry.path)) for name, entry in built_in().items())
+def builtin_checks() -> dict[str, Callable[[Mapping[str, Any]], list[tuple[str, str]]]]:
+    """The `problems` checks of the built-in types that have one."""
+    executors = ((name, load_executor(entry.path)) for name, entry in builtin_entries().items())
     return {
-        name: thing.problems
-        for name, thing in things
-        if isinstance(thing, type) and issubclass(thing, Executor) and "problems" in vars(thing)
+        name: executor.problems
+        for name, executor in executors
+        if isinstance(executor, type) and issubclass(executor, Executor) and "problems" in vars(executor)
     }
 
 
-def users(modules: Sequence[str]) -> dict[str, ExecutorEntry]:
-    """Loads users' modules here and now. Raises ConfigError that names the module and what is wrong with it."""
-    found = [entry for name in modules for entry in _of_module(name, f"executors: module {name!r}")]
-    for point in importlib.metadata.entry_points(group=GROUP):
-        where = f"entry point {point.name!r} of {GROUP}"
+def load_user_entries(modules: Sequence[str]) -> dict[str, ExecutorEntry]:
+    """Load user modules into this process. Raises ConfigError that names the module and what is wrong with it."""
+    found_entries = [entry for name in modules for entry in _load_module_entries(name, f"executors: module {name!r}")]
+    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        where = f"entry point {point.name!r} of {ENTRY_POINT_GROUP}"
         if point.attr:
-            found += _of_object(point, where)
+            found_entries += _load_object_entry(point, where)
         else:
-            found += _of_module(point.module, where)
-    entries = _unique(found)
-    if taken := sorted(entries.keys() & built_in().keys()):
-        raise ConfigError(f"executors: {', '.join(taken)}: the name of a built-in task type")
+            found_entries += _load_module_entries(point.module, where)
+    entries = _index_by_type(found_entries)
+    if clashes := sorted(entries.keys() & builtin_entries().keys()):
+        raise ConfigError(f"executors: {', '.join(clashes)}: the name of a built-in task type")
     return entries
 
 
-def scan(modules: Sequence[str], search_path: Sequence[str]) -> dict[str, ExecutorEntry]:
-    """All types of this node: what `users` finds, in a process of its own, and the built-in ones."""
-    if not modules and not importlib.metadata.entry_points(group=GROUP):
-        return dict(built_in())
+def scan_entries(modules: Sequence[str], search_path: Sequence[str]) -> dict[str, ExecutorEntry]:
+    """All types of this node: the built-in ones, and user types loaded in a process of its own."""
+    if not modules and not importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        return dict(builtin_entries())
     command = [sys.executable, "-P", "-m", __name__, json.dumps([list(search_path), list(modules)])]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=SCAN_S, check=False, stdin=subprocess.DEVNULL)
+        finished = subprocess.run(command, capture_output=True, timeout=SCAN_S, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as exc:
         raise ConfigError(f"executors: {', '.join(modules)}: not loaded within {SCAN_S:g} s") from exc
     try:
-        answer = json.loads(done.stdout.rpartition(b"\n")[2])
+        answer = json.loads(finished.stdout.rpartition(b"\n")[2])
     except ValueError:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise ConfigError(f"executors: {', '.join(modules)}: could not be loaded: {said[0]}") from None
+        last_line = finished.stderr.decode(errors="replace").strip().splitlines()[-1:] or [
+            f"exit code {finished.returncode}"
+        ]
+        raise ConfigError(f"executors: {', '.join(modules)}: could not be loaded: {last_line[0]}") from None
     if "error" in answer:
         raise ConfigError(answer["error"])
-    return dict(built_in()) | {name: ExecutorEntry(**entry) for name, entry in answer["entries"].items()}
+    return dict(builtin_entries()) | {name: ExecutorEntry(**entry) for name, entry in answer["entries"].items()}
 
 
-def _of_module(name: str, where: str) -> list[ExecutorEntry]:
+def _load_module_entries(name: str, where: str) -> list[ExecutorEntry]:
     try:
         module = importlib.import_module(name)
-    except BaseException as exc:  # a stranger's code: it may even call exit()
+    except BaseException as exc:  # user code: it may even call exit()
         raise ConfigError(f"{where} could not be loaded: {type(exc).__name__}: {exc}") from exc
-    entries = _declared_in(module, is_builtin=False)
+    entries = _find_entries(module, is_builtin=False)
     if not entries:
         raise ConfigError(f"{where} has no executor: decorate a function with @executor(...) or subclass Executor")
     return entries
 
 
-def _of_object(point: importlib.metadata.EntryPoint, where: str) -> list[ExecutorEntry]:
+def _load_object_entry(point: importlib.metadata.EntryPoint, where: str) -> list[ExecutorEntry]:
     try:
-        thing = point.load()
+        executor = point.load()
     except BaseException as exc:
         raise ConfigError(f"{where} could not be loaded: {type(exc).__name__}: {exc}") from exc
-    if declared(thing) is None:
+    if get_declaration(executor) is None:
         raise ConfigError(f"{where} is no executor: {point.value}")
-    return [_entry(thing, f"{point.module}:{point.attr}", is_builtin=False)]
+    return [_make_entry(executor, f"{point.module}:{point.attr}", is_builtin=False)]
 
 
-def _declared_in(module: ModuleType, *, is_builtin: bool) -> list[ExecutorEntry]:
-    """Those written in the module itself: what it imports from elsewhere is not its own."""
+def _find_entries(module: ModuleType, *, is_builtin: bool) -> list[ExecutorEntry]:
+    """Entries of the executors that the module itself defines; imported ones do not count."""
     return [
-        _entry(thing, f"{module.__name__}:{name}", is_builtin=is_builtin)
-        for name, thing in vars(module).items()
-        if getattr(thing, "__module__", None) == module.__name__ and declared(thing) is not None
+        _make_entry(executor, f"{module.__name__}:{name}", is_builtin=is_builtin)
+        for name, executor in vars(module).items()
+        if getattr(executor, "__module__", None) == module.__name__ and get_declaration(executor) is not None
     ]
 
 
-def _entry(thing: object, path: str, *, is_builtin: bool) -> ExecutorEntry:
-    task_type, schema = declared(thing) or ("", {})
+def _make_entry(executor: object, path: str, *, is_builtin: bool) -> ExecutorEntry:
+    task_type, schema = get_declaration(executor) or ("", {})
     if not TASK_TYPE.fullmatch(task_type):
         raise ConfigError(f"executors: {path}: {task_type!r} is no task type (a letter, then letters, digits, _ . -)")
     try:
@@ -141,12 +143,12 @@ def _entry(thing: object, path: str, *, is_builtin: bool) -> ExecutorEntry:
     return ExecutorEntry(task_type, schema, is_builtin, path)
 
 
-def _unique(entries: Iterable[ExecutorEntry]) -> dict[str, ExecutorEntry]:
+def _index_by_type(entries: Iterable[ExecutorEntry]) -> dict[str, ExecutorEntry]:
     unique: dict[str, ExecutorEntry] = {}
     for entry in entries:
-        known = unique.setdefault(entry.task_type, entry)
-        if known.path != entry.path:
-            raise ConfigError(f"executors: {entry.task_type} is declared twice: {known.path} and {entry.path}")
+        first = unique.setdefault(entry.task_type, entry)
+        if first.path != entry.path:
+            raise ConfigError(f"executors: {entry.task_type} is declared twice: {first.path} and {entry.path}")
     return unique
 
 
@@ -158,7 +160,7 @@ def _main(argument: str) -> None:
     sys.path[:] = search_path
     answer: dict[str, Any]
     try:
-        answer = {"entries": {name: asdict(entry) for name, entry in users(modules).items()}}
+        answer = {"entries": {name: asdict(entry) for name, entry in load_user_entries(modules).items()}}
     except ConfigError as exc:
         answer = {"error": str(exc)}
     os.write(answer_to, json.dumps(answer).encode())

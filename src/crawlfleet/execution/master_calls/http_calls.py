@@ -1,7 +1,7 @@
-"""Calls to a master over HTTP, and what its answers mean. Every call and every answer is bounded.
+"""HTTP calls to a master, and the exceptions its answers map to. Every call and every answer is bounded.
 
-Only a master's own problem documents are believed. Whatever else answers at its address (a proxy without a backend,
-another server, a page of HTML, a redirect) is like no answer: Unavailable, and asking again may help.
+Only a master's own problem documents are believed. Any other answer at its address (a proxy without a backend,
+another server, a page of HTML, a redirect) counts as none: Unavailable, and a retry may help.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from crawlfleet.errors import (
 from crawlfleet.ports.transport import MessageTooLarge
 
 CONNECT_S = 3.0
-ANSWER_BYTES = 128 << 20
-"""Several times a master's longest answer; what goes on beyond this is none."""
-PROBLEM_BYTES = 64 << 10
+MAX_ANSWER_BYTES = 128 << 20
+"""Several times the size of a master's longest answer; a longer one is treated as unavailable."""
+MAX_PROBLEM_BYTES = 64 << 10
 _ADDRESS_NOT_ALLOWED = "address_not_allowed"
-"""Says nothing of the node: the networks of the master, or the way to it, may change again."""
+"""Error code that is retried: it says nothing about the node, and the allowed networks of the master may change."""
 PROBLEM_TYPE = "urn:crawlfleet:error:"
-_FOREIGN = "no master answers like that; is there another server, or a proxy without a backend, at its address?"
+_NOT_A_MASTER = "no master answers like that; is there another server, or a proxy without a backend, at its address?"
 _KEEP_ALIVE_S = 60.0
 
 
-class Problem(msgspec.Struct):
-    """RFC 9457, as far as a caller needs it."""
+class ProblemDocument(msgspec.Struct):
+    """The fields of an RFC 9457 problem document that a caller needs."""
 
     type: str = ""
     detail: str = ""
@@ -47,19 +47,19 @@ class Problem(msgspec.Struct):
     field: str | None = None
 
 
-class StaleExecution(Conflict):
+class StaleExecutionError(Conflict):
     code = "stale_execution"
 
 
-class NoCrawl(NotFound):
+class UnknownCrawlError(NotFound):
     code = "no_crawl"
 
 
-_CONFLICTS: dict[str, type[Conflict]] = {kind.code: kind for kind in (SessionEnded, StaleExecution)}
+_CONFLICTS: dict[str, type[Conflict]] = {kind.code: kind for kind in (SessionEnded, StaleExecutionError)}
 
 
-def open_session(ca_file: Path | None = None) -> aiohttp.ClientSession:
-    """Connections to masters, kept open between calls. Raises ConfigError for a CA file that is none."""
+def open_http_session(ca_file: Path | None = None) -> aiohttp.ClientSession:
+    """Open the HTTP session for calls to masters, with keep-alive. Raises ConfigError for an invalid CA file."""
     try:
         context = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else True
     except (OSError, ssl.SSLError) as exc:
@@ -68,8 +68,8 @@ def open_session(ca_file: Path | None = None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, trust_env=False, auto_decompress=True)
 
 
-def checked_address(url: str) -> str:
-    """Raises ConfigError for what is no address of a master."""
+def normalise_master_url(url: str) -> str:
+    """The URL of a master without a trailing slash. Raises ConfigError for anything but an http or https URL."""
     try:
         parsed = URL(url)
         is_good = parsed.scheme in ("http", "https") and bool(parsed.host)
@@ -80,7 +80,7 @@ def checked_address(url: str) -> str:
     return url.rstrip("/")
 
 
-async def call(
+async def call_master(
     session: aiohttp.ClientSession,
     method: str,
     url: str,
@@ -90,25 +90,28 @@ async def call(
     within_s: float,
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The body of a 2xx answer. Raises Unavailable when asking again may help, and else what the master objects to."""
+    """Call a master and return the body of its 2xx answer.
+
+    Raises Unavailable when a retry may help, otherwise the exception for the master's problem document.
+    """
     timeout = aiohttp.ClientTimeout(total=within_s, connect=CONNECT_S, sock_connect=CONNECT_S)
-    sent = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json", **(headers or {})}
+    all_headers = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json", **(headers or {})}
     try:
         async with session.request(
-            method, url, data=body, headers=sent, timeout=timeout, allow_redirects=False
+            method, url, data=body, headers=all_headers, timeout=timeout, allow_redirects=False
         ) as answer:
             if 200 <= answer.status < 300:
                 if answer.content_type == "text/html":
-                    raise Unavailable(f"{url}: a page of HTML: {_FOREIGN}")
-                return await _read(answer, ANSWER_BYTES)
-            raise _objection(answer.status, await _read(answer, PROBLEM_BYTES))
+                    raise Unavailable(f"{url}: a page of HTML: {_NOT_A_MASTER}")
+                return await _read_body(answer, MAX_ANSWER_BYTES)
+            raise _error_from_answer(answer.status, await _read_body(answer, MAX_PROBLEM_BYTES))
     except (aiohttp.ClientError, TimeoutError, OSError) as exc:
         raise Unavailable(
             f"{url}: {type(exc).__name__}: {exc}" if str(exc) else f"{url}: {type(exc).__name__}"
         ) from exc
 
 
-async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+async def _read_body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in answer.content.iter_any():
@@ -120,31 +123,31 @@ async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _objection(status: int, body: bytes) -> CrawlfleetError:
-    problem = _problem(body)
+def _error_from_answer(status: int, body: bytes) -> CrawlfleetError:
+    problem = _parse_problem(body)
     if problem is None:
-        said = f"answered {status}: {_FOREIGN}"
-        return MessageTooLarge(said, is_from_master=False) if status == 413 else Unavailable(said)
-    said = problem.detail or problem.title or f"the master answered {status}"
+        message = f"answered {status}: {_NOT_A_MASTER}"
+        return MessageTooLarge(message, is_from_master=False) if status == 413 else Unavailable(message)
+    message = problem.detail or problem.title or f"the master answered {status}"
     if status >= 500 or status in (408, 425, 429) or problem.code == _ADDRESS_NOT_ALLOWED:
-        return Unavailable(said)
+        return Unavailable(message)
     match status:
         case 401 | 403:
-            return NotAllowed(said)
+            return NotAllowed(message)
         case 404:
-            return NoCrawl(said) if problem.code == NoCrawl.code else NotFound(said)
+            return UnknownCrawlError(message) if problem.code == UnknownCrawlError.code else NotFound(message)
         case 413:
-            return MessageTooLarge(said)
+            return MessageTooLarge(message)
         case 409:
-            return _CONFLICTS.get(problem.code, Conflict)(said)
+            return _CONFLICTS.get(problem.code, Conflict)(message)
         case _:
-            return InvalidInput(said, field=problem.field)
+            return InvalidInput(message, field=problem.field)
 
 
-def _problem(body: bytes) -> Problem | None:
-    """None for what is no problem document of a master."""
+def _parse_problem(body: bytes) -> ProblemDocument | None:
+    """Decode a problem document; None for a body that is no problem document of a master."""
     try:
-        problem = msgspec.json.decode(body, type=Problem)
+        problem = msgspec.json.decode(body, type=ProblemDocument)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     is_ours = bool(problem.code) and problem.type == f"{PROBLEM_TYPE}{problem.code}"

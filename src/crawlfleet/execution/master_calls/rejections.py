@@ -1,6 +1,6 @@
-"""Whether masters mean it when they do not know this node.
+"""Rejections: when the answer "this node is unknown" is believed.
 
-One answer proves little: for a moment a master of another installation may stand at the address, or one whose database
+One answer proves little: a master of another installation may be at the address for a short time, or one whose database
 is being restored. The node is taken for removed only when it was rejected several times over a while, by every master
 that answered at all. Its work goes on as long as its lease allows.
 """
@@ -20,13 +20,13 @@ class Rejections:
         self._first_at = 0.0
         self._tries = 0
 
-    def note(self) -> None:
+    def record_rejection(self) -> None:
         if not self._tries:
             self._first_at = self._clock.monotonic()
         self._tries += 1
 
     def clear(self) -> None:
-        """A master knows the node."""
+        """Start counting again, after a master accepted the node."""
         self._tries = 0
 
     @property
@@ -35,6 +35,6 @@ class Rejections:
 
     @property
     def pause_s(self) -> float:
-        """Before the next try: masters count wrong secrets by address, and other nodes may share it."""
+        """Pause before the next try: masters count wrong secrets by address, and other nodes may share it."""
         doublings = min(max(0, self._tries - 1), 10)
         return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * float(2**doublings))

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.execution.executors.registry import built_in_schemas
+from crawlfleet.execution.executors.registry import builtin_schemas
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.wire.products import ProductBody, ProductsUp, ReportDown, ReportUp, UnseenDown, UnseenUp
@@ -22,7 +22,7 @@ SHOP = "http://shop.test/"
 class ShopNode(RemoteNode):
     @classmethod
     async def ready(cls, site: Site) -> "ShopNode":
-        schemas = built_in_schemas()
+        schemas = builtin_schemas()
         node = await cls.join(site, task_types={name: schemas[name] for name in TYPES})
         assert isinstance(node, ShopNode)
         await node.open()

@@ -19,10 +19,10 @@ import psutil
 import zstandard
 from aiohttp import web
 
-from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
+from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
-from crawlfleet.execution.executors.registry import built_in, users
-from crawlfleet.execution.master_calls.http_calls import open_session
+from crawlfleet.execution.executors.registry import builtin_entries, load_user_entries
+from crawlfleet.execution.master_calls.http_calls import open_http_session
 from crawlfleet.model.ids import execution_text
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 from testkit.patience import PATIENCE_S
@@ -87,14 +87,14 @@ async def executing(
     **settings: Any,
 ) -> AsyncIterator[ProcessExecutor]:
     """All types of the users' module and the built-in ones. Leaves no process behind, or fails."""
-    entries = dict(built_in()) | users([USERS])
+    entries = dict(builtin_entries()) | load_user_entries([USERS])
     for name in as_builtin:
         entries[name] = replace(entries[name], is_builtin=True)
     before = {child.pid for child in psutil.Process().children()}
-    async with open_session() as session:
+    async with open_http_session() as session:
         urls = masters or [server.url if server else "http://127.0.0.1:9"]
-        uploads = Uploads(session, urls, SECRET, random.Random(1))
-        settings = {"hosts": 2, "search_path": [entry for entry in sys.path if entry], **settings}
+        uploads = ChunkUploader(session, urls, SECRET, random.Random(1))
+        settings = {"processes": 2, "search_path": [entry for entry in sys.path if entry], **settings}
         executor = ProcessExecutor(entries, uploads, directory / "work", **settings)
         await executor.start()
         try:

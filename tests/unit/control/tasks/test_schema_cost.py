@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from crawlfleet.control.tasks.schema_cost import COST_MOST, SUBSCHEMAS_MOST, TooCostly, schema_cost
-from crawlfleet.execution.executors.registry import built_in_schemas
+from crawlfleet.execution.executors.registry import builtin_schemas
 
 
 def unfolding(levels: int) -> dict[str, Any]:
@@ -54,9 +54,9 @@ def test_a_schema_without_a_bound_is_refused_quickly(schema: dict[str, Any]) -> 
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize("name", sorted(built_in_schemas()))
+@pytest.mark.parametrize("name", sorted(builtin_schemas()))
 def test_built_in_schemas_are_well_below_the_bound(name: str) -> None:
-    assert schema_cost(built_in_schemas()[name]) < COST_MOST / 10
+    assert schema_cost(builtin_schemas()[name]) < COST_MOST / 10
 
 
 @pytest.mark.parametrize(

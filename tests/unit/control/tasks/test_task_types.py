@@ -21,7 +21,7 @@ from crawlfleet.control.tasks.task_types import (
 )
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.inside.parameter_check import check_of
+from crawlfleet.execution.executors.inside.parameter_check import build_check
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code
@@ -131,7 +131,7 @@ def test_a_refusal_speaks_to_people_and_names_the_alternative_that_was_meant(
     assert refusal is not None
     assert (refusal.field, refusal.detail) == (f"parameters{field}", detail)
     with pytest.raises(TaskError) as raised:
-        check_of(WebCrawl)(asked)
+        build_check(WebCrawl)(asked)
     assert str(raised.value) == f"parameters{field}: {detail}"
 
 

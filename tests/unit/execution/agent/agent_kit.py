@@ -16,7 +16,7 @@ import msgspec
 
 from crawlfleet.errors import Unavailable
 from crawlfleet.execution.agent.agent import Agent, AgentSettings
-from crawlfleet.execution.agent.config import AllowHosts, hosts_unheard
+from crawlfleet.execution.agent.config import AllowHosts, ignore_hosts
 from crawlfleet.model.execution import End
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import Recall
@@ -311,7 +311,7 @@ async def node(
     slots: int = 4,
     work: Work | None = None,
     executor: Any = None,
-    allow_hosts: AllowHosts = hosts_unheard,
+    allow_hosts: AllowHosts = ignore_hosts,
     clock: LoopClock | None = None,
     **settings: Any,
 ) -> AsyncIterator[Node]:

@@ -178,7 +178,7 @@ async def test_a_node_that_reaches_no_master_leaves_its_outcomes_on_disk(tmp_pat
         assert await one.running is Departure.GAVE_UP
         assert monotonic() - at == pytest.approx(9, abs=0.1)
     outbox = Outbox(tmp_path, is_synced=False)
-    assert [(ended.outcome.execution, ended.outcome.end) for ended in outbox.pending()] == [
+    assert [(ended.outcome.execution, ended.outcome.end) for ended in outbox.pending_outcomes()] == [
         (1, End.COMPLETED),
         (2, End.RETURNED),
     ]
@@ -212,7 +212,7 @@ async def test_what_is_gone_only_after_giving_up_is_on_disk_too(tmp_path: Path) 
         assert await one.running is Departure.GAVE_UP
         assert one.work.alive == set()
     outbox = Outbox(tmp_path, is_synced=False)
-    assert [(ended.outcome.execution, ended.outcome.end) for ended in outbox.pending()] == [(1, End.STOPPED)]
+    assert [(ended.outcome.execution, ended.outcome.end) for ended in outbox.pending_outcomes()] == [(1, End.STOPPED)]
     outbox.close()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import ConfigError
-from crawlfleet.execution.agent.identity import Identity, IdentityFile, locked, short_hash
+from crawlfleet.execution.agent.identity import Identity, IdentityFile, lock_directory, short_hash
 from crawlfleet.model.ids import node_text
 
 
@@ -39,7 +39,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="data_dir"), locked(tmp_path / "file" / "below"):
+    with pytest.raises(ConfigError, match="data_dir"), lock_directory(tmp_path / "file" / "below"):
         pass
     with pytest.raises(ConfigError, match="data_dir"):
         IdentityFile(tmp_path / "gone").save(Identity("key"))
@@ -47,9 +47,9 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_one_directory_one_agent(tmp_path: Path) -> None:
     in_use = pytest.raises(ConfigError, match="in use by another agent")
-    with locked(tmp_path / "node"), in_use, locked(tmp_path / "node"):
+    with lock_directory(tmp_path / "node"), in_use, lock_directory(tmp_path / "node"):
         pass
-    with locked(tmp_path / "node"):
+    with lock_directory(tmp_path / "node"):
         pass
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from crawlfleet.execution.agent.machine_facts import Capability, count_gpus, machine_id, probe, usable_cpus
+from crawlfleet.execution.agent.machine_facts import Capability, count_gpus, machine_id, probe_machine, usable_cpus
 
 
 def program(path: Path, text: str = "exit 0") -> Path:
@@ -28,7 +28,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_bare_machine_claims_nothing(bare: Path) -> None:
-    found = probe()
+    found = probe_machine()
     assert "javascript_rendering" not in found.capabilities
     assert "sandbox" not in found.capabilities
     assert found.capabilities["python"] == [f"{sys.version_info[0]}.{sys.version_info[1]}"]
@@ -41,13 +41,13 @@ def test_programs_that_nothing_uses_are_no_capabilities(bare: Path) -> None:
     program(bare / "bin" / "chromium")
     program(bare / "bin" / "bwrap")
     program(bare / ".cache" / "ms-playwright" / "chromium-1200" / "chrome-linux" / "chrome")
-    assert set(probe().capabilities) == {"python", "os", "architecture"}
+    assert set(probe_machine().capabilities) == {"python", "os", "architecture"}
 
 
 def test_gpus_are_counted(bare: Path) -> None:
     program(bare / "bin" / "nvidia-smi", "echo 'GPU 0: A'; echo 'GPU 1: B'")
     assert count_gpus() == 2
-    assert probe().resources["gpu"] == 2
+    assert probe_machine().resources["gpu"] == 2
     program(bare / "bin" / "nvidia-smi", "exit 9")
     assert count_gpus() == 0
 
@@ -75,25 +75,25 @@ def test_agents_that_share_a_machine_say_the_same_of_it(tmp_path: Path) -> None:
         limited = machine_id(boot, quota, memory)
         assert limited.startswith("5b0c7a/"), "a container with limits has what it declares for itself"
         assert machine_id(boot, quota, memory) == limited
-    assert probe().machine == machine_id()
+    assert probe_machine().machine == machine_id()
 
 
 def test_the_user_adds_capabilities_but_not_those_that_are_probed(bare: Path) -> None:
     given: dict[str, Capability] = {"javascript_rendering": 1, "sandbox": 1, "content_types": ["html"], "os": ["other"]}
     with structlog.testing.capture_logs() as lines:
-        found = probe(given)
-    assert found.capabilities == probe().capabilities | {"content_types": ["html"]}
+        found = probe_machine(given)
+    assert found.capabilities == probe_machine().capabilities | {"content_types": ["html"]}
     assert [line["capability"] for line in lines] == ["javascript_rendering", "os", "sandbox"]
     assert {line["event"] for line in lines} == {"capability_ignored"}
 
 
 def test_an_agent_that_offers_a_part_of_its_machine_has_that_for_itself(bare: Path) -> None:
-    found = probe(offered={"cpu": 0.5, "memory_mb": 100.0})
+    found = probe_machine(offered_resources={"cpu": 0.5, "memory_mb": 100.0})
     assert found.resources == {"cpu": 0.5, "memory_mb": 100.0}
     assert found.machine == ""
 
 
 def test_what_it_offers_beside_its_machine_changes_nothing_else(bare: Path) -> None:
-    found, usual = probe(offered={"licences": 3.0}), probe()
+    found, usual = probe_machine(offered_resources={"licences": 3.0}), probe_machine()
     assert found.resources == {**usual.resources, "licences": 3.0}
     assert found.machine == usual.machine

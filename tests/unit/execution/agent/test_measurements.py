@@ -13,8 +13,8 @@ from crawlfleet.execution.agent.events import AgentEvent
 from crawlfleet.execution.agent.measurements import (
     ERRORS_HALF_LIFE_S,
     LATENCY_COUNTS_S,
-    TYPES_MOST,
-    Measure,
+    MAX_TYPES,
+    NodeMeasurements,
     memory_limit_bytes,
     memory_share,
 )
@@ -28,7 +28,7 @@ def clock() -> FakeClock:
 
 
 def test_shares_are_shares(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     clock.advance(2)
     seen = measure()
     for share in (seen.cpu, seen.memory, seen.disk):
@@ -40,7 +40,7 @@ def test_shares_are_shares(clock: FakeClock, tmp_path: Path) -> None:
 
 
 def test_a_busy_node_does_not_look_at_every_sync(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     first = measure()
     assert measure() is first
     clock.advance(1)
@@ -48,7 +48,7 @@ def test_a_busy_node_does_not_look_at_every_sync(clock: FakeClock, tmp_path: Pat
 
 
 def test_looking_does_not_wait(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     clock.advance(5)
     began_at = time.perf_counter()
     measure()
@@ -58,7 +58,7 @@ def test_looking_does_not_wait(clock: FakeClock, tmp_path: Path) -> None:
 def test_traffic_is_a_rate_in_bits(clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counters = type("Counters", (), {"bytes_recv": 1_000, "bytes_sent": 0})()
     monkeypatch.setattr(psutil, "net_io_counters", lambda: counters)
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     counters.bytes_recv, counters.bytes_sent = 6_000, 500
     clock.advance(2)
     seen = measure()
@@ -87,11 +87,11 @@ def test_a_containers_limit_is_what_counts(tmp_path: Path) -> None:
 
 
 def test_the_error_rate_follows_how_executions_end(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
 
     def end(how: End | None, was_started: bool = True) -> None:
         data = {"end": how, "was_started": was_started, "execution": 1, "task_type": "t"}
-        measure.hear(AgentEvent.EXECUTION_ENDED, data)
+        measure.handle_event(AgentEvent.EXECUTION_ENDED, data)
 
     for _ in range(100):
         end(End.FAILED)
@@ -107,9 +107,9 @@ def test_the_error_rate_follows_how_executions_end(clock: FakeClock, tmp_path: P
 
 
 def test_the_error_rate_fades_while_nothing_ends(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     for _ in range(100):
-        measure.hear(
+        measure.handle_event(
             AgentEvent.EXECUTION_ENDED, {"end": End.FAILED, "was_started": True, "execution": 1, "task_type": "t"}
         )
     clock.advance(ERRORS_HALF_LIFE_S)
@@ -119,10 +119,10 @@ def test_the_error_rate_fades_while_nothing_ends(clock: FakeClock, tmp_path: Pat
 
 
 def test_process_deaths_are_counted_apart_from_failures(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
 
     def end(how: End, task_type: str) -> None:
-        measure.hear(
+        measure.handle_event(
             AgentEvent.EXECUTION_ENDED, {"end": how, "was_started": True, "execution": 1, "task_type": task_type}
         )
 
@@ -138,18 +138,18 @@ def test_process_deaths_are_counted_apart_from_failures(clock: FakeClock, tmp_pa
 
 
 def test_task_types_beyond_the_limit_are_counted_together(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
-    for number in range(TYPES_MOST + 5):
+    measure = NodeMeasurements(clock, tmp_path)
+    for number in range(MAX_TYPES + 5):
         data = {"end": End.COMPLETED, "was_started": True, "execution": 1, "task_type": f"t{number}"}
-        measure.hear(AgentEvent.EXECUTION_ENDED, data)
+        measure.handle_event(AgentEvent.EXECUTION_ENDED, data)
     clock.advance(2)
     ends = measure().ends
-    assert len(ends) == TYPES_MOST + 1
+    assert len(ends) == MAX_TYPES + 1
     assert ends[-1] == ("*", 5, 0)
 
 
 def test_a_slow_start_is_not_held_against_it_for_ever(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     for _ in range(50):
         measure.note_start(1, 8.0)
     clock.advance(1)
@@ -159,9 +159,9 @@ def test_a_slow_start_is_not_held_against_it_for_ever(clock: FakeClock, tmp_path
 
 
 def test_what_waits_for_a_process_is_late_before_it_starts(clock: FakeClock, tmp_path: Path) -> None:
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     for execution in (1, 2):
-        measure.hear(AgentEvent.EXECUTION_STARTED, {"execution": execution})
+        measure.handle_event(AgentEvent.EXECUTION_STARTED, {"execution": execution})
         clock.advance(3)
     assert measure().start_latency_s == 6
     # One has its process by now, the other ended without.
@@ -169,7 +169,7 @@ def test_what_waits_for_a_process_is_late_before_it_starts(clock: FakeClock, tmp
     clock.advance(1)
     assert measure().start_latency_s == 4
     ended = {"execution": 2, "end": End.PROCESS_LOST, "was_started": True, "task_type": "t"}
-    measure.hear(AgentEvent.EXECUTION_ENDED, ended)
+    measure.handle_event(AgentEvent.EXECUTION_ENDED, ended)
     clock.advance(1)
     assert measure().start_latency_s == pytest.approx(1.2)
 
@@ -178,7 +178,7 @@ async def test_a_gpu_is_asked_for_where_there_is_one(
     clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    measure = Measure(clock, tmp_path)
+    measure = NodeMeasurements(clock, tmp_path)
     await asyncio.wait_for(measure.watch_gpu(), 1)  # none: it ends at once
     clock.advance(1)
     assert measure().gpu is None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from crawlfleet.execution.budget.granted_gate import GrantedGate
-from crawlfleet.execution.budget.host_gate import HostAway, HostUse, NoGrant, ProcessShare
+from crawlfleet.execution.budget.host_gate import HostAway, HostUsage, NoGrant, ProcessShare
 from crawlfleet.model.host_names import HostNews
 from tests.unit.execution.agent.agent_kit import monotonic, stand_still, virtual
 
@@ -24,15 +24,15 @@ class Link:
         self.used: list[int | None] = []
         self.told: list[tuple[str, int, int]] = []
 
-    def use(self, hosts: Sequence[HostUse]) -> None:
+    def report_usage(self, hosts: Sequence[HostUsage]) -> None:
         self.uses.append({use.host: use.wanted for use in hosts})
         self.requests += sum(use.requests for use in hosts)
 
-    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
+    def acknowledge_grants(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
         self.acks.append((version, list(pending)))
         self.used.append(used.get(HOST))
 
-    def news(self, host: str, kind: int, span_ms: int) -> None:
+    def report_news(self, host: str, kind: int, span_ms: int) -> None:
         self.told.append((host, kind, span_ms))
 
 
@@ -56,17 +56,17 @@ class Kit:
 
     def grant(self, rate: int, concurrency: int = 8, version: int = 1, until: float = FOREVER, **more: float) -> None:
         share = ProcessShare(HOST, rate, concurrency, int(more.get("spacing_ms", 0)), more.get("away_until", 0.0))
-        self.gate.take(version, until, [share])
+        self.gate.apply_grants(version, until, [share])
 
     async def ask(self, takes_s: float = 0.0, connects_s: float = 0.0) -> None:
-        await self.gate.begin(HOST)
+        await self.gate.begin_request(HOST)
         if connects_s:
             await asyncio.sleep(connects_s)
-        await self.gate.depart(HOST)
+        await self.gate.await_departure(HOST)
         self.sent.append(monotonic())
         if takes_s:
             await asyncio.sleep(takes_s)
-        self.gate.end(HOST)
+        self.gate.end_request(HOST)
 
     def most_in_a_second(self) -> int:
         return max(sum(at <= one < at + 1 for one in self.sent) for at in self.sent)
@@ -175,7 +175,7 @@ async def test_a_grant_ends_with_its_time_and_is_extended() -> None:
     sent = len(kit.sent)
     assert 15 < sent <= 20
     assert max(kit.sent) < kit.sent[0] + 2.0
-    kit.gate.extend(monotonic() + 100)
+    kit.gate.extend_grants(monotonic() + 100)
     await asyncio.gather(*asking)
     assert kit.most_in_a_second() <= 10
 
@@ -184,11 +184,11 @@ async def test_a_grant_ends_with_its_time_and_is_extended() -> None:
 async def test_a_process_that_stood_still_sends_nothing_when_it_wakes() -> None:
     kit = Kit()
     kit.grant(10, until=monotonic() + 2.0)
-    await kit.gate.begin(HOST)
+    await kit.gate.begin_request(HOST)
     stand_still(8.0)
     with pytest.raises(NoGrant):
-        await kit.gate.depart(HOST)
-    kit.gate.end(HOST)
+        await kit.gate.await_departure(HOST)
+    kit.gate.end_request(HOST)
     await asyncio.sleep(1.0)
     assert kit.link.requests == 0
 
@@ -198,8 +198,8 @@ async def test_a_request_that_never_left_is_not_counted() -> None:
     kit = Kit()
     kit.grant(10)
     # No connection was to be had: its turn ends without a departure.
-    await kit.gate.begin(HOST)
-    kit.gate.end(HOST)
+    await kit.gate.begin_request(HOST)
+    kit.gate.end_request(HOST)
     await asyncio.sleep(1.0)
     assert kit.link.requests == 0
     await kit.ask()
@@ -211,10 +211,10 @@ async def test_a_request_that_never_left_is_not_counted() -> None:
 async def test_a_request_that_leaves_again_on_another_connection_is_one_request() -> None:
     kit = Kit()
     kit.grant(10)
-    await kit.gate.begin(HOST)
-    await kit.gate.depart(HOST)
-    await kit.gate.depart(HOST, is_repeat=True)
-    kit.gate.end(HOST)
+    await kit.gate.begin_request(HOST)
+    await kit.gate.await_departure(HOST)
+    await kit.gate.await_departure(HOST, is_repeat=True)
+    kit.gate.end_request(HOST)
     await asyncio.sleep(1.0)
     assert kit.link.requests == 1
 
@@ -224,7 +224,7 @@ async def test_a_refusal_is_told_at_once_and_nothing_leaves_meanwhile() -> None:
     kit = Kit()
     kit.grant(10)
     await kit.ask()
-    kit.gate.answered(HOST, 429, 5.0)
+    kit.gate.record_answer(HOST, 429, 5.0)
     assert kit.link.told == [(HOST, 429, 5_000)]
     assert not kit.gate.is_ready(HOST)
     assert kit.gate.away_s(HOST) > 4
@@ -233,7 +233,7 @@ async def test_a_refusal_is_told_at_once_and_nothing_leaves_meanwhile() -> None:
     assert len(kit.sent) == 1
     await asking
     assert kit.sent[1] - kit.sent[0] >= 5
-    kit.gate.answered(HOST, 503, 600.0)
+    kit.gate.record_answer(HOST, 503, 600.0)
     kit.grant(0, version=2)
     kit.grant(5, version=3)
     await asyncio.wait_for(kit.ask(), 10.0)
@@ -244,7 +244,7 @@ async def test_nobody_stands_in_line_for_a_host_that_is_away_for_long() -> None:
     kit = Kit()
     kit.grant(10)
     await kit.ask()
-    kit.gate.answered(HOST, 429, 30.0)
+    kit.gate.record_answer(HOST, 429, 30.0)
     with pytest.raises(HostAway) as caught:
         await kit.ask()
     assert (caught.value.host, round(caught.value.after_s)) == (HOST, 30)
@@ -255,7 +255,7 @@ async def test_a_host_that_is_left_alone_is_waited_for_until_a_new_grant() -> No
     kit = Kit()
     kit.grant(0, 0, away_until=monotonic() + 50)
     crawl = Crawl(pages=3)
-    kit.gate.enter(crawl)
+    kit.gate.add_source(crawl)
     await asyncio.sleep(0.01)
     assert not kit.gate.is_ready(HOST)
     assert kit.gate.away_s(HOST) > 49
@@ -270,8 +270,8 @@ async def test_a_crawl_delay_holds_at_once_and_is_told_once() -> None:
     kit = Kit()
     kit.grant(10)
     await kit.ask()
-    kit.gate.asks_for(HOST, 2.0)
-    kit.gate.asks_for(HOST, 2.0)
+    kit.gate.set_crawl_delay(HOST, 2.0)
+    kit.gate.set_crawl_delay(HOST, 2.0)
     await kit.ask()
     assert kit.link.told == [(HOST, HostNews.CRAWL_DELAY, 2_000)]
     assert kit.sent[1] - kit.sent[0] >= 2.0
@@ -281,7 +281,7 @@ async def test_a_crawl_delay_holds_at_once_and_is_told_once() -> None:
 async def test_wants_are_told_when_they_change_and_end_with_the_crawl() -> None:
     kit = Kit()
     crawl = Crawl(pages=5)
-    kit.gate.enter(crawl)
+    kit.gate.add_source(crawl)
     await asyncio.sleep(0.01)
     crawl.pages[HOST] = 6
     await asyncio.sleep(2.0)
@@ -289,7 +289,7 @@ async def test_wants_are_told_when_they_change_and_end_with_the_crawl() -> None:
     crawl.pages[HOST] = 500
     await asyncio.sleep(2.0)
     assert kit.link.uses[-1] == {HOST: 64}
-    kit.gate.leave(crawl)
+    kit.gate.remove_source(crawl)
     await asyncio.sleep(0.01)
     assert kit.link.uses[-1] == {}
 
@@ -312,25 +312,25 @@ async def test_a_wall_is_counted_each_time_and_told_once_in_a_while() -> None:
     kit = Kit()
     kit.grant(10)
     for _ in range(3):
-        kit.gate.blocked(HOST)
-        kit.gate.tell_block(HOST)
+        kit.gate.record_block(HOST)
+        kit.gate.report_block(HOST)
     assert kit.link.told == [(HOST, HostNews.BLOCKED, 0)]
-    assert kit.gate._targets[HOST].counts[2] == 3
+    assert kit.gate._hosts[HOST].counts[2] == 3
 
 
 @virtual
 async def test_what_was_counted_is_told_once_and_counting_goes_on() -> None:
     kit = Kit()
     told: list[tuple[int, ...]] = []
-    kit.link.use = lambda hosts: told.extend(use.figures for use in hosts if use.figures)  # type: ignore[method-assign]
+    kit.link.report_usage = lambda hosts: told.extend(use.figures for use in hosts if use.figures)  # type: ignore[method-assign]
     kit.grant(10)
-    await kit.gate.begin(HOST)
-    figures = kit.gate.figures(HOST)
+    await kit.gate.begin_request(HOST)
+    figures = kit.gate.host_counts(HOST)
     figures[3] += 100
     await asyncio.sleep(1)
     # The request is still under way: what it adds now is told the next time.
     figures[3] += 7
-    kit.gate.end(HOST)
+    kit.gate.end_request(HOST)
     await asyncio.sleep(1)
     assert [row[3] for row in told] == [100, 7]
 
@@ -338,7 +338,7 @@ async def test_what_was_counted_is_told_once_and_counting_goes_on() -> None:
 @virtual
 async def test_a_cut_is_acknowledged_with_what_has_left_lately() -> None:
     kit, crawl = Kit(), Crawl(pages=8)
-    kit.gate.enter(crawl)
+    kit.gate.add_source(crawl)
     kit.grant(10)
     for _ in range(20):
         await kit.ask()
@@ -358,8 +358,8 @@ async def test_one_that_was_forgotten_in_between_still_tells_what_has_left() -> 
     kit.grant(10)
     for _ in range(3):
         await kit.ask()
-    kit.gate.take(2, FOREVER, [])
-    kit.gate.tell()
+    kit.gate.apply_grants(2, FOREVER, [])
+    kit.gate.send_report()
     kit.grant(10, version=3)
     kit.grant(1, version=4)
     assert kit.link.used[-1] == 3
@@ -382,7 +382,7 @@ async def test_the_end_of_a_back_off_ends_the_hold_of_whoever_was_refused() -> N
     kit = Kit()
     kit.grant(10)
     await kit.ask()
-    kit.gate.answered(HOST, 429, 3_000)
+    kit.gate.record_answer(HOST, 429, 3_000)
     kit.grant(0, 0, version=2, away_until=monotonic() + 3_000)
     assert kit.gate.away_s(HOST) > 2_000
     # Nobody wants it at the moment: it is forgiven, and not given yet.
@@ -393,12 +393,12 @@ async def test_the_end_of_a_back_off_ends_the_hold_of_whoever_was_refused() -> N
 @virtual
 async def test_a_host_that_nobody_wants_is_forgotten_once_what_has_left_is_long_ago() -> None:
     kit, crawl = Kit(), Crawl(pages=1)
-    kit.gate.enter(crawl)
+    kit.gate.add_source(crawl)
     kit.grant(10)
     await kit.ask()
-    kit.gate.answered(HOST, 429, 3_000)
+    kit.gate.record_answer(HOST, 429, 3_000)
     crawl.pages[HOST] = 0
-    kit.gate.leave(crawl)
+    kit.gate.remove_source(crawl)
     kit.grant(0, 0, version=2)
     await asyncio.sleep(5)
     assert kit.gate.away_s(HOST) == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from crawlfleet.execution.agent.work.lease_guard import Lease
-from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
-from crawlfleet.execution.budget.host_grants import LINGER_S, HostGrants
+from crawlfleet.execution.agent.work.lease_guard import NodeLease
+from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
+from crawlfleet.execution.budget.host_grants import IDLE_KEPT_S, HostGrants
 from crawlfleet.model.host_names import HostNews
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.unit.execution.agent.agent_kit import LoopClock, monotonic, virtual
@@ -22,21 +22,21 @@ class Process:
         self.version = 0
         self.until = 0.0
         self.shares: dict[str, ProcessShare] = {}
-        grants.opened(number, self)
+        grants.add_process(number, self)
 
-    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
+    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
         assert version > self.version
         self.version, self.until = version, until
         self.shares = {share.host: share for share in shares}
 
-    def extend(self, until: float) -> None:
+    def extend_grants(self, until: float) -> None:
         self.until = until
 
     def want(self, count: int, host: str = HOST, requests: int = 0) -> None:
-        self._grants.use(self.number, [HostUse(host, count, requests)] if count or requests else [])
+        self._grants.record_usage(self.number, [HostUsage(host, count, requests)] if count or requests else [])
 
     def acknowledge(self, *pending: str, used: int | None = None) -> None:
-        self._grants.acknowledge(self.number, self.version, pending, None if used is None else {HOST: used})
+        self._grants.acknowledge_grants(self.number, self.version, pending, None if used is None else {HOST: used})
 
     @property
     def rate(self) -> int:
@@ -46,20 +46,20 @@ class Process:
 class Kit:
     def __init__(self, processes: int = 2) -> None:
         self.grants = HostGrants(LoopClock())
-        self.lease = Lease(LoopClock())
-        self.lease.begin(9.0, monotonic())
+        self.lease = NodeLease(LoopClock())
+        self.lease.start(9.0, monotonic())
         self.asked: list[float] = []
-        self.grants.attach(self.lease, self.asked.append)
+        self.grants.attach_sync(self.lease, self.asked.append)
         self.processes = [Process(number, self.grants) for number in range(1, processes + 1)]
         self.number = 0
 
     def take(self, rate: int, concurrency: int = 8, version: int | None = None, **more: int) -> bool:
-        version = self.grants.taken + 1 if version is None else version
-        return self.grants.take(GrantsBody(version, [HostGrantBody(HOST, rate, concurrency, **more)]))
+        version = self.grants.applied_version + 1 if version is None else version
+        return self.grants.apply_grants(GrantsBody(version, [HostGrantBody(HOST, rate, concurrency, **more)]))
 
     def up(self) -> tuple[dict[str, HostWantBody], list[HostNewsBody]]:
         self.number += 1
-        hosts, news = self.grants.up(self.number)
+        hosts, news = self.grants.build_report(self.number)
         return {want.host: want for want in hosts}, news
 
     @property
@@ -88,7 +88,7 @@ async def test_a_grant_is_divided_and_good_as_long_as_the_lease() -> None:
     assert sorted(kit.rates) == [3, 4]
     assert {process.until for process in kit.processes} == {kit.lease.stop_at}
     kit.lease.renew(monotonic() + 3)
-    kit.grants.told(1)
+    kit.grants.sync_answered(1)
     assert {process.until for process in kit.processes} == {kit.lease.stop_at}
     assert not kit.take(7, version=1)
     kit.grants.close()
@@ -170,7 +170,7 @@ async def test_what_a_dead_process_had_is_the_others() -> None:
     for process in kit.processes:
         process.want(8)
     kit.take(6)
-    kit.grants.closed(1)
+    kit.grants.remove_process(1)
     await asyncio.sleep(1.1)
     assert kit.processes[1].rate == 6
     kit.grants.close()
@@ -202,7 +202,7 @@ async def test_a_host_is_kept_for_a_while_and_then_let_go() -> None:
     process.want(0, requests=3)
     assert kit.up()[0][HOST] == HostWantBody(HOST, 0, requests=3, in_use=6)
     assert process.rate == 6
-    await asyncio.sleep(LINGER_S + 0.1)
+    await asyncio.sleep(IDLE_KEPT_S + 0.1)
     assert kit.up()[0][HOST].wanted is None
     assert process.rate == 0
     process.acknowledge()
@@ -220,7 +220,7 @@ async def test_one_that_is_wanted_again_before_it_was_taken_back_is_still_given(
     process.want(8)
     kit.take(6)
     process.want(0)
-    await asyncio.sleep(LINGER_S + 0.1)
+    await asyncio.sleep(IDLE_KEPT_S + 0.1)
     process.acknowledge(used=0)
     assert (process.rate, kit.asked[-1]) == (0, 0.5)
     # No master has heard of it, and so none would give it again.
@@ -237,14 +237,14 @@ async def test_a_refusal_stops_all_processes_and_is_told_until_it_was_heard() ->
         process.want(8)
     kit.take(8)
     kit.asked.clear()
-    kit.grants.hear(HOST, HostNews.TOO_MANY, 30_000)
+    kit.grants.record_host_news(HOST, HostNews.TOO_MANY, 30_000)
     assert (kit.rates, kit.asked) == ([0, 0], [0.0])
     assert kit.processes[1].shares[HOST].away_until >= monotonic() + 30
     told = [HostNewsBody(HOST, 429, 30_000)]
     assert (kit.up()[1], kit.up()[1]) == (told, told)
-    kit.grants.told(1)
+    kit.grants.sync_answered(1)
     assert kit.up()[1] == told
-    kit.grants.told(3)
+    kit.grants.sync_answered(3)
     assert kit.up()[1] == []
     # What each may still be using it can have again at once.
     assert kit.take(4)
@@ -257,10 +257,10 @@ async def test_a_new_session_has_no_grants() -> None:
     kit = Kit()
     kit.processes[0].want(8)
     kit.take(8)
-    kit.lease.end()
-    kit.grants.begin()
-    assert (kit.rates, kit.grants.taken, kit.processes[0].until) == ([0, 0], 0, 0.0)
-    kit.lease.begin(9.0, monotonic())
+    kit.lease.clear()
+    kit.grants.start_session()
+    assert (kit.rates, kit.grants.applied_version, kit.processes[0].until) == ([0, 0], 0, 0.0)
+    kit.lease.start(9.0, monotonic())
     assert kit.take(8)
     kit.grants.close()
 
@@ -268,13 +268,13 @@ async def test_a_new_session_has_no_grants() -> None:
 @virtual
 async def test_nonsense_of_a_strangers_code_is_passed_over() -> None:
     kit = Kit()
-    kit.grants.use(99, [HostUse(HOST, 5)])
-    kit.grants.use(1, [HostUse("x" * 10_000, 5), HostUse("", 1), HostUse(OTHER, -5, -7)])
-    kit.grants.hear("unknown.example", 429, 5)
-    kit.grants.hear(OTHER, 77, 5)
-    kit.grants.acknowledge(99, 5, [])
+    kit.grants.record_usage(99, [HostUsage(HOST, 5)])
+    kit.grants.record_usage(1, [HostUsage("x" * 10_000, 5), HostUsage("", 1), HostUsage(OTHER, -5, -7)])
+    kit.grants.record_host_news("unknown.example", 429, 5)
+    kit.grants.record_host_news(OTHER, 77, 5)
+    kit.grants.acknowledge_grants(99, 5, [])
     hosts, news = kit.up()
     assert (set(hosts), news, hosts[OTHER].requests) == ({OTHER}, [], 0)
-    kit.grants.use(1, [HostUse(f"h{number}", 1) for number in range(1_000)])
+    kit.grants.record_usage(1, [HostUsage(f"h{number}", 1) for number in range(1_000)])
     assert len(kit.up()[0]) == 200
     kit.grants.close()

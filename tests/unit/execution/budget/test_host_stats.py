@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.budget.host_gate import HostUse
-from crawlfleet.execution.budget.host_stats import EVERY_S, HOSTS, HostFigures
+from crawlfleet.execution.budget.host_gate import HostUsage
+from crawlfleet.execution.budget.host_stats import BATCH_EVERY_S, MAX_NAMED_HOSTS, HostStats
 from crawlfleet.model import host_stats as figures
 from crawlfleet.model import limits
 from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, PAGES, REQUESTS, nothing
@@ -57,7 +57,7 @@ def test_percentiles_rise_and_need_answers() -> None:
 class Node:
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.figures = HostFigures(self.clock)
+        self.figures = HostStats(self.clock)
         self.number = 0
         self.taken: dict[tuple[int, int], dict[str, list[int]]] = {}
         """What the store has: of each batch, by its name."""
@@ -65,17 +65,17 @@ class Node:
     def count(self, requests: int = 1, host: str = HOST) -> None:
         row = nothing()
         row[PAGES] = requests
-        self.figures.add(HostUse(host, 1, requests, 0, 0, tuple(row)))
+        self.figures.add(HostUsage(host, 1, requests, 0, 0, tuple(row)))
 
     def sync(self, session: int = 1, *, arrives: bool = True, is_answered: bool = True, is_last: bool = False) -> None:
         self.number += 1
-        batch = self.figures.up(session, self.number, is_last=is_last)
+        batch = self.figures.next_batch(session, self.number, is_last=is_last)
         if batch is not None and arrives:
             newest = max(self.taken, default=(0, 0))
             if (batch.session, batch.number) > newest:
                 self.taken[batch.session, batch.number] = dict(batch.hosts)
         if is_answered and arrives:
-            self.figures.told(self.number)
+            self.figures.sync_answered(self.number)
 
     @property
     def total(self) -> int:
@@ -90,7 +90,7 @@ def test_batches_are_told_at_once_and_then_every_few_seconds() -> None:
     node.count(2)
     node.sync()
     assert node.total == 3
-    node.clock.advance(seconds=EVERY_S)
+    node.clock.advance(seconds=BATCH_EVERY_S)
     node.sync()
     assert node.total == 5
     node.count()
@@ -107,36 +107,36 @@ def test_lost_syncs_lost_answers_and_new_sessions_count_nothing_twice(steps: lis
         if how == "new session":
             session += 1
             node.number = 0
-            node.figures.begin()
+            node.figures.start_session()
         node.sync(session, arrives=how != "lost", is_answered=how == "answered")
         assert node.total <= counted
-        node.clock.advance(seconds=EVERY_S)
+        node.clock.advance(seconds=BATCH_EVERY_S)
     for _ in range(2):
         node.sync(session)
-        node.clock.advance(seconds=EVERY_S)
+        node.clock.advance(seconds=BATCH_EVERY_S)
     assert node.total == counted
 
 
 def test_too_many_hosts_are_counted_together() -> None:
     node = Node()
-    for number in range(HOSTS + 5):
+    for number in range(MAX_NAMED_HOSTS + 5):
         node.count(1, f"{number}.example")
-    for _ in range(HOSTS // limits.FIGURES_PER_SYNC + 1):
+    for _ in range(MAX_NAMED_HOSTS // limits.FIGURES_PER_SYNC + 1):
         node.sync()
-        node.clock.advance(seconds=EVERY_S)
+        node.clock.advance(seconds=BATCH_EVERY_S)
     assert max(map(len, node.taken.values())) == limits.FIGURES_PER_SYNC
     assert sum(hosts.get(ALL_HOSTS, nothing())[REQUESTS] for hosts in node.taken.values()) == 5
-    assert node.total == HOSTS + 5
+    assert node.total == MAX_NAMED_HOSTS + 5
 
 
 def test_what_no_master_would_take_is_not_told() -> None:
     node = Node()
-    node.figures.add(HostUse(HOST, 1, -1))
-    node.figures.add(HostUse(HOST, 1, 1 << 70))
-    node.figures.add(HostUse(HOST, 1, 0, 0, 0, (0, -5)))
-    node.figures.add(HostUse(HOST, 1))
+    node.figures.add(HostUsage(HOST, 1, -1))
+    node.figures.add(HostUsage(HOST, 1, 1 << 70))
+    node.figures.add(HostUsage(HOST, 1, 0, 0, 0, (0, -5)))
+    node.figures.add(HostUsage(HOST, 1))
     node.sync()
     assert node.taken == {}
-    node.figures.add(HostUse(HOST, 1, 2, 0, 1))
+    node.figures.add(HostUsage(HOST, 1, 2, 0, 1))
     node.sync()
     assert [(row[REQUESTS], row[BLOCKED]) for row in node.taken[1, 1].values()] == [(2, 1)]

@@ -6,7 +6,15 @@ import asyncio
 
 import pytest
 
-from crawlfleet.execution.budget.quota_meter import AGAIN_S, BYTES, PAGES, PATIENCE, Meter, OverQuota, Refused
+from crawlfleet.execution.budget.quota_meter import (
+    BYTES,
+    MAX_RETRIES,
+    PAGES,
+    RETRY_S,
+    OverQuota,
+    QuotaMeter,
+    QuotaRefusal,
+)
 from crawlfleet.model.daily_quota import FIRST
 from tests.unit.execution.agent.agent_kit import monotonic, virtual
 
@@ -23,9 +31,9 @@ class Day:
         self._slice = slice_pages
         self._is_held = is_held
         self._is_quick = is_quick
-        self.meter = Meter(self, monotonic)
+        self.meter = QuotaMeter(self, monotonic)
 
-    def want(self, number: int, pages: int, size_bytes: int) -> None:
+    def request_slice(self, number: int, pages: int, size_bytes: int) -> None:
         self.wants.append((number, pages, size_bytes))
         if self._is_quick:
             asyncio.get_running_loop().call_soon(self.answer)
@@ -36,8 +44,8 @@ class Day:
         self.left -= got
         self.pages += got
         self.bytes += size
-        refused = [Refused(PAGES, "p", NONE_LEFT, 5_000, self._is_held)] if pages and not got else []
-        self.meter.take(number, self.pages, self.bytes, refused)
+        refused = [QuotaRefusal(PAGES, "p", NONE_LEFT, 5_000, self._is_held)] if pages and not got else []
+        self.meter.apply_slice(number, self.pages, self.bytes, refused)
 
 
 @virtual
@@ -118,13 +126,13 @@ async def test_when_nothing_is_left_it_is_over_and_says_for_how_long() -> None:
 async def test_what_others_hold_is_waited_for_a_little() -> None:
     day = Day(0, is_held=True)
     asking = asyncio.create_task(day.meter.page())
-    await asyncio.sleep(AGAIN_S * 1.5)
+    await asyncio.sleep(RETRY_S * 1.5)
     day.left = 1
     await asking
     began = monotonic()
     with pytest.raises(OverQuota):
         await day.meter.page()
-    assert monotonic() - began == pytest.approx(PATIENCE * AGAIN_S)
+    assert monotonic() - began == pytest.approx(MAX_RETRIES * RETRY_S)
 
 
 @virtual
@@ -132,13 +140,13 @@ async def test_answers_that_come_late_or_twice_change_nothing() -> None:
     day = Day(1_000, is_quick=False)
     asking = asyncio.create_task(day.meter.page())
     await asyncio.sleep(0)
-    day.meter.take(0, 0, 0, [Refused(PAGES, "p", NONE_LEFT)])
+    day.meter.apply_slice(0, 0, 0, [QuotaRefusal(PAGES, "p", NONE_LEFT)])
     await asyncio.sleep(0)
     assert not asking.done(), "an answer to an older want refuses nothing"
     day.answer()
     await asking
-    day.meter.take(1, FIRST.pages, 0, [])
-    day.meter.take(1, 1, 1, [])
+    day.meter.apply_slice(1, FIRST.pages, 0, [])
+    day.meter.apply_slice(1, 1, 1, [])
     for _ in range(FIRST.pages - 1):
         await day.meter.page()
     assert day.meter.used[0] == FIRST.pages
@@ -159,5 +167,5 @@ async def test_bytes_are_read_no_further_than_granted() -> None:
     assert await day.meter.room(100) == 100
     day.meter.read(FIRST.bytes - 10)
     assert len(day.wants) == 2
-    day.meter.take(2, 20, FIRST.bytes, [Refused(BYTES, "p", "none")])
+    day.meter.apply_slice(2, 20, FIRST.bytes, [QuotaRefusal(BYTES, "p", "none")])
     assert await day.meter.room(100) == 10

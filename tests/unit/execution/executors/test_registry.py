@@ -13,7 +13,13 @@ from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution import sdk
 from crawlfleet.execution.executors import registry
-from crawlfleet.execution.executors.registry import built_in, built_in_schemas, load, scan, users
+from crawlfleet.execution.executors.registry import (
+    builtin_entries,
+    builtin_schemas,
+    load_executor,
+    load_user_entries,
+    scan_entries,
+)
 
 GOOD = """
 from crawlfleet import Executor, executor, TaskContext
@@ -46,8 +52,8 @@ def search_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_built_in_types_have_strict_schemas() -> None:
-    assert {"echo", "sleep", "fail"} <= set(built_in())
-    types = TaskTypes(built_in_schemas())
+    assert {"echo", "sleep", "fail"} <= set(builtin_entries())
+    types = TaskTypes(builtin_schemas())
     assert types.refusal("echo", b'{"any": ["thing"]}') is None
     assert types.refusal("sleep", b'{"seconds": 0.5}') is None
     assert types.refusal("fail", b'{"times": 2, "class": "network", "permanent": true}') is None
@@ -67,8 +73,8 @@ def test_functions_and_classes_are_found_and_what_is_only_imported_is_not(
     tmp_path: Path, search_path: list[str]
 ) -> None:
     module(tmp_path, "users_good", GOOD.format(name="mine"))
-    entries = scan(["users_good"], search_path)
-    assert set(entries) == {*built_in(), "mine", "two_mine"}
+    entries = scan_entries(["users_good"], search_path)
+    assert set(entries) == {*builtin_entries(), "mine", "two_mine"}
     assert entries["mine"].path == "users_good:one"
     assert entries["mine"].schema["properties"] == {"n": {"type": "integer"}}
     assert not entries["mine"].is_builtin
@@ -77,7 +83,9 @@ def test_functions_and_classes_are_found_and_what_is_only_imported_is_not(
 
 
 def test_a_path_leads_to_the_code() -> None:
-    assert load(built_in()["echo"].path) is load("crawlfleet.execution.executors.builtin.echo:Echo")
+    assert load_executor(builtin_entries()["echo"].path) is load_executor(
+        "crawlfleet.execution.executors.builtin.echo:Echo"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +120,7 @@ def test_a_module_that_is_of_no_use_is_named_with_the_reason(
 ) -> None:
     module(tmp_path, "users_bad", text)
     with pytest.raises(ConfigError) as raised:
-        scan(["users_bad"], search_path)
+        scan_entries(["users_bad"], search_path)
     assert complaint in str(raised.value)
     assert "users_bad" in str(raised.value) or "echo" in str(raised.value)
 
@@ -120,14 +128,16 @@ def test_a_module_that_is_of_no_use_is_named_with_the_reason(
 def test_entry_points_are_found(tmp_path: Path, search_path: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     module(tmp_path, "users_point", GOOD.format(name="pointed"))
     points = [
-        importlib.metadata.EntryPoint("whole", "users_point", registry.GROUP),
-        importlib.metadata.EntryPoint("part", "users_point:Two", registry.GROUP),
+        importlib.metadata.EntryPoint("whole", "users_point", registry.ENTRY_POINT_GROUP),
+        importlib.metadata.EntryPoint("part", "users_point:Two", registry.ENTRY_POINT_GROUP),
     ]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
-    assert set(users([])) == {"pointed", "two_pointed"}
-    points.append(importlib.metadata.EntryPoint("gone", "users_point:Missing", registry.GROUP))
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: points if group == registry.ENTRY_POINT_GROUP else []
+    )
+    assert set(load_user_entries([])) == {"pointed", "two_pointed"}
+    points.append(importlib.metadata.EntryPoint("gone", "users_point:Missing", registry.ENTRY_POINT_GROUP))
     with pytest.raises(ConfigError, match="entry point 'gone'"):
-        users([])
+        load_user_entries([])
 
 
 def test_the_public_names_are_those_of_the_sdk() -> None:

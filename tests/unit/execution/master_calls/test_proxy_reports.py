@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.master_calls.proxy_reports import ProxyBook, report_proxies
+from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports, report_proxies
 from crawlfleet.execution.process_state.proxy_pool import COOL_S, NODE_POOL, ProxyPool, ProxyWay
 from crawlfleet.model.proxy_health import PROXIES_MAX, ProxyHealth, merge_health
 from crawlfleet.wire.proxies import ProxiesUp
@@ -65,20 +65,20 @@ class Calls:
 
 
 async def test_changes_are_reported_also_after_a_refusal() -> None:
-    book, calls = ProxyBook(), Calls()
+    book, calls = ProxyHealthReports(), Calls()
     reporting = asyncio.create_task(report_proxies(book, calls, 7, every_s=0.0))
     async with asyncio.timeout(10):
-        book.update(1, [UP])
+        book.update_process(1, [UP])
         await calls.came.wait()
         calls.came.clear()
-        book.update(2, [DOWN])
+        book.update_process(2, [DOWN])
         await calls.came.wait()
         calls.came.clear()
-        book.forget(1)
+        book.remove_process(1)
         await calls.came.wait()
     reporting.cancel()
     await asyncio.gather(reporting, return_exceptions=True)
     assert {path for path, _ in calls.bodies} == {"/api/v1/nodes/node-0000000000000007/proxies"}
     assert [body.proxies[0].uses for _, body in calls.bodies] == [4, 6, 2]
-    book.forget(99)
+    book.remove_process(99)
     assert not book.has_changed.is_set()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.control.tasks import finish
 from crawlfleet.execution.budget.host_gate import HostAway
-from crawlfleet.execution.budget.quota_meter import OverQuota, Refused
+from crawlfleet.execution.budget.quota_meter import OverQuota, QuotaRefusal
 from crawlfleet.execution.executors.inside import process_loop
 from crawlfleet.execution.sdk import TryLater
 from crawlfleet.model import limits
@@ -134,12 +134,12 @@ def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: Par
     ("later", "cause", "subject"),
     [
         (HostAway("away.example", 9.5), ParkCause.HOST_BACKOFF, "away.example"),
-        (OverQuota(Refused("pages_per_day", "shop", "x", 9_500)), ParkCause.DAILY_QUOTA, "shop"),
+        (OverQuota(QuotaRefusal("pages_per_day", "shop", "x", 9_500)), ParkCause.DAILY_QUOTA, "shop"),
         (TryLater("x", 9.5), ParkCause.LATER, ""),
     ],
 )
 def test_an_execution_says_what_it_waits_for(later: TryLater | OverQuota, cause: ParkCause, subject: str) -> None:
-    said = process_loop._parked(later)
+    said = process_loop._parking_fields(later)
     assert (said["again_ms"], said.get("cause", 0), said.get("subject", "")) == (9_500, cause, subject)
 
 
@@ -147,4 +147,4 @@ def test_an_execution_says_what_it_waits_for(later: TryLater | OverQuota, cause:
 def test_what_is_no_span_is_the_executors_mistake(after_s: float) -> None:
     with pytest.raises(ValueError, match="after_s"):
         TryLater("x", after_s)
-    assert process_loop._parked(TryLater("x", 0.0)) == {"again_ms": 1, "cause": 0, "subject": ""}
+    assert process_loop._parking_fields(TryLater("x", 0.0)) == {"again_ms": 1, "cause": 0, "subject": ""}

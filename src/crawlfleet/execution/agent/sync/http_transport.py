@@ -1,4 +1,4 @@
-"""A master reached over HTTP."""
+"""HTTP transport: the open and sync calls of a node to one master."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import aiohttp
 import msgspec
 
 from crawlfleet.errors import Unavailable
-from crawlfleet.execution.master_calls.http_calls import call, checked_address
+from crawlfleet.execution.master_calls.http_calls import call_master, normalise_master_url
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp
 
 ANSWER_S = 5.0
-"""Beyond the time a call may be parked. The agent itself gives up earlier; this is the end of the connection."""
+"""Timeout of the connection beyond the time a call may be parked; the agent itself gives up earlier."""
 OPEN_S = 10.0
 
 Down = TypeVar("Down", OpenDown, SyncDown)
@@ -23,23 +23,28 @@ class HttpTransport:
     """Implements `ports.transport.MasterTransport`."""
 
     def __init__(self, url: str, node: NodeId, secret: str, session: aiohttp.ClientSession) -> None:
-        self.url = checked_address(url)
-        self._node = f"{self.url}/api/v1/nodes/{node_text(node)}"
+        self.url = normalise_master_url(url)
+        self._node_url = f"{self.url}/api/v1/nodes/{node_text(node)}"
         self._secret = secret
         self._session = session
         self._encode = msgspec.json.Encoder().encode
 
     async def open(self, up: OpenUp) -> OpenDown:
-        return await self._call("open", up, OPEN_S, OpenDown)
+        return await self._call_master("open", up, OPEN_S, OpenDown)
 
     async def sync(self, up: SyncUp) -> SyncDown:
-        return await self._call("sync", up, up.wait_ms / 1000 + ANSWER_S, SyncDown)
+        return await self._call_master("sync", up, up.wait_ms / 1000 + ANSWER_S, SyncDown)
 
-    async def _call(self, verb: str, up: OpenUp | SyncUp, within_s: float, kind: type[Down]) -> Down:
-        answer = await call(
-            self._session, "POST", f"{self._node}:{verb}", bearer=self._secret, body=self._encode(up), within_s=within_s
+    async def _call_master(self, verb: str, request: OpenUp | SyncUp, within_s: float, answer_type: type[Down]) -> Down:
+        answer = await call_master(
+            self._session,
+            "POST",
+            f"{self._node_url}:{verb}",
+            bearer=self._secret,
+            body=self._encode(request),
+            within_s=within_s,
         )
         try:
-            return msgspec.json.decode(answer, type=kind)
+            return msgspec.json.decode(answer, type=answer_type)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise Unavailable(f"{self.url}: an answer that makes no sense: {exc}") from exc

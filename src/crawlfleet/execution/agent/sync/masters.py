@@ -1,4 +1,4 @@
-"""The masters an agent may ask, all equal: the one in use, and how long to wait before asking again."""
+"""The masters of an agent, all equal: the one in use, and the back-off before the next call."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Masters:
             raise ConfigError("masters: an agent needs the address of at least one master")
         self._transports = list(transports)
         self._rng = rng
-        self.current = 0
+        self.current_index = 0
 
-    def __getitem__(self, place: int) -> MasterTransport:
-        return self._transports[place]
+    def __getitem__(self, index: int) -> MasterTransport:
+        return self._transports[index]
 
-    def move_on(self, place: int) -> None:
-        """The master at `place` failed: use the next one, unless that was done already."""
-        if place == self.current:
-            self.current = (place + 1) % len(self._transports)
+    def move_on(self, index: int) -> None:
+        """Switch to the next master after the one at `index` failed, unless that was done already."""
+        if index == self.current_index:
+            self.current_index = (index + 1) % len(self._transports)
 
     def backoff_s(self, failures: int, first_s: float, longest_s: float) -> float:
-        """Doubled with each failure, and spread, so that nodes that failed together do not come back together."""
-        return self.spread(min(longest_s, first_s * 2 ** min(failures - 1, 30)))
+        """Exponential back-off with jitter, so that nodes that failed together do not come back together."""
+        return self.add_jitter(min(longest_s, first_s * 2 ** min(failures - 1, 30)))
 
-    def spread(self, span_s: float) -> float:
+    def add_jitter(self, span_s: float) -> float:
         return span_s * (0.5 + self._rng.random())

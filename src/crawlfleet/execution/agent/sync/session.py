@@ -1,4 +1,4 @@
-"""Opening a session: the saved outcomes go up first, and nothing of an older session is held any more."""
+"""Opening a session: the saved outcomes are sent first, and all executions of an older session are abandoned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound
 from crawlfleet.execution.agent.config import Config
-from crawlfleet.execution.agent.drain import Drain
+from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
 from crawlfleet.execution.agent.sync.masters import Masters
 from crawlfleet.execution.agent.work.lease_guard import LeaseGuard
@@ -22,10 +22,10 @@ from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import HANDS_OVER_ONLY, OpenDown, OpenUp
 
 OPEN_S = 10.0
-"""How long a call may take: it carries a whole batch of saved outcomes."""
+"""Timeout of an open call, which carries a whole batch of saved outcomes."""
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.1, 3.0
 BETWEEN_SESSIONS_S = 1.0
-"""Two agents under one id end each other's sessions; they must not do it as fast as they can."""
+"""Least time between two sessions: two agents with one id end each other's, and must not do so in a tight loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Credentials:
 
 
 class NodeRemoved(Exception):
-    """No master knows this node any more, or its secret is revoked: said for a while, by all that answer."""
+    """The node was removed, or its secret revoked: every master that answered has rejected it for a while."""
 
 
 class LeavingUnopened(Exception):
-    """The agent was asked to leave, has no session (perhaps because its goodbye was heard) and nothing to report."""
+    """The agent was asked to leave, has no session (perhaps because its last sync arrived) and nothing to report."""
 
 
 class SessionOpener:
@@ -58,7 +58,7 @@ class SessionOpener:
         slots: Slots,
         outcomes: Outcomes,
         guard: LeaseGuard,
-        drain: Drain,
+        drain: NodeDrain,
         config: Config,
         grants: HostGrants,
         rejections: Rejections,
@@ -78,54 +78,54 @@ class SessionOpener:
         self._clock = clock
         self._on_event = on_event
         self._not_before = clock.monotonic()
-        self._newest = 0
+        self._newest_session = 0
 
-    async def open(self) -> Session:
-        """Tries one master after the other until one opens it. Raises NodeRemoved or LeavingUnopened."""
-        self._guard.end()
+    async def open_session(self) -> Session:
+        """Try one master after the other until one opens a session. Raises NodeRemoved or LeavingUnopened."""
+        self._guard.end_lease()
         self._runner.abandon_all()
-        self._grants.begin()
+        self._grants.start_session()
         failures = 0
         reported: list[int] = []
         while True:
-            await self._pause()
-            place, sent_at = self._masters.current, self._clock.monotonic()
-            self._not_before = sent_at + self._masters.spread(BETWEEN_SESSIONS_S)
+            await self._wait_for_next_try()
+            index, sent_at = self._masters.current_index, self._clock.monotonic()
+            self._not_before = sent_at + self._masters.add_jitter(BETWEEN_SESSIONS_S)
             self._outcomes.save()
-            up = self._up()
+            request = self._build_request()
             try:
                 async with asyncio.timeout(OPEN_S):
-                    down = await self._masters[place].open(up)
+                    answer = await self._masters[index].open(request)
             except (NotAllowed, NotFound) as exc:
-                self._rejections.note()
+                self._rejections.record_rejection()
                 if self._rejections.are_believed:
                     raise NodeRemoved(str(exc)) from exc
-                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": place, "error": repr(exc)})
-                self._masters.move_on(place)
-                self._not_before = self._clock.monotonic() + self._masters.spread(self._rejections.pause_s)
+                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": index, "error": repr(exc)})
+                self._masters.move_on(index)
+                self._not_before = self._clock.monotonic() + self._masters.add_jitter(self._rejections.pause_s)
             except (CrawlfleetError, TimeoutError) as exc:
                 if isinstance(exc, MessageTooLarge):
-                    self._outcomes.send_less(up.outcomes, refusal=exc)
+                    self._outcomes.shrink_batches(request.outcomes, refusal=exc)
                 elif isinstance(exc, TimeoutError):
-                    self._outcomes.send_less(up.outcomes)
+                    self._outcomes.shrink_batches(request.outcomes)
                 failures += 1
-                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": place, "error": repr(exc)})
-                self._masters.move_on(place)
+                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": index, "error": repr(exc)})
+                self._masters.move_on(index)
                 backoff_s = self._masters.backoff_s(failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
                 self._not_before = self._clock.monotonic() + backoff_s
             else:
                 self._rejections.clear()
-                self._newest = down.session
-                reported += self._outcomes.drop(down.acknowledged)
+                self._newest_session = answer.session
+                reported += self._outcomes.drop(answer.acknowledged)
                 failures = 0
-                if down.is_open:
-                    return self._opened(reported, down, sent_at)
-                # More outcomes wait, or there are sessions we did not know of: an earlier start's, or one whose answer
+                if answer.is_open:
+                    return self._start_session(reported, answer, sent_at)
+                # More outcomes wait, or there are unknown sessions: an earlier start's, or one whose answer
                 # was lost.
                 self._not_before = self._clock.monotonic()
 
-    async def _pause(self) -> None:
-        """Until the next try is due; a wish to leave is heard meanwhile."""
+    async def _wait_for_next_try(self) -> None:
+        """Wait until the next try is due, or return earlier when the agent is asked to leave."""
         if not self._drain.is_leaving:
             try:
                 async with asyncio.timeout(max(0.0, self._not_before - self._clock.monotonic())):
@@ -136,24 +136,24 @@ class SessionOpener:
             raise LeavingUnopened
         await asyncio.sleep(max(0.0, self._not_before - self._clock.monotonic()))
 
-    def _up(self) -> OpenUp:
-        """With the last of the outcomes the session is opened: what its node still held by then is taken from it."""
-        batch = self._outcomes.batch()
+    def _build_request(self) -> OpenUp:
+        """The open request. The one with the last outcomes opens the session, which ends what the node still held."""
+        batch = self._outcomes.next_batch()
         return OpenUp(
             node=self._credentials.node,
             secret=self._credentials.secret,
             outcomes=batch.outcomes,
             slots=self._slots.declared,
             task_types=list(self._credentials.task_types),
-            after=HANDS_OVER_ONLY if batch.left else self._newest,
+            after=HANDS_OVER_ONLY if batch.remaining else self._newest_session,
             is_departing=self._drain.is_leaving,
         )
 
-    def _opened(self, reported: list[int], down: OpenDown, sent_at: float) -> Session:
-        lease_s = down.lease_ms / 1000
-        self._guard.begin(lease_s, sent_at)
-        self._config.begin(down.sync_ms / 1000, lease_s)
-        self._runner.session = down.session
-        data: dict[str, object] = {"session": down.session, "lease_s": lease_s, "reported": reported}
+    def _start_session(self, reported: list[int], answer: OpenDown, sent_at: float) -> Session:
+        lease_s = answer.lease_ms / 1000
+        self._guard.start_lease(lease_s, sent_at)
+        self._config.start_session(answer.sync_ms / 1000, lease_s)
+        self._runner.session = answer.session
+        data: dict[str, object] = {"session": answer.session, "lease_s": lease_s, "reported": reported}
         self._on_event(AgentEvent.SESSION_OPENED, data)
-        return Session(down.session)
+        return Session(answer.session)

@@ -1,7 +1,7 @@
-"""What a master's answer asks for, done once however often it is said.
+"""Commands in the answers to syncs, each applied once however often it arrives.
 
 Answers may be lost, come twice, or come late, after the answer to a newer sync. Executions have ids that never repeat,
-so each order can be checked against what is here and what was here.
+so each command can be checked against the executions that are here and those that were here.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlfleet.execution.agent.config import Config
-from crawlfleet.execution.agent.drain import Drain
-from crawlfleet.execution.agent.work.lease_guard import Lease
+from crawlfleet.execution.agent.drain import NodeDrain
+from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.agent.work.outcomes import Outcomes
 from crawlfleet.execution.agent.work.runner import Runner
 from crawlfleet.execution.agent.work.slots import Slots
 from crawlfleet.execution.budget.host_grants import HostGrants
-from crawlfleet.execution.budget.quota_slices import DaySlices
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import Recall
 from crawlfleet.wire.sync import AssignmentBody, RecallBody, SyncDown
 
-TOMBSTONES = 50_000
-"""Far more than a node ends while one call is under way."""
+MAX_TOMBSTONES = 50_000
+"""Far more executions than a node ends while one call is under way."""
 
 
 class Tombstones:
     """Executions of this session that are over and forgotten, each with the number of the newest sync sent by then."""
 
-    def __init__(self, limit: int = TOMBSTONES) -> None:
+    def __init__(self, limit: int = MAX_TOMBSTONES) -> None:
         self._limit = limit
         self._numbers: dict[int, int] = {}
 
@@ -40,34 +40,34 @@ class Tombstones:
         if len(self._numbers) > self._limit:
             del self._numbers[next(iter(self._numbers))]
 
-    def is_older_than(self, number: int, execution: int) -> bool:
-        """It was over before the sync of this number was sent."""
+    def ended_before_sync(self, number: int, execution: int) -> bool:
+        """Whether the execution was over before the sync of this number was sent."""
         return self._numbers[execution] < number
 
     def clear(self) -> None:
         self._numbers.clear()
 
 
-def _reason(recall: RecallBody) -> Recall:
-    """A newer master may know reasons that this node does not; it stops all the same."""
+def _recall_reason(recall: RecallBody) -> Recall:
+    """The reason of a recall; NONE for one that only a newer master knows: the execution is stopped all the same."""
     try:
         return Recall(recall.reason)
     except ValueError:
         return Recall.NONE
 
 
-class Orders:
+class SyncCommands:
     def __init__(
         self,
         runner: Runner,
         slots: Slots,
         outcomes: Outcomes,
         *,
-        lease: Lease,
-        drain: Drain,
+        lease: NodeLease,
+        drain: NodeDrain,
         config: Config,
         grants: HostGrants,
-        slices: DaySlices,
+        slices: QuotaSlices,
         tombstones: Tombstones,
     ) -> None:
         self._runner = runner
@@ -81,82 +81,86 @@ class Orders:
         self._tombstones = tombstones
         self._settings_number = 0
 
-    def begin(self) -> None:
-        """A new session: what the older one was told is of no interest."""
+    def start_session(self) -> None:
+        """Forget the commands of the session before."""
         self._tombstones.clear()
         self._settings_number = 0
 
-    def acknowledge(self, executions: Sequence[int], newest: int) -> bool:
+    def drop_acknowledged(self, executions: Sequence[int], newest: int) -> bool:
         dropped = self._outcomes.drop(executions)
         for execution in dropped:
             self._tombstones.add(execution, newest)
         return bool(dropped)
 
-    def obey(self, down: SyncDown, number: int, newest: int) -> bool:
-        """The answer to sync `number`, when `newest` is the last one sent. True when it brought anything new."""
+    def apply_answer(self, answer: SyncDown, number: int, newest: int) -> bool:
+        """Apply the answer to sync `number`, when `newest` is the last one sent; True when it brought anything new."""
         # What is assigned in the same answer runs under it already.
-        is_new = [self._config.take(down.config), self._grants.take(down.grants), self._slices.take(down.slices)]
-        is_new += [self._stop(execution, newest) for execution in down.stops]
-        is_new += [self._recall(recall, number) for recall in down.recalls]
-        is_new.append(self._settle(down, number, newest))
+        is_new = [
+            self._config.apply_config(answer.config),
+            self._grants.apply_grants(answer.grants),
+            self._slices.apply_slices(answer.slices),
+        ]
+        is_new += [self._stop_execution(execution, newest) for execution in answer.stops]
+        is_new += [self._recall_execution(recall, number) for recall in answer.recalls]
+        is_new.append(self._apply_drain_and_slots(answer, number, newest))
         # Assignments come last: one that is recalled in the same answer must not start.
-        is_new += [self._assign(assignment, number) for assignment in down.assignments]
+        is_new += [self._accept_assignment(assignment, number) for assignment in answer.assignments]
         return any(is_new)
 
-    def _stop(self, execution: int, newest: int) -> bool:
-        is_new = self._runner.abandon(execution)
+    def _stop_execution(self, execution: int, newest: int) -> bool:
+        is_new = self._runner.abandon_execution(execution)
         is_new = bool(self._outcomes.drop([execution])) or is_new
         self._tombstones.add(execution, newest)
         return is_new
 
-    def _recall(self, recall: RecallBody, number: int) -> bool:
+    def _recall_execution(self, recall: RecallBody, number: int) -> bool:
         execution = recall.execution
         if execution in self._slots:
-            return self._runner.recall(execution, _reason(recall))
-        if not self._is_unsettled(execution, number):
+            return self._runner.recall_execution(execution, _recall_reason(recall))
+        if not self._awaits_outcome(execution, number):
             return False
-        # Assigned, but the answer that said so was lost: nothing to stop, and it must not start when it comes late.
-        self._runner.settle_unstarted(recall.task, execution, End.STOPPED, "recalled before it came to the node")
+        # Assigned, but that answer was lost: nothing to stop, and it must not start when the answer comes late.
+        self._runner.report_unstarted(recall.task, execution, End.STOPPED, "recalled before it came to the node")
         return True
 
-    def _settle(self, down: SyncDown, number: int, newest: int) -> bool:
-        """Drain and slots are said in each answer, so an old one counts for nothing.
+    def _apply_drain_and_slots(self, answer: SyncDown, number: int, newest: int) -> bool:
+        """Apply the drain and the number of slots. Each answer carries both, so an older answer is ignored.
 
-        A parked call that a newer one overtook is answered empty, which says nothing of them either.
+        So is an empty one: a parked call that a newer call overtook is answered empty, without drain and slots.
         """
-        is_empty = down == SyncDown(down.verdict, masters=down.masters)
+        is_empty = answer == SyncDown(answer.verdict, masters=answer.masters)
         if number < self._settings_number or (number < newest and is_empty):
             return False
         self._settings_number = number
-        is_new = self._drain.order(None if down.drain_ms is None else down.drain_ms / 1000)
-        if self._slots.resize(down.slots):
-            self._runner.fill()
+        is_new = self._drain.apply_order(None if answer.drain_ms is None else answer.drain_ms / 1000)
+        if self._slots.resize(answer.slots):
+            self._runner.fill_slots()
             is_new = True
         return is_new
 
-    def _assign(self, assignment: AssignmentBody, number: int) -> bool:
+    def _accept_assignment(self, assignment: AssignmentBody, number: int) -> bool:
         execution = assignment.execution
-        if execution in self._slots or not self._is_unsettled(execution, number):
+        if execution in self._slots or not self._awaits_outcome(execution, number):
             return False
         if execution in self._tombstones:
-            self._runner.settle_unstarted(assignment.task, execution, End.STOPPED, "was over on its node before")
+            self._runner.report_unstarted(assignment.task, execution, End.STOPPED, "was over on its node before")
         elif self._lease.is_over:
             # The answer is older than a lease. If the session lives after all, the next answer brings it again.
             return False
         elif self._drain.is_draining:
-            self._runner.settle_unstarted(assignment.task, execution, End.RETURNED, "the node is draining")
-        elif not self._slots.room:
-            self._runner.settle_unstarted(assignment.task, execution, End.RETURNED, "the node has no free slot")
+            self._runner.report_unstarted(assignment.task, execution, End.RETURNED, "the node is draining")
+        elif not self._slots.acceptable_count:
+            self._runner.report_unstarted(assignment.task, execution, End.RETURNED, "the node has no free slot")
         else:
-            self._runner.accept(assignment)
+            self._runner.accept_assignment(assignment)
         return True
 
-    def _is_unsettled(self, execution: int, number: int) -> bool:
+    def _awaits_outcome(self, execution: int, number: int) -> bool:
         """Whether the master still waits for an outcome that is not under way.
 
-        Of an execution that is over here, only an answer to a sync sent afterwards can say so: an older answer was
-        made before the master had heard of its end.
+        For an execution that is over here, only the answer to a sync sent afterwards shows this: an older answer was
+        made before the master knew of its end.
         """
         if execution in self._outcomes:
             return False
-        return execution not in self._tombstones or self._tombstones.is_older_than(number, execution)
+        return execution not in self._tombstones or self._tombstones.ended_before_sync(number, execution)

@@ -1,31 +1,31 @@
-"""The node's side of the lease.
+"""The node's side of its lease, and the guard that stops the work before the lease ends.
 
 A lease is counted from the moment the last answered sync was sent: the master cannot have counted from an earlier one.
 Before it ends the node stops its own work, since from then on a master may give that work to another node.
 
 The guard has a task of its own, so that it stops the work also while a call to a master hangs. A process that was
-stopped for long (SIGSTOP, a suspended machine) wakes up with everything due at once, in any order: therefore whoever
-starts an execution or takes its result asks the lease first, and does not wait for the guard to have run. The clock
-counts the machine's sleep, and the guard looks at it again every second, as timers do not.
+stopped for long (SIGSTOP, a suspended machine) wakes up with everything due at once, in any order: therefore code
+that starts an execution or accepts its result checks the lease first and does not rely on the guard. The clock counts
+the machine's sleep, and the guard checks it every second, as timers do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from crawlfleet.execution.agent.work.deadline_timer import Alarm
+from crawlfleet.execution.agent.work.deadline_timer import DeadlineTimer
 from crawlfleet.ports.clock import Clock
 
 MARGIN_S = 2.0
 
 
-class Lease:
+class NodeLease:
     def __init__(self, clock: Clock, margin_s: float = MARGIN_S) -> None:
         self._clock = clock
         self._margin_s = margin_s
         self._span_s = 0.0
         self.stop_at: float | None = None
-        """When work has to stop; None while there is no session."""
+        """Monotonic time at which work has to stop; None while there is no session."""
 
     @property
     def left_s(self) -> float:
@@ -35,7 +35,7 @@ class Lease:
     def is_over(self) -> bool:
         return self.left_s <= 0
 
-    def begin(self, lease_s: float, sent_at: float) -> None:
+    def start(self, lease_s: float, sent_at: float) -> None:
         self._span_s = lease_s - min(self._margin_s, lease_s / 3)
         self.stop_at = sent_at + self._span_s
 
@@ -43,30 +43,30 @@ class Lease:
         if self.stop_at is not None:
             self.stop_at = max(self.stop_at, sent_at + self._span_s)
 
-    def end(self) -> None:
+    def clear(self) -> None:
         self.stop_at = None
 
 
 class LeaseGuard:
-    def __init__(self, lease: Lease, clock: Clock, stop_work: Callable[[], None]) -> None:
+    def __init__(self, lease: NodeLease, clock: Clock, stop_work: Callable[[], None]) -> None:
         self._lease = lease
         self._stop_work = stop_work
-        self.alarm = Alarm(clock, self._lapse)
+        self.timer = DeadlineTimer(clock, self._stop_if_lapsed)
 
-    def begin(self, lease_s: float, sent_at: float) -> None:
-        self._lease.begin(lease_s, sent_at)
-        self.alarm.set(self._lease.stop_at)
+    def start_lease(self, lease_s: float, sent_at: float) -> None:
+        self._lease.start(lease_s, sent_at)
+        self.timer.set_deadline(self._lease.stop_at)
 
-    def renew(self, sent_at: float) -> None:
-        """A sync sent then was answered: its session lives."""
+    def renew_lease(self, sent_at: float) -> None:
+        """Renew the lease after the sync sent at `sent_at` was answered."""
         self._lease.renew(sent_at)
-        self.alarm.set(self._lease.stop_at)
+        self.timer.set_deadline(self._lease.stop_at)
 
-    def end(self) -> None:
-        """The session is over, and with it everything it held."""
-        self._lease.end()
-        self.alarm.set(None)
+    def end_lease(self) -> None:
+        """End the lease together with its session."""
+        self._lease.clear()
+        self.timer.set_deadline(None)
 
-    def _lapse(self) -> None:
+    def _stop_if_lapsed(self) -> None:
         if self._lease.is_over:
             self._stop_work()

@@ -1,4 +1,4 @@
-"""Outcomes on the node's disk until a master has acknowledged them: the one thing that outlives an agent's process.
+"""Outbox: outcomes on the node's disk until a master has acknowledged them; the only state that outlives the agent.
 
 An append-only file of frames:
 
@@ -7,7 +7,7 @@ An append-only file of frames:
     n bytes  the record, JSON: an outcome added, or executions acknowledged
 
 Additions are synced before `add` returns; acknowledgements are not, since a lost one only means that the outcome is
-sent again and found stale. Whatever follows the first frame that is not whole was never promised to anybody, and is
+sent again and found stale. All bytes after the first incomplete frame were never reported as saved, and are
 cut when the file is opened. The record is JSON because a result is JSON that is passed on without being read.
 """
 
@@ -33,8 +33,8 @@ _HEAD = Struct("<II")
 _LENGTH = Struct("<I")
 
 
-class Ended(NamedTuple):
-    """An outcome, and when the execution started by the monotonic clock: spans are counted at each send."""
+class EndedExecution(NamedTuple):
+    """An outcome, and the monotonic time at which its execution started: spans are computed at each send."""
 
     outcome: OutcomeBody
     started_at: float | None = None
@@ -56,13 +56,13 @@ class Outbox:
         self._path = directory / FILE_NAME
         self._is_synced = is_synced
         self._compact_bytes = compact_bytes
-        self._pending: dict[int, Ended] = {}
+        self._pending: dict[int, EndedExecution] = {}
         self._frame_bytes: dict[int, int] = {}
         self._is_damaged = False
         make_private_folder(directory)
-        for kept in (directory, self._path):
-            tighten(kept)
-        self._size = self._replay()
+        for path in (directory, self._path):
+            tighten(path)
+        self._size = self._replay_file()
         self._file: FileIO | None = None
 
     def __len__(self) -> int:
@@ -71,54 +71,54 @@ class Outbox:
     def __contains__(self, execution: int) -> bool:
         return execution in self._pending
 
-    def get(self, execution: int) -> Ended | None:
+    def get(self, execution: int) -> EndedExecution | None:
         return self._pending.get(execution)
 
-    def pending(self) -> list[Ended]:
-        """What no master has acknowledged, oldest first."""
+    def pending_outcomes(self) -> list[EndedExecution]:
+        """Outcomes that no master has acknowledged, oldest first."""
         return list(self._pending.values())
 
-    def add(self, ended: Sequence[Ended]) -> None:
-        """All on disk when this returns. An execution that is already here keeps its first outcome.
+    def add(self, ended: Sequence[EndedExecution]) -> None:
+        """Write outcomes to disk, synced when this returns. An execution that is already here keeps its first outcome.
 
-        Raises OSError when the disk does not take them; none of them is here then.
+        Raises OSError when the write fails; none of them is here then.
         """
-        new: dict[int, Ended] = {}
+        new: dict[int, EndedExecution] = {}
         for outcome, started_at in ended:
             if outcome.execution not in self._pending:
                 stored = msgspec.structs.replace(outcome, started_ms_ago=None)
-                new.setdefault(outcome.execution, Ended(stored, started_at))
+                new.setdefault(outcome.execution, EndedExecution(stored, started_at))
         if not new:
             return
-        frames = {execution: _frame(_Added(one.outcome)) for execution, one in new.items()}
+        frames = {execution: _encode_frame(_Added(execution_end.outcome)) for execution, execution_end in new.items()}
         self._append(b"".join(frames.values()), is_synced=self._is_synced)
         self._pending.update(new)
         self._frame_bytes.update((execution, len(frame)) for execution, frame in frames.items())
 
-    def replace(self, ended: Ended) -> None:
-        """Put another outcome in the place of one that is here. Raises OSError; the older one stays then."""
-        stored = Ended(msgspec.structs.replace(ended.outcome, started_ms_ago=None), ended.started_at)
-        execution, frame = stored.outcome.execution, _frame(_Added(stored.outcome))
+    def replace(self, ended: EndedExecution) -> None:
+        """Replace the outcome of an execution. Raises OSError; the older outcome stays then."""
+        stored = EndedExecution(msgspec.structs.replace(ended.outcome, started_ms_ago=None), ended.started_at)
+        execution, frame = stored.outcome.execution, _encode_frame(_Added(stored.outcome))
         # In one write: cut off in the middle, the older one is forgotten, as if it had never been saved.
-        self._append(_frame(_Acknowledged([execution])) + frame, is_synced=self._is_synced)
+        self._append(_encode_frame(_Acknowledged([execution])) + frame, is_synced=self._is_synced)
         self._pending[execution] = stored
         self._frame_bytes[execution] = len(frame)
 
     def drop(self, executions: Iterable[int]) -> list[int]:
-        """Forget acknowledged outcomes; those that were here."""
-        known = [execution for execution in dict.fromkeys(executions) if execution in self._pending]
-        if not known:
+        """Drop acknowledged outcomes; returns the executions that were here."""
+        dropped = [execution for execution in dict.fromkeys(executions) if execution in self._pending]
+        if not dropped:
             return []
-        for execution in known:
+        for execution in dropped:
             del self._pending[execution], self._frame_bytes[execution]
         try:
-            self._append(_frame(_Acknowledged(known)), is_synced=False)
+            self._append(_encode_frame(_Acknowledged(dropped)), is_synced=False)
             if self._size > self._compact_bytes and 2 * sum(self._frame_bytes.values()) < self._size:
-                self._rewrite()
+                self._rewrite_file()
         except OSError:
             # Nothing is lost by it: after a restart these are sent once more. The next write mends the file.
             self._is_damaged = True
-        return known
+        return dropped
 
     def close(self) -> None:
         if self._file is not None:
@@ -127,9 +127,9 @@ class Outbox:
 
     def _append(self, frames: bytes, *, is_synced: bool) -> None:
         if self._is_damaged:
-            self._rewrite()
+            self._rewrite_file()
         try:
-            file = self._opened()
+            file = self._open_file()
             _write_all(file, frames)
             if is_synced:
                 os.fsync(file.fileno())
@@ -140,21 +140,24 @@ class Outbox:
             raise
         self._size += len(frames)
 
-    def _rewrite(self) -> None:
-        fresh = self._path.with_suffix(".new")
-        frames = {execution: _frame(_Added(one.outcome)) for execution, one in self._pending.items()}
-        with FileIO(str(fresh), "w", opener=open_private) as file:
+    def _rewrite_file(self) -> None:
+        new_path = self._path.with_suffix(".new")
+        frames = {
+            execution: _encode_frame(_Added(execution_end.outcome))
+            for execution, execution_end in self._pending.items()
+        }
+        with FileIO(str(new_path), "w", opener=open_private) as file:
             _write_all(file, b"".join(frames.values()))
             if self._is_synced:
                 os.fsync(file.fileno())
-        fresh.replace(self._path)
+        new_path.replace(self._path)
         self._sync_directory()
         self.close()
         self._size = sum(map(len, frames.values()))
         self._is_damaged = False
 
-    def _replay(self) -> int:
-        """Reads the file; how many of its bytes are whole frames."""
+    def _replay_file(self) -> int:
+        """Read the file; returns the size of its complete frames."""
         data = self._path.read_bytes() if self._path.exists() else b""
         position = 0
         while (end := _frame_end(data, position)) is not None:
@@ -163,7 +166,7 @@ class Outbox:
             except msgspec.MsgspecError as exc:
                 raise InvariantBroken(f"{self._path}: cannot read the whole record at byte {position}") from exc
             if isinstance(record, _Added):
-                self._pending.setdefault(record.outcome.execution, Ended(record.outcome))
+                self._pending.setdefault(record.outcome.execution, EndedExecution(record.outcome))
                 self._frame_bytes.setdefault(record.outcome.execution, end - position)
             else:
                 for execution in record.executions:
@@ -174,7 +177,7 @@ class Outbox:
             os.truncate(self._path, position)
         return position
 
-    def _opened(self) -> FileIO:
+    def _open_file(self) -> FileIO:
         if self._file is None:
             self._file = FileIO(str(self._path), "a", opener=open_private)
             self._sync_directory()
@@ -190,7 +193,7 @@ class Outbox:
             os.close(directory)
 
 
-def _frame(record: _Added | _Acknowledged) -> bytes:
+def _encode_frame(record: _Added | _Acknowledged) -> bytes:
     body = msgspec.json.encode(record)
     return _HEAD.pack(len(body), _checksum(body)) + body
 
@@ -201,7 +204,7 @@ def _checksum(body: bytes) -> int:
 
 
 def _frame_end(data: bytes, position: int) -> int | None:
-    """Where the frame at `position` ends; None when it is not whole."""
+    """End of the frame at `position`; None when the frame is incomplete."""
     start = position + _HEAD.size
     if start > len(data):
         return None

@@ -1,7 +1,7 @@
-"""Runs executions through the executor and settles how each one ended.
+"""The runner: calls the executor for each execution and reports how it ended.
 
-Every execution accepted ends in exactly one way: one outcome, or, when it was abandoned, silence. An execution told to
-stop is over when the executor's coroutine has ended, however long that takes, and is reported only then.
+Every accepted execution ends in exactly one way: with one outcome or, when it was abandoned, with none. A stopped
+execution is over when the executor's coroutine has ended, however long that takes, and is reported only then.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import asyncio
 
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent
-from crawlfleet.execution.agent.sync.sync_trigger import News
-from crawlfleet.execution.agent.work.lease_guard import Lease
+from crawlfleet.execution.agent.sync.sync_trigger import SyncTrigger
+from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.agent.work.outcomes import Outcomes
-from crawlfleet.execution.agent.work.slots import Cause, Running, Slots
-from crawlfleet.execution.outcome_validation import bounded, bounded_metrics, failed
+from crawlfleet.execution.agent.work.slots import HeldExecution, Slots, StopCause
+from crawlfleet.execution.outcome_validation import failed_outcome, validate_metrics, validate_outcome
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass, Recall
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.executor import Executor, Stopped
 from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
 
-START_TOLD_S = 0.1
-"""A start is told when the work has run so long: short work is over by then, and its outcome says all there is."""
-SLOT_GATHER_S = 0.02
+START_REPORT_S = 0.1
+"""Age at which the start of an execution is reported: short ones are over by then, and need only an outcome."""
+FREED_SLOT_SYNC_S = 0.02
 
 
 class Runner:
@@ -33,8 +33,8 @@ class Runner:
         slots: Slots,
         outcomes: Outcomes,
         *,
-        lease: Lease,
-        news: News,
+        lease: NodeLease,
+        sync_trigger: SyncTrigger,
         clock: Clock,
         on_event: OnEvent,
     ) -> None:
@@ -42,133 +42,139 @@ class Runner:
         self._slots = slots
         self._outcomes = outcomes
         self._lease = lease
-        self._news = news
+        self._sync_trigger = sync_trigger
         self._clock = clock
         self._on_event = on_event
         self._group: asyncio.TaskGroup | None = None
         self._is_closed = False
         self.session = 0
 
-    def attach(self, group: asyncio.TaskGroup) -> None:
-        """Executions become tasks of this group."""
+    def attach_group(self, group: asyncio.TaskGroup) -> None:
+        """Set the task group in which executions run."""
         self._group = group
 
-    def accept(self, assignment: AssignmentBody) -> None:
-        self._slots.add(Running(assignment, self.session))
-        self.fill()
+    def accept_assignment(self, assignment: AssignmentBody) -> None:
+        self._slots.add(HeldExecution(assignment, self.session))
+        self.fill_slots()
 
-    def fill(self) -> None:
-        """Start what waits, as far as there are slots."""
+    def fill_slots(self) -> None:
+        """Start waiting executions as far as there are free slots."""
         if self._group is None:
             raise InvariantBroken("the runner has no group to run executions in")
-        while (running := self._slots.next_waiting()) is not None:
-            running.task = self._group.create_task(self._run(running), name=f"execution-{running.execution}")
+        while (running := self._slots.start_next_waiting()) is not None:
+            running.task = self._group.create_task(self._run_execution(running), name=f"execution-{running.id}")
 
-    def settle_unstarted(self, task: int, execution: int, end: End, message: str) -> None:
+    def report_unstarted(self, task: int, execution: int, end: End, message: str) -> None:
         """Report an execution that never ran here."""
-        self._settle(task, execution, OutcomeBody(task=task, execution=execution, end=end, message=message))
+        self._report_end(task, execution, OutcomeBody(task=task, execution=execution, end=end, message=message))
 
-    def recall(self, execution: int, reason: Recall) -> bool:
-        """False when it is not here, or was told to stop before."""
+    def recall_execution(self, execution: int, reason: Recall) -> bool:
+        """Stop an execution by recall; False when it is not here, or is being stopped already."""
         running = self._slots.get(execution)
         if running is None:
             return False
-        is_new = running.cause < Cause.RECALL
+        is_new = running.cause < StopCause.RECALL
         running.recall = reason
-        self._stop(running, Cause.RECALL)
+        self._stop_execution(running, StopCause.RECALL)
         return is_new
 
-    def abandon(self, execution: int) -> bool:
-        """Stop it and report nothing; False when it is not here, or was abandoned before."""
+    def abandon_execution(self, execution: int) -> bool:
+        """Stop an execution and report nothing; False when it is not here, or was abandoned before."""
         running = self._slots.get(execution)
-        if running is None or running.cause is Cause.ABANDON:
+        if running is None or running.cause is StopCause.ABANDON:
             return False
-        self._stop(running, Cause.ABANDON)
+        self._stop_execution(running, StopCause.ABANDON)
         return True
 
     def abandon_all(self) -> None:
-        self._stop_all(Cause.ABANDON)
+        self._stop_all(StopCause.ABANDON)
 
     def hand_back_waiting(self) -> None:
-        for running in self._slots.waiting():
-            self._stop(running, Cause.HAND_BACK)
+        for running in self._slots.waiting_executions():
+            self._stop_execution(running, StopCause.HAND_BACK)
 
     def hand_back_all(self) -> None:
-        self._stop_all(Cause.HAND_BACK)
+        self._stop_all(StopCause.HAND_BACK)
 
     def stop_for_lease(self) -> None:
-        lapsed = [one.execution for one in self._slots.running() + self._slots.waiting() if one.cause < Cause.LEASE]
+        lapsed = [
+            running.id
+            for running in self._slots.running_executions() + self._slots.waiting_executions()
+            if running.cause < StopCause.LEASE
+        ]
         if lapsed:
             self._on_event(AgentEvent.LEASE_LAPSED, {"session": self.session, "executions": lapsed})
-        self._stop_all(Cause.LEASE)
+        self._stop_all(StopCause.LEASE)
 
     def cancel_all(self) -> None:
-        """The agent is being cancelled, as good as killed: nothing starts or is told any more.
+        """Cancel all executions because the agent is cancelled: from now on nothing is started or reported.
 
-        Said before its task group does the same, which cancels in no certain order: a simulation needs one.
+        Called before the task group cancels them, which happens in no certain order: a simulation needs one.
         """
         self._is_closed = True
-        for running in self._slots.running():
+        for running in self._slots.running_executions():
             if running.task is not None:
                 running.task.cancel()
 
-    def _stop_all(self, cause: Cause) -> None:
-        for running in self._slots.waiting() + self._slots.running():
-            self._stop(running, cause)
+    def _stop_all(self, cause: StopCause) -> None:
+        for running in self._slots.waiting_executions() + self._slots.running_executions():
+            self._stop_execution(running, cause)
 
-    def _stop(self, running: Running, cause: Cause) -> None:
+    def _stop_execution(self, running: HeldExecution, cause: StopCause) -> None:
         running.stop(cause)
         if running.task is None:
-            self._end(running, _outcome_of_stop(running))
+            self._finish_execution(running, _stop_outcome(running))
 
-    async def _run(self, running: Running) -> None:
+    async def _run_execution(self, running: HeldExecution) -> None:
         if self._lease.is_over:
-            running.note(Cause.LEASE)
-        if running.cause is not Cause.NONE:
-            self._end(running, _outcome_of_stop(running))
+            running.note_cause(StopCause.LEASE)
+        if running.cause is not StopCause.NONE:
+            self._finish_execution(running, _stop_outcome(running))
             return
-        said = await self._execute(running)
+        outcome = await self._call_executor(running)
         if self._lease.is_over:
-            running.note(Cause.LEASE)
-        if said is not None and not _may_say(running, said):
-            running.metrics, running.used, said = said.metrics, said.used, None
-        self._end(running, said or _outcome_of_stop(running))
+            running.note_cause(StopCause.LEASE)
+        if outcome is not None and not _is_outcome_accepted(running, outcome):
+            running.metrics, running.used, outcome = outcome.metrics, outcome.used, None
+        self._finish_execution(running, outcome or _stop_outcome(running))
 
-    async def _execute(self, running: Running) -> OutcomeBody | None:
-        """What the executor said; None when it was stopped before it said anything."""
+    async def _call_executor(self, running: HeldExecution) -> OutcomeBody | None:
+        """Run the executor and return its validated outcome; None when it was stopped before it had one."""
         assignment = running.assignment
         running.started_at = self._clock.monotonic()
         self._on_event(
             AgentEvent.EXECUTION_STARTED,
             {"task": assignment.task, "execution": assignment.execution, "session": running.session},
         )
-        self._news.tell(within_s=START_TOLD_S)
-        timer = asyncio.get_running_loop().call_later(assignment.timeout_s, running.stop, Cause.TIMEOUT)
+        self._sync_trigger.schedule_sync(within_s=START_REPORT_S)
+        timer = asyncio.get_running_loop().call_later(assignment.timeout_s, running.stop, StopCause.TIMEOUT)
         try:
-            return bounded(await self._executor.run(assignment), assignment)
+            return validate_outcome(await self._executor.run(assignment), assignment)
         except asyncio.CancelledError as exc:
-            if running.cause is not Cause.NONE:
+            if running.cause is not StopCause.NONE:
                 if isinstance(exc, Stopped):
-                    running.metrics, running.used = bounded_metrics(exc.metrics), exc.used
+                    running.metrics, running.used = validate_metrics(exc.metrics), exc.used
                 return None
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            return failed(assignment, "the executor cancelled itself")
+            return failed_outcome(assignment, "the executor cancelled itself")
         except Exception as exc:
-            return failed(assignment, f"{type(exc).__name__}: {exc}")
+            return failed_outcome(assignment, f"{type(exc).__name__}: {exc}")
         finally:
             timer.cancel()
 
-    def _end(self, running: Running, outcome: OutcomeBody | None) -> None:
+    def _finish_execution(self, running: HeldExecution, outcome: OutcomeBody | None) -> None:
         self._slots.remove(running)
         if self._is_closed:
             return
         assignment = running.assignment
-        self._settle(assignment.task, assignment.execution, outcome, running)
-        self.fill()
+        self._report_end(assignment.task, assignment.execution, outcome, running)
+        self.fill_slots()
 
-    def _settle(self, task: int, execution: int, outcome: OutcomeBody | None, running: Running | None = None) -> None:
+    def _report_end(
+        self, task: int, execution: int, outcome: OutcomeBody | None, running: HeldExecution | None = None
+    ) -> None:
         started_at = running.started_at if running else None
         self._on_event(
             AgentEvent.EXECUTION_ENDED,
@@ -184,36 +190,36 @@ class Runner:
         if outcome is not None:
             self._outcomes.add(outcome, started_at, is_last=not len(self._slots))
         else:
-            # A slot is back that the masters did not count.
-            self._news.tell(within_s=SLOT_GATHER_S)
+            # A slot became free that the masters did not count.
+            self._sync_trigger.schedule_sync(within_s=FREED_SLOT_SYNC_S)
 
 
-def _may_say(running: Running, said: OutcomeBody) -> bool:
-    """Whether the executor's word counts.
+def _is_outcome_accepted(running: HeldExecution, outcome: OutcomeBody) -> bool:
+    """Whether the executor's outcome counts although the execution was stopped.
 
-    A recall or a drain only asks to stop: what was complete by then is complete. In all other cases it is too late.
+    After a recall or in a drain a completed outcome still counts. For all other causes it is too late.
     """
-    if running.cause is Cause.NONE:
+    if running.cause is StopCause.NONE:
         return True
-    return said.end == End.COMPLETED and running.cause <= Cause.RECALL
+    return outcome.end == End.COMPLETED and running.cause <= StopCause.RECALL
 
 
-def _outcome_of_stop(running: Running) -> OutcomeBody | None:
+def _stop_outcome(running: HeldExecution) -> OutcomeBody | None:
     assignment = running.assignment
     end, error, message = End.STOPPED, 0, ""
     match running.cause:
-        case Cause.ABANDON:
+        case StopCause.ABANDON:
             return None
-        case Cause.TIMEOUT:
+        case StopCause.TIMEOUT:
             end, error = End.TIMED_OUT, int(ErrorClass.TIMEOUT)
             message = f"stopped after its timeout of {assignment.timeout_s} s"
-        case Cause.LEASE:
+        case StopCause.LEASE:
             message = "stopped by its node, which could not renew its lease"
-        case Cause.RECALL:
+        case StopCause.RECALL:
             message = f"recalled: {running.recall.word}"
-        case Cause.HAND_BACK:
+        case StopCause.HAND_BACK:
             end, message = End.RETURNED, "handed back by a draining node"
-        case Cause.NONE:
+        case StopCause.NONE:
             raise InvariantBroken(f"execution {assignment.execution} ended without a cause")
     return OutcomeBody(
         task=assignment.task,

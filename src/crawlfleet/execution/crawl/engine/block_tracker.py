@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from crawlfleet.execution.budget.host_gate import Gate
+from crawlfleet.execution.budget.host_gate import HostGate
 from crawlfleet.execution.crawl.frontier.urls import site, target_of
 from crawlfleet.execution.page_failures import PageFailed
 
@@ -16,7 +16,7 @@ HOSTS = 10_000
 
 
 class Blocks:
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: HostGate) -> None:
         self._gate = gate
         self._in_a_row: Counter[str] = Counter()
         self._untold: set[str] = set()
@@ -58,7 +58,7 @@ class Blocks:
         # A crawl that never reads a page fails as blocked, and its end tells the same.
         if self._has_read and self._untold:
             for host in self._untold:
-                self._gate.tell_block(host)
+                self._gate.report_block(host)
             self._untold.clear()
 
     def notes(self) -> list[str]:

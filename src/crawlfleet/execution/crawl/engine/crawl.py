@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from operator import itemgetter
 
-from crawlfleet.execution.budget.host_gate import PATIENCE_S, Gate, HostAway, OpenGate
+from crawlfleet.execution.budget.host_gate import PATIENCE_S, HostAway, HostGate, OpenGate
 from crawlfleet.execution.crawl.engine.block_tracker import Blocks
 from crawlfleet.execution.crawl.engine.collected_items import Gathered
 from crawlfleet.execution.crawl.engine.crawl_log import CrawlLog, Report
@@ -53,7 +53,7 @@ class Crawl:
         gathered: Gathered,
         report: Report,
         frontier: Frontier | None = None,
-        gate: Gate | None = None,
+        gate: HostGate | None = None,
         robots: RobotsCache | None = None,
         is_own_address: bool = True,
         book: PageBook | None = None,
@@ -66,7 +66,7 @@ class Crawl:
         self._report = report
         self._frontier = Frontier() if frontier is None else frontier
         self._pace = Pace(concurrency=plan.concurrency, delay_s=plan.delay_s)
-        self._gate: Gate = gate or OpenGate()
+        self._gate: HostGate = gate or OpenGate()
         self._robots = Robots(
             fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log, cache=robots
         )
@@ -119,7 +119,7 @@ class Crawl:
         if self._book is not None:
             self._outlook.known_before(self._book.known())
         limit = asyncio.timeout(self._plan.max_seconds)
-        self._gate.enter(self)
+        self._gate.add_source(self)
         self._outages.enter(self.wake)
         self._log.begin()
         try:
@@ -133,7 +133,7 @@ class Crawl:
             raise first_of(group) from None
         finally:
             self._outages.leave(self.wake)
-            self._gate.leave(self)
+            self._gate.remove_source(self)
         self._log.end()
 
     def queued(self) -> dict[str, int]:
@@ -245,7 +245,7 @@ class Crawl:
 
     def _slow_down(self, host: str, delay_s: float) -> None:
         self._pace.slow_down(host, delay_s)
-        self._gate.asks_for(target_of(f"//{host}/"), delay_s)
+        self._gate.set_crawl_delay(target_of(f"//{host}/"), delay_s)
 
     def _may_start(self) -> bool:
         if not self._frontier or self._in_flight >= TOTAL:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from crawlfleet.execution.budget.host_gate import Gate, ProcessShare
+from crawlfleet.execution.budget.host_gate import HostGate, ProcessShare
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan
 
 EVERY_S = 10.0
@@ -46,7 +46,7 @@ class CrawlLog:
         self,
         plan: CrawlPlan,
         report: Report,
-        gate: Gate,
+        gate: HostGate,
         crawl: Figures,
         *,
         items: Callable[[], int],

@@ -147,7 +147,7 @@ class KeptCookies:
 
     async def _exchange(self) -> None:
         changes = self._session.unsaved()
-        answer = await self._master.ask("cookies", msgspec.json.encode(CookiesUp(self._jar, changes)))
+        answer = await self._master.send_request("cookies", msgspec.json.encode(CookiesUp(self._jar, changes)))
         self._session.mark_saved(changes)
         self._session.restore(_DOWN.decode(answer).cookies)
 

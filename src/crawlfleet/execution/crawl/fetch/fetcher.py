@@ -15,8 +15,8 @@ import yarl
 from aiohttp.abc import AbstractResolver
 from aiohttp.resolver import ThreadedResolver
 
-from crawlfleet.execution.budget.host_gate import Gate, NoGrant, OpenGate
-from crawlfleet.execution.budget.quota_meter import Meter
+from crawlfleet.execution.budget.host_gate import HostGate, NoGrant, OpenGate
+from crawlfleet.execution.budget.quota_meter import QuotaMeter
 from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard, GuardedResolver, plain_host
 from crawlfleet.execution.crawl.fetch.connection_failures import FAILURES, of_connection
 from crawlfleet.execution.crawl.fetch.connections import Connector
@@ -78,8 +78,8 @@ class Fetcher:
         limits: FetchLimits | None = None,
         resolver: AbstractResolver | None = None,
         credentials: Mapping[str, tuple[str, str]] | None = None,
-        gate: Gate | None = None,
-        meter: Meter | None = None,
+        gate: HostGate | None = None,
+        meter: QuotaMeter | None = None,
         headers: HeaderSets | None = None,
         proxies: ProxyWay | None = None,
         keep: Keep | None = None,
@@ -92,7 +92,7 @@ class Fetcher:
         self._limits = limits or FetchLimits()
         self._resolver = resolver
         self._credentials = dict(credentials or {})
-        self._gate: Gate = gate or OpenGate()
+        self._gate: HostGate = gate or OpenGate()
         self._meter = meter
         self._answers = Answers(self._gate, meter, keep)
         self._through: Through | None = None
@@ -165,11 +165,11 @@ class Fetcher:
                 await self._meter.page()
                 turn.is_paid = True
             try:
-                await self._gate.begin(turn.host)
+                await self._gate.begin_request(turn.host)
                 try:
                     return await self._ask(url, turn, most_bytes, reads)
                 finally:
-                    self._gate.end(turn.host)
+                    self._gate.end_request(turn.host)
             except (NoGrant, ProxyDown):
                 continue
             except BaseException:
@@ -179,7 +179,7 @@ class Fetcher:
 
     async def _depart(self, turn: _Turn) -> None:
         """The last look: between its turn and its request a connection was made, or the whole process stood still."""
-        await self._gate.depart(turn.host, is_repeat=turn.left_at > 0)
+        await self._gate.await_departure(turn.host, is_repeat=turn.left_at > 0)
         if self._meter is not None:
             if not turn.is_paid:
                 # The client asks once more by itself when a kept connection turns out to be closed.
@@ -192,7 +192,7 @@ class Fetcher:
         assert self._client is not None, "used as a context manager"
         began = time.monotonic()
         proxy = None
-        figures = self._gate.figures(turn.host)
+        figures = self._gate.host_counts(turn.host)
         try:
             if self._through is not None:
                 self._guard.check_literal(*place(url)[1:])

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 
-from crawlfleet.execution.budget.host_gate import Gate
-from crawlfleet.execution.budget.quota_meter import Meter
+from crawlfleet.execution.budget.host_gate import HostGate
+from crawlfleet.execution.budget.quota_meter import QuotaMeter
 from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, SUSPECT, wall_of
 from crawlfleet.execution.crawl.fetch.body_decoder import Unpacker
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
@@ -79,7 +79,7 @@ def is_json(content_type: str) -> bool:
 
 
 class Answers:
-    def __init__(self, gate: Gate, meter: Meter | None, keep: Keep | None) -> None:
+    def __init__(self, gate: HostGate, meter: QuotaMeter | None, keep: Keep | None) -> None:
         self._gate = gate
         self._meter = meter
         self._keep = keep
@@ -129,7 +129,7 @@ class Answers:
 
     def _check_page(self, url: str, answer: Answer, body: bytes) -> None:
         if (wall := wall_of(answer.status, answer.headers, body)) is not None:
-            self._gate.blocked(target_of(url))
+            self._gate.record_block(target_of(url))
             raise refused_by_site(url, answer.status, 0.0, wall)
         if (kind := file_kind(body)) is not None:
             raise PageSkipped(f"{url}: {kind} by its bytes, no page")
@@ -137,13 +137,13 @@ class Answers:
     async def _refusal(self, url: str, answer: Answer, figures: list[int]) -> PageFailed:
         wait_s = retry_after_s(answer.headers.get("Retry-After", ""))
         # First of all: others are about to ask the same host.
-        self._gate.answered(target_of(url), answer.status, wait_s)
+        self._gate.record_answer(target_of(url), answer.status, wait_s)
         wall = None
         if answer.status in SUSPECT:
             wall = wall_of(answer.status, answer.headers, await self._beginning(url, answer, figures))
         failure = refused_by_site(url, answer.status, wait_s, wall)
         if failure.is_wall:
-            self._gate.blocked(target_of(url))
+            self._gate.record_block(target_of(url))
         return failure
 
     async def _beginning(self, url: str, answer: Answer, figures: list[int]) -> bytes:

@@ -73,7 +73,7 @@ class Member:
         held = frontier.held
         # Only one that has nothing to do is made to wait: others have to report.
         up = CrawlUp(report, held, 0 if held else WAIT_MS)
-        down = _decode(await self._master.exchange(_encode(up)))
+        down = _decode(await self._master.report_crawl(_encode(up)))
         match down.state:
             case "chunk" if down.urls and down.urls[0].flags & UrlFlag.CLOSING:
                 await self._close(down.number, down.urls[0])

@@ -1,4 +1,4 @@
-"""Gives its parameters back: for tests and measurements of everything around it."""
+"""Task type `echo`: returns its parameters, for tests and measurements of the rest of the system."""
 
 from __future__ import annotations
 

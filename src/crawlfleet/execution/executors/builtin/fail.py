@@ -1,4 +1,4 @@
-"""Fails the first so many times, with an error of the class asked for, then succeeds."""
+"""Task type `fail`: fails the first `times` attempts with an error of the given class, then succeeds."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ class Fail(Executor):
     }
 
     async def run(self, context: TaskContext) -> Any:
-        asked = context.parameters
-        times = int(asked.get("times", 1))
+        parameters = context.parameters
+        times = int(parameters.get("times", 1))
         if context.attempt < times:
-            message = asked.get("message", f"failed as asked, {context.attempt + 1} of {times} times")
-            raise TaskError(message, error=asked.get("class", "internal"), permanent=bool(asked.get("permanent")))
+            message = parameters.get("message", f"failed as asked, {context.attempt + 1} of {times} times")
+            raise TaskError(
+                message, error=parameters.get("class", "internal"), permanent=bool(parameters.get("permanent"))
+            )
         return {"failed": times}

@@ -1,7 +1,7 @@
-"""Brings the products of a shop up to date, and tells which are new, which have changed and which are gone.
+"""Task type `full_sync`: updates the products of a shop, and reports which are new, changed and gone.
 
 Submitted by itself it is a flow: `shop_crawl`, `search_keywords` where words are given, `shop_crawl` again for products
-that were not met, and this task, which only reports. As part of something else it does all of that itself.
+that were not seen, and this task, which only reports. As part of another flow it does all of that itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlfleet.execution.executors.builtin.web_crawl import URL
-from crawlfleet.execution.executors.shops.shop_schema import INSTANT, KEYWORDS, SEARCH_URL, crawling
+from crawlfleet.execution.executors.shops.shop_schema import INSTANT, KEYWORDS, SEARCH_URL, crawl_schema
 from crawlfleet.execution.sdk import Executor, TaskContext
 
 _STEPS = {"type": "object", "description": "set by the flow: what its steps gave", "x-internal": True}
@@ -18,29 +18,34 @@ _STEPS = {"type": "object", "description": "set by the flow: what its steps gave
 
 class FullSync(Executor):
     task_type = "full_sync"
-    schema = crawling("url", url=URL, search_url=SEARCH_URL, keywords=KEYWORDS, since=INSTANT, steps=_STEPS)
+    schema = crawl_schema("url", url=URL, search_url=SEARCH_URL, keywords=KEYWORDS, since=INSTANT, steps=_STEPS)
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
         from crawlfleet.execution.executors.shops.shop_checks import crawl_problems, search_problems
 
-        found = search_problems(parameters, "search_url")
-        for one, other in (("keywords", "search_url"), ("search_url", "keywords")):
-            if one in parameters and other not in parameters:
-                found.append((other, f"is needed with {one}"))
-        return found + crawl_problems(parameters)
+        problems = search_problems(parameters, "search_url")
+        for given, needed in (("keywords", "search_url"), ("search_url", "keywords")):
+            if given in parameters and needed not in parameters:
+                problems.append((needed, f"is needed with {given}"))
+        return problems + crawl_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shops.product_crawler import Shopper
-        from crawlfleet.execution.executors.shops.sync_steps import crawl_shop, look_at_known, report, search
+        from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler
+        from crawlfleet.execution.executors.shops.sync_steps import (
+            check_known_products,
+            crawl_shop,
+            report_changes,
+            search_shop,
+        )
 
         parameters = context.parameters
         if "steps" in parameters:
-            return await report(context, parameters["steps"])
+            return await report_changes(context, parameters["steps"])
         steps: dict[str, Any] = {}
-        async with Shopper(context, parameters) as shopper:
+        async with ProductCrawler(context, parameters) as shopper:
             steps["crawl"] = await crawl_shop(context, shopper)
             if "keywords" in parameters:
-                steps["search"] = await search(context, shopper, parameters["search_url"], parameters["keywords"])
-            steps["check"] = await look_at_known(context, shopper, steps["crawl"]["shop"])
-        return await report(context, steps)
+                steps["search"] = await search_shop(context, shopper, parameters["search_url"], parameters["keywords"])
+            steps["check"] = await check_known_products(context, shopper, steps["crawl"]["shop"])
+        return await report_changes(context, steps)

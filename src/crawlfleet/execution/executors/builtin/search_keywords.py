@@ -1,17 +1,17 @@
-"""Asks a shop's own search for words, and keeps the products it names."""
+"""Task type `search_keywords`: calls a shop's own search with keywords, and stores the products it finds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.execution.executors.shops.shop_schema import KEYWORDS, SEARCH_URL, crawling
+from crawlfleet.execution.executors.shops.shop_schema import KEYWORDS, SEARCH_URL, crawl_schema
 from crawlfleet.execution.sdk import Executor, TaskContext
 
 
 class SearchKeywords(Executor):
     task_type = "search_keywords"
-    schema = crawling("url", "keywords", url=SEARCH_URL, keywords=KEYWORDS)
+    schema = crawl_schema("url", "keywords", url=SEARCH_URL, keywords=KEYWORDS)
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -20,8 +20,8 @@ class SearchKeywords(Executor):
         return search_problems(parameters, "url") or crawl_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shops.product_crawler import Shopper
-        from crawlfleet.execution.executors.shops.sync_steps import search
+        from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler
+        from crawlfleet.execution.executors.shops.sync_steps import search_shop
 
-        async with Shopper(context, context.parameters) as shopper:
-            return await search(context, shopper, context.parameters["url"], context.parameters["keywords"])
+        async with ProductCrawler(context, context.parameters) as shopper:
+            return await search_shop(context, shopper, context.parameters["url"], context.parameters["keywords"])

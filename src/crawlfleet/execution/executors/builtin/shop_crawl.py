@@ -1,4 +1,4 @@
-"""Crawls a shop and keeps every product that it meets; or looks again at those that were not met."""
+"""Task type `shop_crawl`: crawls a shop and stores every product it finds; or revisits those that were not seen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlfleet.execution.executors.builtin.web_crawl import URL
-from crawlfleet.execution.executors.shops.shop_schema import INSTANT, crawling
+from crawlfleet.execution.executors.shops.shop_schema import INSTANT, crawl_schema
 from crawlfleet.execution.sdk import Executor, TaskContext
 
 KNOWN_ONLY = {
@@ -17,7 +17,7 @@ KNOWN_ONLY = {
 
 class ShopCrawl(Executor):
     task_type = "shop_crawl"
-    schema = crawling(
+    schema = crawl_schema(
         "url", url=URL, known_only=KNOWN_ONLY, since=INSTANT, shop={"type": "string", "minLength": 1, "maxLength": 270}
     )
 
@@ -28,10 +28,10 @@ class ShopCrawl(Executor):
         return crawl_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
-        from crawlfleet.execution.executors.shops.product_crawler import Shopper
-        from crawlfleet.execution.executors.shops.sync_steps import crawl_shop, look_at_known
+        from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler
+        from crawlfleet.execution.executors.shops.sync_steps import check_known_products, crawl_shop
 
-        async with Shopper(context, context.parameters) as shopper:
+        async with ProductCrawler(context, context.parameters) as shopper:
             if context.parameters.get("known_only", False):
-                return await look_at_known(context, shopper, context.parameters.get("shop"))
+                return await check_known_products(context, shopper, context.parameters.get("shop"))
             return await crawl_shop(context, shopper)

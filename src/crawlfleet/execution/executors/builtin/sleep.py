@@ -1,4 +1,4 @@
-"""Does nothing for a while, and stops at once when it is recalled."""
+"""Task type `sleep`: does nothing for a while, and stops at once when it is recalled."""
 
 from __future__ import annotations
 

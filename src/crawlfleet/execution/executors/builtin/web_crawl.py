@@ -1,4 +1,4 @@
-"""Crawls pages: start URLs, links to a depth, what selectors find on them."""
+"""Task type `web_crawl`: crawls pages from start URLs to a depth, and extracts records with selectors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ URL = {
 }
 URLS_MAX = 10_000
 NO_LIMIT = 1 << 62
-SHOWN_URLS = 20
+MAX_SHOWN_URLS = 20
 _ITEMS = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -89,8 +89,8 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.frontier import follow_config
         from crawlfleet.execution.crawl.parse.extract import extraction_plan
 
-        found = [(problem.path, problem.detail) for problem in extraction_plan.problems_of(parameters)]
-        return found + follow_config.problems_of(parameters) + header_profiles.problems_of(parameters)
+        problems = [(problem.path, problem.detail) for problem in extraction_plan.problems_of(parameters)]
+        return problems + follow_config.problems_of(parameters) + header_profiles.problems_of(parameters)
 
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
@@ -107,12 +107,12 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
 
         began = time.monotonic()
-        plan = _plan(context)
+        plan = _build_plan(context)
         try:
             guard = AddressGuard(context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        proxies = proxies_of(context)
+        proxies = select_proxies(context)
         archive = Archive(context.record) if "archive" in context.parameters else None
         pagination = plan.following.pagination
         frontier = None
@@ -120,11 +120,11 @@ class WebCrawl(Executor):
         if context.parameters.get(MEMBER, False):
             frontier = SharedFrontier()
             gathered = ChunkItems(frontier, plan.extraction)
-        book = await _book(context, frontier)
+        book = await _open_page_book(context, frontier)
         reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with (
-                kept_cookies(context) as cookies,
+                open_kept_cookies(context) as cookies,
                 Fetcher(
                     guard,
                     user_agent=plan.user_agent,
@@ -155,22 +155,22 @@ class WebCrawl(Executor):
                     chunk_book = book if isinstance(book, ChunkBook) else None
                     # Records go up as they come: those between two reports are of one chunk if there is one at a time.
                     ahead = AHEAD if archive is None else 1
-                    await Member(crawl, frontier, _master(context), context.item, chunk_book, ahead=ahead).run()
+                    await Member(crawl, frontier, _require_master(context), context.item, chunk_book, ahead=ahead).run()
         finally:
             await reader.close()
         await gathered.finish()
         if frontier is None and not crawl.starts_reached:
-            raise failure_of(plan, crawl)
+            raise start_failure(plan, crawl)
         if book is not None and frontier is None:
             await book.finish(is_whole=crawl.stopped_by is None)
-        result = _result(plan, crawl, gathered, time.monotonic() - began)
-        result["metrics"] |= _changes(context, book)
+        result = _build_result(plan, crawl, gathered, time.monotonic() - began)
+        result["metrics"] |= _change_metrics(context, book)
         if archive is not None:
             result["metrics"]["archive"] = archive.summary()
         return result
 
 
-def _plan(context: TaskContext) -> CrawlPlan:
+def _build_plan(context: TaskContext) -> CrawlPlan:
     from crawlfleet.execution.crawl.engine.plan import plan_of
     from crawlfleet.execution.crawl.frontier.patterns import BadRule
     from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
@@ -179,39 +179,39 @@ def _plan(context: TaskContext) -> CrawlPlan:
         plan = plan_of(context.parameters)
     except (BadPlan, BadRule) as exc:
         raise TaskError(str(exc), error="input", permanent=True) from exc
-    for bad in plan.bad_urls[:SHOWN_URLS]:
+    for bad in plan.bad_urls[:MAX_SHOWN_URLS]:
         context.log(f"input: {bad}", "warning")
     if not plan.urls:
         raise TaskError(plan.bad_urls[0], error="input", permanent=True)
     if context.parameters.get("spread", False):
-        # Limits are kept by the crawl, and so are the URLs it begins with.
+        # Limits and start URLs are kept by the master, for the whole crawl.
         return replace(plan, urls=(), max_pages=NO_LIMIT, is_default_limit=False, max_seconds=None, max_bytes=None)
     if plan.is_default_limit:
         context.log(f"no max_pages was given: {plan.max_pages} apply")
     return plan
 
 
-def _master(context: TaskContext) -> MasterLink:
+def _require_master(context: TaskContext) -> MasterLink:
     if context.master is None:
         raise TaskError("a member of a crawl needs a master", error="internal", permanent=True)
     return context.master
 
 
-async def _book(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
-    """What is noted of pages, where it is asked for; with what an earlier crawl noted, where one is named."""
+async def _open_page_book(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
+    """The page notes of the crawl, if the parameters ask for them, with those of an earlier crawl if one is named."""
     from crawlfleet.execution.crawl.record.page_notes import PageBook
     from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
 
     if "since" not in context.parameters and not context.parameters.get("keep_pages"):
         return None
-    earlier = await _earlier(context)
+    earlier = await _load_earlier_pages(context)
     keeps_unchanged = bool(context.parameters.get("keep_unchanged"))
     if frontier is None:
         return PageBook(context.item, earlier, keeps_unchanged=keeps_unchanged)
     return ChunkBook(frontier, context.earlier, earlier, keeps_unchanged=keeps_unchanged)
 
 
-async def _earlier(context: TaskContext) -> Earlier | None:
+async def _load_earlier_pages(context: TaskContext) -> Earlier | None:
     from crawlfleet.execution.crawl.record.page_notes import PAGES, Earlier
 
     since = context.parameters.get("since")
@@ -230,63 +230,67 @@ async def _earlier(context: TaskContext) -> Earlier | None:
     return earlier
 
 
-def _changes(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
+def _change_metrics(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
     if book is None or "since" not in context.parameters or context.parameters.get("spread"):
         return {}
     counts = {name: book.changes[name] for name in ("new", "changed", "unchanged", "gone")}
     return {"changes": counts | {"not_visited": book.unseen, "urls": book.shown}}
 
 
-def proxies_of(context: TaskContext) -> ProxyWay | None:
-    """As the parameters name them: a list of the task's own, or one of the node's pools."""
+def select_proxies(context: TaskContext) -> ProxyWay | None:
+    """The proxies that the parameters name: a list of the task's own, or one of the node's pools."""
     from crawlfleet.execution.process_state.proxy_pool import ProxyPool, ProxyWay
 
-    asked = context.parameters.get("proxies")
-    if asked is None:
+    settings = context.parameters.get("proxies")
+    if settings is None:
         return None
-    asked = {"urls": asked} if isinstance(asked, list) else asked
-    if "pool" in asked:
-        pool = context.proxy_pools.get(asked["pool"])
+    settings = {"urls": settings} if isinstance(settings, list) else settings
+    if "pool" in settings:
+        pool = context.proxy_pools.get(settings["pool"])
         if pool is None:
-            known = ", ".join(sorted(context.proxy_pools)) or "none"
-            message = f"proxies.pool: this node has no pool {asked['pool']!r} (it has: {known})"
+            pool_names = ", ".join(sorted(context.proxy_pools)) or "none"
+            message = f"proxies.pool: this node has no pool {settings['pool']!r} (it has: {pool_names})"
             raise TaskError(message, error="input", permanent=True)
     else:
         try:
-            pool = ProxyPool("the task's proxies", asked["urls"])
+            pool = ProxyPool("the task's proxies", settings["urls"])
         except ValueError as exc:
             raise TaskError(f"proxies: {exc}", error="input", permanent=True) from exc
-    return ProxyWay(pool, asked.get("rotation", "request"), context.log)
+    return ProxyWay(pool, settings.get("rotation", "request"), context.log)
 
 
 @asynccontextmanager
-async def kept_cookies(context: TaskContext) -> AsyncIterator[CookieSession | None]:
-    """The cookies that a master keeps for the crawl, where its parameters ask for it; else None."""
+async def open_kept_cookies(context: TaskContext) -> AsyncIterator[CookieSession | None]:
+    """The cookie session that a master keeps for the crawl, if the parameters ask for it; else None."""
     from crawlfleet.execution.crawl.fetch.cookies import CookieSession, KeptCookies
 
-    asked = context.parameters.get("keep_cookies", False)
-    if asked is False:
+    jar = context.parameters.get("keep_cookies", False)
+    if jar is False:
         yield None
         return
     if context.master is None:
         raise TaskError("keep_cookies: there is no master to keep them", error="input", permanent=True)
     session = CookieSession(is_kept=True)
-    async with KeptCookies(session, context.master, "" if asked is True else asked):
+    async with KeptCookies(session, context.master, "" if jar is True else jar):
         yield session
 
 
-def failure_of(plan: CrawlPlan, crawl: Crawl) -> TaskError:
-    """Why no start URL was reached. One that may pass decides, so that the task is tried again."""
+def start_failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
+    """The error of a crawl that reached no start URL: a temporary one if there is any, so that the task is retried."""
     failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
     if not failures:
         why = f"no start URL was reached within {plan.max_seconds:g} s"
-        waits = crawl.start_waits
-        return TaskError(why, error="timeout") if waits is None else TaskError(f"{why}: {waits}", error=waits.error)
+        start_wait = crawl.start_waits
+        return (
+            TaskError(why, error="timeout")
+            if start_wait is None
+            else TaskError(f"{why}: {start_wait}", error=start_wait.error)
+        )
     others = f" (and {len(failures) - 1} more start URLs failed)" if len(failures) > 1 else ""
     return TaskError(f"{failures[0]}{others}", error=failures[0].error, permanent=failures[0].permanent)
 
 
-def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) -> dict[str, Any]:
+def _build_result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) -> dict[str, Any]:
     from crawlfleet.execution.crawl.parse.extract.field_counts import never_matched, never_note
     from crawlfleet.execution.crawl.parse.extract.field_counts import report as fields
 
@@ -298,7 +302,7 @@ def _result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) ->
         notes.append(f"no max_pages was given: the default of {plan.max_pages} applied")
     if crawl.dropped:
         notes.append(f"{crawl.dropped} links were left out: too many URLs for one crawl")
-    notes += plan.bad_urls[:SHOWN_URLS]
+    notes += plan.bad_urls[:MAX_SHOWN_URLS]
     notes += crawl.notes()
     if gathered.is_truncated:
         notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")

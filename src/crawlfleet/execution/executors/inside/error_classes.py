@@ -1,4 +1,4 @@
-"""What an exception out of an executor means: its class, and a short message."""
+"""Classification of exceptions raised by executors: the error class, and a short message."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ _BY_NAME = {
 }
 
 
-class Classified(NamedTuple):
+class ClassifiedError(NamedTuple):
     error: ErrorClass
     message: str
     is_permanent: bool = False
     is_expected: bool = False
-    """Said by the executor itself: no traceback is needed to understand it."""
+    """Raised by the executor on purpose: no traceback is needed to understand it."""
 
 
-def classified(exc: BaseException) -> Classified:
+def classify_error(exc: BaseException) -> ClassifiedError:
     match exc:
         case TaskError():
-            return Classified(ErrorClass.of_word(exc.error), str(exc), exc.permanent, is_expected=True)
+            return ClassifiedError(ErrorClass.of_word(exc.error), str(exc), exc.permanent, is_expected=True)
         case TryLater():
-            return Classified(ErrorClass.BLOCKED, str(exc), is_expected=True)
+            return ClassifiedError(ErrorClass.BLOCKED, str(exc), is_expected=True)
         case OverQuota():
-            return Classified(ErrorClass.POLICY, str(exc), is_permanent=True, is_expected=True)
+            return ClassifiedError(ErrorClass.POLICY, str(exc), is_permanent=True, is_expected=True)
         case MemoryError():
-            return Classified(ErrorClass.CRASH, "ran out of memory")
+            return ClassifiedError(ErrorClass.CRASH, "ran out of memory")
         case SystemExit():
-            return Classified(ErrorClass.CRASH, f"called exit({exc.code!r})")
+            return ClassifiedError(ErrorClass.CRASH, f"called exit({exc.code!r})")
         case TimeoutError():
-            return Classified(ErrorClass.TIMEOUT, _text(exc))
+            return ClassifiedError(ErrorClass.TIMEOUT, _error_text(exc))
     for base in type(exc).__mro__:
         error = _BY_NAME.get(f"{base.__module__}.{base.__qualname__}")
         if error is not None:
-            return Classified(error, _text(exc))
-    return Classified(ErrorClass.NETWORK if _is_network(exc) else ErrorClass.INTERNAL, _text(exc))
+            return ClassifiedError(error, _error_text(exc))
+    return ClassifiedError(ErrorClass.NETWORK if _is_network(exc) else ErrorClass.INTERNAL, _error_text(exc))
 
 
 def _is_network(exc: BaseException) -> bool:
@@ -74,9 +74,9 @@ def _is_network(exc: BaseException) -> bool:
     return isinstance(exc, OSError) and exc.errno in _NETWORK_ERRNOS
 
 
-def _text(exc: BaseException) -> str:
+def _error_text(exc: BaseException) -> str:
     try:
-        said = str(exc)
-    except Exception:  # a stranger's __str__
-        said = ""
-    return f"{type(exc).__name__}: {said}" if said else type(exc).__name__
+        text = str(exc)
+    except Exception:  # __str__ of user code
+        text = ""
+    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__

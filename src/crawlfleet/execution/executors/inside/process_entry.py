@@ -3,8 +3,8 @@
     python -m crawlfleet.execution.executors.inside.process_entry shared FRAMES AGENT
     python -m crawlfleet.execution.executors.inside.process_entry alone  FRAMES AGENT CONTROL MEMORY_BYTES
 
-A shared one serves many executions of built-in types at once until its agent is gone; one that is alone serves one
-execution, below a supervisor, and ends with it. FRAMES and CONTROL are descriptors, AGENT is a process id.
+A shared process serves many executions of built-in types at once until its agent is gone; an isolated one (`alone`)
+serves one execution, below a supervisor, and ends with it. FRAMES and CONTROL are descriptors, AGENT is a process id.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def run_shared(frames: int, agent: int) -> None:
 
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    uvloop.run(process_loop.serve(frames, is_alone=False))
+    uvloop.run(process_loop.serve_agent(frames, is_isolated=False))
 
 
-def run_alone(frames: int, agent: int, control: int, memory_bytes: int) -> None:
+def run_isolated(frames: int, agent: int, control: int, memory_bytes: int) -> None:
     # Before anything large is loaded: the supervisor stays small, and loading happens below it.
     fork_supervised(control, agent, others=[frames])
     linux.limit_resources(memory_bytes)
@@ -36,9 +36,9 @@ def run_alone(frames: int, agent: int, control: int, memory_bytes: int) -> None:
 
     from crawlfleet.execution.executors.inside import process_loop
 
-    asyncio.run(process_loop.serve(frames, is_alone=True))
+    asyncio.run(process_loop.serve_agent(frames, is_isolated=True))
 
 
 if __name__ == "__main__":
     mode, *numbers = sys.argv[1:]
-    (run_alone if mode == "alone" else run_shared)(*map(int, numbers))
+    (run_isolated if mode == "alone" else run_shared)(*map(int, numbers))

@@ -1,4 +1,4 @@
-"""The event loop of an executor process: runs the executions its agent sends, and tells how each ended."""
+"""The event loop of an executor process: runs the executions its agent sends, and reports how each ended."""
 
 from __future__ import annotations
 
@@ -16,78 +16,78 @@ from typing import Any
 import msgspec
 
 from crawlfleet.execution.budget.granted_gate import GrantedGate
-from crawlfleet.execution.budget.host_gate import HostAway, HostUse
-from crawlfleet.execution.budget.quota_meter import Meter, OverQuota
-from crawlfleet.execution.executors.inside.error_classes import classified
-from crawlfleet.execution.executors.inside.output_stream import Stream, as_json
-from crawlfleet.execution.executors.inside.parameter_check import Check, check_of
+from crawlfleet.execution.budget.host_gate import HostAway, HostUsage
+from crawlfleet.execution.budget.quota_meter import OverQuota, QuotaMeter
+from crawlfleet.execution.executors.inside.error_classes import classify_error
+from crawlfleet.execution.executors.inside.output_stream import OutputStream, encode_json
+from crawlfleet.execution.executors.inside.parameter_check import Check, build_check
 from crawlfleet.execution.executors.outside.supervisor import SILENCE_S
 from crawlfleet.execution.executors.protocol import (
     TO_PROCESS,
-    Cancel,
+    CancelExecution,
     Credit,
     Done,
-    Exchange,
-    Exchanged,
-    Extend,
-    Figures,
-    Frames,
-    Grants,
+    EarlierNotes,
+    ExtendGrants,
+    FetchEarlierNotes,
+    FrameConnection,
+    GrantsInEffect,
+    HostNewsReport,
+    HostUsageReport,
     Items,
-    Lines,
-    News,
+    LogLines,
+    MasterAnswer,
+    MasterRequest,
     Ping,
     Pong,
+    ProcessConfig,
+    ProcessGrants,
+    ProgressFigures,
     ProxyStates,
+    QuotaSlice,
     Ready,
-    Recalled,
-    Recollect,
-    Records,
-    Serve,
-    Slice,
-    Start,
-    Taken,
+    SliceRequest,
+    StartExecution,
     ToAgent,
     ToProcess,
-    Uses,
-    Want,
+    WarcRecords,
 )
 from crawlfleet.execution.process_state.proxy_pool import NODE_POOL, ProxyPool
 from crawlfleet.execution.process_state.robots_cache import RobotsCache
-from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, call
+from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, run_executor
 from crawlfleet.model import limits
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.proxy_health import ProxyHealth
 
-_NOTHING = Serve({})
-PROXY_STATES_S = 5.0
-"""How often the agent is told how proxies do, if that has changed."""
+_EMPTY_CONFIG = ProcessConfig({})
+PROXY_REPORT_S = 5.0
+"""How often changed proxy health is reported to the agent."""
 _decode = msgspec.json.Decoder().decode
 
 
-class Host:
-    def __init__(self, *, is_alone: bool) -> None:
-        self._is_alone = is_alone
+class ProcessLoop:
+    def __init__(self, *, is_isolated: bool) -> None:
+        self._is_isolated = is_isolated
         self._loop = asyncio.get_running_loop()
-        self._frames = Frames(TO_PROCESS, self._take, self._lose)
-        self._serve = _NOTHING
+        self._frames = FrameConnection(TO_PROCESS, self._handle_messages, self._on_disconnect)
+        self._config = _EMPTY_CONFIG
         self._allow_hosts: frozenset[str] = frozenset()
-        self._things: dict[str, tuple[object, Check]] = {}
+        self._executors: dict[str, tuple[object, Check]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._streams: dict[int, Stream] = {}
-        self._meters: dict[int, Meter] = {}
+        self._streams: dict[int, OutputStream] = {}
+        self._meters: dict[int, QuotaMeter] = {}
         self._gate: GrantedGate | None = None
         self._robots = RobotsCache()
         self._proxy_pools: dict[str, ProxyPool] = {}
-        self._recalls: dict[int, asyncio.Future[Recalled]] = {}
+        self._note_requests: dict[int, asyncio.Future[EarlierNotes]] = {}
         self._proxy_states: list[ProxyHealth] = []
-        self._proxies_told_at = self._loop.time()
-        self._heard_at = self._loop.time()
+        self._proxies_reported_at = self._loop.time()
+        self._message_at = self._loop.time()
         self._ended = asyncio.Event()
 
     async def run(self, sock: socket.socket) -> None:
-        """Until the agent is gone, or the one execution is over."""
+        """Serve the agent until it is gone, or the one execution of an isolated process is over."""
         await self._loop.create_unix_connection(lambda: self._frames, sock=sock)
         self._frames.send(Ready())
         while not self._ended.is_set():
@@ -95,121 +95,125 @@ class Host:
                 async with asyncio.timeout(1.0):
                     await self._ended.wait()
             except TimeoutError:
-                self._tell_of_proxies()
-                # A process that is alone has a supervisor to do this, which user code cannot hold up.
-                if not self._is_alone and self._loop.time() - self._heard_at > SILENCE_S:
+                self._report_proxies()
+                # An isolated process has a supervisor to do this, which user code cannot block.
+                if not self._is_isolated and self._loop.time() - self._message_at > SILENCE_S:
                     return
 
-    def _tell_of_proxies(self) -> None:
-        if not self._proxy_pools or self._loop.time() - self._proxies_told_at < PROXY_STATES_S:
+    def _report_proxies(self) -> None:
+        if not self._proxy_pools or self._loop.time() - self._proxies_reported_at < PROXY_REPORT_S:
             return
-        self._proxies_told_at = self._loop.time()
+        self._proxies_reported_at = self._loop.time()
         states = [health for pool in self._proxy_pools.values() for health in pool.health() if health.uses]
         if states != self._proxy_states:
             self._proxy_states = states
             self._frames.send(ProxyStates(states))
 
-    def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
-        self._heard_at = self._loop.time()
+    def _handle_messages(self, messages: list[ToAgent] | list[ToProcess]) -> None:
+        self._message_at = self._loop.time()
         for message in messages:
             match message:
-                case Start():
-                    self._tasks[message.execution] = self._loop.create_task(self._run(message))
-                case Cancel():
-                    self._cancel(message.execution)
+                case StartExecution():
+                    self._tasks[message.execution] = self._loop.create_task(self._run_execution(message))
+                case CancelExecution():
+                    self._cancel_execution(message.execution)
                 case Credit():
                     if (stream := self._streams.get(message.execution)) is not None:
-                        stream.credit(message.size)
-                case Exchanged():
+                        stream.add_credit(message.size)
+                case MasterAnswer():
                     if (stream := self._streams.get(message.execution)) is not None:
-                        stream.exchanged(message.body)
+                        stream.set_answer(message.body)
                 case Ping():
                     self._frames.send(Pong(message.number))
-                case Serve():
-                    self._be_told(message)
-                case Grants() | Extend():
-                    self._be_granted(message)
-                case Recalled():
-                    if (waits := self._recalls.pop(message.execution, None)) is not None and not waits.done():
-                        waits.set_result(message)
-                case Slice():
+                case ProcessConfig():
+                    self._apply_config(message)
+                case ProcessGrants() | ExtendGrants():
+                    self._apply_grants(message)
+                case EarlierNotes():
+                    if (waiter := self._note_requests.pop(message.execution, None)) is not None and not waiter.done():
+                        waiter.set_result(message)
+                case QuotaSlice():
                     if (meter := self._meters.get(message.execution)) is not None:
-                        meter.take(message.number, message.pages, message.bytes, message.refused)
+                        meter.apply_slice(message.number, message.pages, message.bytes, message.refusals)
 
-    def _be_told(self, serve: Serve) -> None:
-        self._serve = serve
-        self._allow_hosts = frozenset(serve.allow_hosts)
-        # Kept when only something else changed: a pool knows how its proxies do.
-        for name in serve.proxy_pools.keys() - self._proxy_pools.keys():
-            self._proxy_pools[name] = ProxyPool(f"{NODE_POOL}{name}", serve.proxy_pools[name])
-        if serve.search_path:
-            sys.path[:] = serve.search_path
-        if serve.is_granted and self._gate is None:
-            self._gate = GrantedGate(_Link(self._frames))
+    def _apply_config(self, config: ProcessConfig) -> None:
+        self._config = config
+        self._allow_hosts = frozenset(config.allow_hosts)
+        # Existing pools are kept: a pool knows the health of its proxies.
+        for name in config.proxy_pools.keys() - self._proxy_pools.keys():
+            self._proxy_pools[name] = ProxyPool(f"{NODE_POOL}{name}", config.proxy_pools[name])
+        if config.search_path:
+            sys.path[:] = config.search_path
+        if config.is_granted and self._gate is None:
+            self._gate = GrantedGate(_AgentGateLink(self._frames))
 
-    def _be_granted(self, message: Grants | Extend) -> None:
+    def _apply_grants(self, message: ProcessGrants | ExtendGrants) -> None:
         if self._gate is None:
             return
-        if isinstance(message, Grants):
-            self._gate.take(message.version, message.until, message.shares)
+        if isinstance(message, ProcessGrants):
+            self._gate.apply_grants(message.version, message.until, message.shares)
         else:
-            self._gate.extend(message.until)
+            self._gate.extend_grants(message.until)
 
-    def _cancel(self, execution: int) -> None:
+    def _cancel_execution(self, execution: int) -> None:
         task = self._tasks.get(execution)
         if task is None:
             return  # over already, and its outcome is on the way
         task.cancel()
         if execution not in self._streams:
-            # Cancelled before its first step it never runs, and could not say so itself.
-            self._end(Done(execution, is_completed=False, is_cancelled=True))
+            # Cancelled before its first step it never runs, and cannot report its end itself.
+            self._send_done(Done(execution, is_completed=False, is_cancelled=True))
 
-    def _lose(self) -> None:
+    def _on_disconnect(self) -> None:
         self._ended.set()
 
-    async def _run(self, start: Start) -> None:
-        stream = Stream(start.execution, self._send, self._serve.window_bytes)
+    async def _run_execution(self, start: StartExecution) -> None:
+        stream = OutputStream(start.execution, self._send_message, self._config.window_bytes)
         self._streams[start.execution] = stream
         if start.is_metered:
-            self._meters[start.execution] = Meter(_MeterLink(self._frames, start.execution))
+            self._meters[start.execution] = QuotaMeter(_AgentMeterLink(self._frames, start.execution))
         try:
-            done = await self._outcome(start, stream)
+            done = await self._call_executor(start, stream)
         except asyncio.CancelledError:
-            done = Done(start.execution, is_completed=False, is_cancelled=True, metrics=stream.metrics())
+            done = Done(start.execution, is_completed=False, is_cancelled=True, metrics=stream.encode_metrics())
         stream.close()
         del self._streams[start.execution]
         if (meter := self._meters.pop(start.execution, None)) is not None:
             done = msgspec.structs.replace(done, used=meter.used)
-        self._end(done)
+        self._send_done(done)
 
-    def _end(self, done: Done) -> None:
+    def _send_done(self, done: Done) -> None:
         del self._tasks[done.execution]
-        if self._is_alone and self._gate is not None:
-            # There is no later.
-            self._gate.tell()
+        if self._is_isolated and self._gate is not None:
+            # The last chance: the process ends.
+            self._gate.send_report()
         self._frames.send(done, len(done.result))
-        if self._is_alone:
-            self._say_goodbye()
+        if self._is_isolated:
+            self._close_connection()
 
-    async def _outcome(self, start: Start, stream: Stream) -> Done:
+    async def _call_executor(self, start: StartExecution, stream: OutputStream) -> Done:
         try:
-            thing, check = self._thing(start.task_type)
-            context = self._context(start, stream)
+            executor, check = self._load_executor(start.task_type)
+            context = self._build_context(start, stream)
             check(context.parameters)
-            result = await call(thing, context)
-            encoded = as_json(result)
+            result = await run_executor(executor, context)
+            encoded = encode_json(result)
         except asyncio.CancelledError:
             raise
         except BaseException as exc:
-            return _failed(start, stream, exc)
+            return _failed_done(start, stream, exc)
         if len(encoded) > limits.RESULT_BYTES:
             notice = {"truncated": True, "size_bytes": len(encoded), "limit_bytes": limits.RESULT_BYTES}
-            encoded = as_json(notice)
+            encoded = encode_json(notice)
         return Done(
-            start.execution, is_completed=True, result=encoded, metrics=stream.metrics(), products=stream.last_products
+            start.execution,
+            is_completed=True,
+            result=encoded,
+            metrics=stream.encode_metrics(),
+            products=stream.last_products,
         )
 
-    def _context(self, start: Start, stream: Stream) -> TaskContext:
+    def _build_context(self, start: StartExecution, stream: OutputStream) -> TaskContext:
         context = TaskContext(
             stream,
             task_id=task_text(start.task),
@@ -225,104 +229,106 @@ class Host:
             proxy_pools=self._proxy_pools,
         )
         context.robots = self._robots
-        context.earlier = partial(self._earlier, start.execution)
+        context.earlier = partial(self._read_earlier_notes, start.execution)
         return context
 
-    async def _earlier(self, execution: int, task: str) -> AsyncIterator[bytes]:
-        """What an earlier task noted of its pages, in parts of JSON lines."""
+    async def _read_earlier_notes(self, execution: int, task: str) -> AsyncIterator[bytes]:
+        """Read the page notes of an earlier task from a master, in parts of JSON lines."""
         number, parts = 0, 1
         while number < parts:
-            waits = self._recalls[execution] = self._loop.create_future()
-            self._frames.send(Recollect(execution, number, task))
-            found = await waits
-            if found.problem:
-                raise TaskError(f"since: {found.problem}", error="input", permanent=True)
-            yield found.lines
-            number, parts = number + 1, found.parts
+            waiter = self._note_requests[execution] = self._loop.create_future()
+            self._frames.send(FetchEarlierNotes(execution, number, task))
+            notes = await waiter
+            if notes.problem:
+                raise TaskError(f"since: {notes.problem}", error="input", permanent=True)
+            yield notes.lines
+            number, parts = number + 1, notes.parts
 
-    def _thing(self, task_type: str) -> tuple[object, Check]:
-        """Loaded when it is first needed: most processes never run most types."""
-        known = self._things.get(task_type)
-        if known is None:
-            module, _, name = self._serve.paths[task_type].partition(":")
-            thing = getattr(importlib.import_module(module), name)
-            known = self._things[task_type] = (thing, check_of(thing))
-        return known
+    def _load_executor(self, task_type: str) -> tuple[object, Check]:
+        """The executor of a task type and the check of its parameters, loaded on first use."""
+        loaded = self._executors.get(task_type)
+        if loaded is None:
+            module, _, name = self._config.paths[task_type].partition(":")
+            executor = getattr(importlib.import_module(module), name)
+            loaded = self._executors[task_type] = (executor, build_check(executor))
+        return loaded
 
-    def _send(self, message: Items | Lines | Records | Figures | Exchange, size: int) -> None:
+    def _send_message(
+        self, message: Items | LogLines | WarcRecords | ProgressFigures | MasterRequest, size: int
+    ) -> None:
         self._frames.send(message, size)
 
-    def _say_goodbye(self) -> None:
+    def _close_connection(self) -> None:
         for file in (sys.stdout, sys.stderr):
             try:
                 file.flush()
             except (OSError, ValueError):
                 pass
-        # `_lose` follows when the agent has read it.
-        self._frames.end()
+        # `_on_disconnect` follows when the agent has read it.
+        self._frames.close_writing()
 
 
-class _Link:
-    """The gate's way to the agent."""
+class _AgentGateLink:
+    """Sends the messages of the host gate to the agent."""
 
-    def __init__(self, frames: Frames) -> None:
+    def __init__(self, frames: FrameConnection) -> None:
         self._frames = frames
 
-    def use(self, hosts: Sequence[HostUse]) -> None:
-        self._frames.send(Uses(list(hosts)))
+    def report_usage(self, hosts: Sequence[HostUsage]) -> None:
+        self._frames.send(HostUsageReport(list(hosts)))
 
-    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
-        self._frames.send(Taken(version, list(pending), dict(used)))
+    def acknowledge_grants(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
+        self._frames.send(GrantsInEffect(version, list(pending), dict(used)))
 
-    def news(self, host: str, kind: int, span_ms: int) -> None:
-        self._frames.send(News(host, kind, span_ms))
+    def report_news(self, host: str, kind: int, span_ms: int) -> None:
+        self._frames.send(HostNewsReport(host, kind, span_ms))
 
 
-class _MeterLink:
-    """A meter's way to the agent."""
+class _AgentMeterLink:
+    """Sends the slice requests of a quota meter to the agent."""
 
-    def __init__(self, frames: Frames, execution: int) -> None:
+    def __init__(self, frames: FrameConnection, execution: int) -> None:
         self._frames = frames
         self._execution = execution
 
-    def want(self, number: int, pages: int, size_bytes: int) -> None:
-        self._frames.send(Want(self._execution, number, pages, size_bytes))
+    def request_slice(self, number: int, pages: int, size_bytes: int) -> None:
+        self._frames.send(SliceRequest(self._execution, number, pages, size_bytes))
 
 
-def _failed(start: Start, stream: Stream, exc: BaseException) -> Done:
-    said = classified(exc)
-    if not said.is_expected:
-        stream.log("".join(traceback.format_exception(exc)), "error")
+def _failed_done(start: StartExecution, stream: OutputStream, exc: BaseException) -> Done:
+    classified = classify_error(exc)
+    if not classified.is_expected:
+        stream.add_log("".join(traceback.format_exception(exc)), "error")
     return Done(
         start.execution,
         is_completed=False,
-        error=int(said.error),
-        message=said.message[: limits.MESSAGE_CHARS],
-        is_permanent=said.is_permanent,
-        metrics=stream.metrics(),
-        **_parked(exc),
+        error=int(classified.error),
+        message=classified.message[: limits.MESSAGE_CHARS],
+        is_permanent=classified.is_permanent,
+        metrics=stream.encode_metrics(),
+        **_parking_fields(exc),
     )
 
 
-def _parked(exc: BaseException) -> dict[str, Any]:
-    """What it waits for, of one that is to be parked."""
+def _parking_fields(exc: BaseException) -> dict[str, Any]:
+    """The fields of `Done` that park the task: delay, cause and subject; none when the failure does not park it."""
     match exc:
         case OverQuota() if exc.again_s > 0:
             cause, subject, after_s = ParkCause.DAILY_QUOTA, exc.project, exc.again_s
-        # Only the gate speaks of hosts: of one that an executor asked by itself masters know nothing.
+        # Only the gate raises it: masters know nothing of a host that an executor called by itself.
         case HostAway():
             cause, subject, after_s = ParkCause.HOST_BACKOFF, exc.host, exc.after_s
         case TryLater():
             cause, subject, after_s = ParkCause.LATER, "", exc.after_s
         case _:
             return {}
-    # A moment at least: one that is not to be tried again at all would have said something else.
+    # At least a millisecond: 0 would mean that the task is not parked.
     return {"again_ms": max(1, math.ceil(after_s * 1000)), "cause": int(cause), "subject": subject}
 
 
-async def serve(frames: int, *, is_alone: bool) -> None:
+async def serve_agent(frames: int, *, is_isolated: bool) -> None:
     sock = socket.socket(fileno=frames)
     sock.setblocking(False)
-    await Host(is_alone=is_alone).run(sock)
+    await ProcessLoop(is_isolated=is_isolated).run(sock)
     # Threads and tasks that user code left behind would hold up an orderly exit.
     os._exit(0)

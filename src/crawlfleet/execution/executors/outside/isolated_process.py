@@ -1,6 +1,6 @@
-"""The process of one execution: a user's type, or a built-in one that is not trusted with company any more.
+"""The isolated process of one execution: a user's type, or a built-in one that must not share a process any more.
 
-start     a new interpreter below a supervisor (supervise.py), in a directory of its own that is removed afterwards
+start     a new interpreter below a supervisor (supervisor.py), in a directory of its own that is removed afterwards
 running   stdout and stderr become lines of its log; the memory of the whole tree is watched
 stopping  asked politely first, then the supervisor kills the tree; if that takes too long, the agent does
 over      when the supervisor has ended: nothing of the execution runs any more
@@ -23,31 +23,31 @@ import structlog
 
 from crawlfleet.execution.budget.host_gate import ProcessShare
 from crawlfleet.execution.budget.host_grants import HostGrants
-from crawlfleet.execution.executors.inside.output_stream import log_line
+from crawlfleet.execution.executors.inside.output_stream import encode_log_line
 from crawlfleet.execution.executors.outside import linux
-from crawlfleet.execution.executors.outside.running_execution import Died, Flight, OnStart
-from crawlfleet.execution.executors.outside.shared_process import hear_of_hosts
-from crawlfleet.execution.executors.outside.spawn import connect, spawn_alone
+from crawlfleet.execution.executors.outside.running_execution import OnStart, ProcessDied, RunningExecution
+from crawlfleet.execution.executors.outside.shared_process import apply_host_message
+from crawlfleet.execution.executors.outside.spawn import connect_frames, spawn_isolated
 from crawlfleet.execution.executors.protocol import (
-    Cancel,
+    CancelExecution,
     Done,
-    Exchange,
-    Extend,
-    Figures,
-    Frames,
-    Grants,
+    ExtendGrants,
+    FetchEarlierNotes,
+    FrameConnection,
+    GrantsInEffect,
+    HostNewsReport,
+    HostUsageReport,
     Items,
-    Lines,
-    News,
+    LogLines,
+    MasterRequest,
+    ProcessConfig,
+    ProcessGrants,
+    ProgressFigures,
     Ready,
-    Recollect,
-    Records,
-    Serve,
-    Taken,
+    SliceRequest,
     ToAgent,
     ToProcess,
-    Uses,
-    Want,
+    WarcRecords,
 )
 from crawlfleet.model.execution import End
 
@@ -55,31 +55,31 @@ log = structlog.get_logger()
 
 POLITE_S = 0.5
 FORCED_S = 0.6
-PROCESSES_MOST = 256
+MAX_PROCESSES = 256
 LAST_READ_S = 0.3
 LAST_LINES = 5
 LINE_BYTES = 8_000
 READ_BYTES = 64 << 10
 
 
-class AloneHost:
+class IsolatedProcess:
     def __init__(
         self,
-        flight: Flight,
-        serve: Serve,
+        execution: RunningExecution,
+        config: ProcessConfig,
         directory: Path,
         memory_bytes: int,
         on_start: OnStart,
         grants: HostGrants | None = None,
     ) -> None:
-        self._flight = flight
-        self._serve = serve
+        self._execution = execution
+        self._config = config
         self._parent_directory = directory
         self._memory_bytes = memory_bytes
         self._on_start = on_start
         self._grants = grants
-        self._began_at = time.monotonic()
-        self._frames: Frames | None = None
+        self._created_at = time.monotonic()
+        self._frames: FrameConnection | None = None
         self._control: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._done: Done | None = None
@@ -90,82 +90,82 @@ class AloneHost:
 
     @property
     def pid(self) -> int | None:
-        """Of the supervisor, while there is one."""
+        """Process id of the supervisor, while it runs."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def run(self) -> None:
-        """From start to end; the flight is told how it ended. Not to be cancelled: `stop` it."""
+        """Run the process from start to end, and set the end of its execution. Must not be cancelled: use `stop`."""
         directory: Path | None = None
         try:
             directory = Path(tempfile.mkdtemp(prefix="execution-", dir=self._parent_directory))
-            self._flight.end(self._ended(await self._live(directory)))
-        except Exception as exc:  # whatever it is, somebody waits for an end
-            log.warning("execution_process_failed", execution=self._flight.execution, error=repr(exc))
-            self._flight.end(Died(End.PROCESS_LOST, f"its process could not be run: {exc}"))
+            self._execution.set_end(self._execution_end(await self._run_process(directory)))
+        except Exception as exc:  # the caller waits for an end, whatever the error
+            log.warning("execution_process_failed", execution=self._execution.id, error=repr(exc))
+            self._execution.set_end(ProcessDied(End.PROCESS_LOST, f"its process could not be run: {exc}"))
         finally:
             if directory is not None:
                 await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
     def stop(self) -> None:
-        """Politely, and by force if need be; `run` returns when it is over."""
+        """Ask the execution to stop, and kill it if it does not; `run` returns when it is over."""
         if self._frames is not None:
-            self._frames.send(Cancel(self._flight.execution))
-        self._schedule(POLITE_S, self.kill)
+            self._frames.send(CancelExecution(self._execution.id))
+        self._schedule_stop(POLITE_S, self.kill)
 
     def kill(self, why: str = "") -> None:
         self._why = self._why or why
         self._is_over = True
-        self._hang_up()
-        self._schedule(FORCED_S, self._force)
+        self._close_control()
+        self._schedule_stop(FORCED_S, self._force_kill)
 
-    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
+    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
         if self._frames is not None:
-            self._frames.send(Grants(version, until, list(shares)))
+            self._frames.send(ProcessGrants(version, until, list(shares)))
 
-    def extend(self, until: float) -> None:
+    def extend_grants(self, until: float) -> None:
         if self._frames is not None:
-            self._frames.send(Extend(until))
+            self._frames.send(ExtendGrants(until))
 
-    def heartbeat(self) -> None:
-        """The supervisor ends everything when it does not hear of the agent for long."""
+    def send_heartbeat(self) -> None:
+        """Send the heartbeat without which the supervisor ends the process tree."""
         if self._control is not None:
             try:
                 self._control.send(b".")
             except OSError:
                 pass
 
-    def watch(self, processes: linux.Processes) -> None:
-        """Memory and number of the whole tree, and the end of all of it when it is too much."""
+    def check_limits(self, processes: linux.ProcessTable) -> None:
+        """Kill the process tree when it exceeds its memory limit or has too many processes."""
         if self.pid is None or self._why:
             return
-        tree = processes.below(self.pid)
-        if len(tree) > PROCESSES_MOST:
-            self.kill(f"started more than {PROCESSES_MOST} processes")
-        elif processes.memory_bytes(tree) > self._memory_bytes < linux.shared_out_memory_bytes(tree):
+        tree = processes.descendants(self.pid)
+        if len(tree) > MAX_PROCESSES:
+            self.kill(f"started more than {MAX_PROCESSES} processes")
+        elif processes.memory_bytes(tree) > self._memory_bytes < linux.proportional_memory_bytes(tree):
             self.kill(f"used more than {self._memory_bytes >> 20} MB of memory")
 
-    async def _live(self, directory: Path) -> int | None:
-        spawned = await spawn_alone(directory, self._memory_bytes)
+    async def _run_process(self, directory: Path) -> int | None:
+        spawned = await spawn_isolated(directory, self._memory_bytes)
         self._process, self._control = spawned.process, spawned.control
         if self._is_over:
-            # Told to stop while it was being started.
+            # Stopped while it was being started.
             self.kill()
         try:
-            self._frames = await connect(spawned.frames, self._take, self._disconnected)
-            self._frames.send(self._serve)
+            self._frames = await connect_frames(spawned.frames, self._handle_messages, self._on_disconnect)
+            self._frames.send(self._config)
             if self._grants is not None:
-                self._grants.opened(spawned.process.pid, self)
-            start = self._flight.start
+                self._grants.add_process(spawned.process.pid, self)
+            start = self._execution.start_message
             self._frames.send(start, len(start.parameters))
-            self._flight.send = self._frames.send
+            self._execution.send = self._frames.send
             async with asyncio.TaskGroup() as group:
                 readers = [
-                    group.create_task(self._read(spawned.process.stdout, "info")),
-                    group.create_task(self._read(spawned.process.stderr, "warning")),
+                    group.create_task(self._read_output(spawned.process.stdout, "info")),
+                    group.create_task(self._read_output(spawned.process.stderr, "warning")),
                 ]
-                status = await self._status()
+                status = await self._read_exit_status()
                 await spawned.process.wait()
-                # All writers are gone, unless somebody broke out of the tree and holds something open.
+                # All writers are gone, unless a process broke out of the tree and holds a pipe open.
                 await self._frames.read_to_end(LAST_READ_S)
                 await asyncio.wait(readers, timeout=LAST_READ_S)
                 for reader in readers:
@@ -177,16 +177,16 @@ class AloneHost:
             if self._frames is not None:
                 self._frames.abort()
             if self._grants is not None:
-                self._grants.closed(spawned.process.pid)
+                self._grants.remove_process(spawned.process.pid)
             spawned.control.close()
             self._control = None
 
-    async def _status(self) -> int | None:
-        """What the supervisor says when the tree is gone: the process's wait status, -1 when it was told to end it."""
+    async def _read_exit_status(self) -> int | None:
+        """The exit status that the supervisor sends when the tree is gone; -1 when it had to end the process."""
         control = self._control
         if control is None:
             return None
-        said = b""
+        status_text = b""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -194,48 +194,58 @@ class AloneHost:
             except OSError:
                 return None
             if not part:
-                return int(said) if said.lstrip(b"-").isdigit() else None
-            said += part
+                return int(status_text) if status_text.lstrip(b"-").isdigit() else None
+            status_text += part
 
-    def _hang_up(self) -> None:
-        """Closes the way to the supervisor, which is the order to end everything; it can still answer."""
+    def _close_control(self) -> None:
+        """Close the control socket for writing: the order to the supervisor to end the tree. It can still answer."""
         if self._control is not None:
             try:
                 self._control.shutdown(socket.SHUT_WR)
             except OSError:
                 pass
 
-    def _force(self) -> None:
+    def _force_kill(self) -> None:
         if self.pid is not None:
             linux.kill_tree(self.pid)
 
-    def _schedule(self, after_s: float, act: Callable[[], None]) -> None:
+    def _schedule_stop(self, after_s: float, act: Callable[[], None]) -> None:
         if self._stopping is not None:
             self._stopping.cancel()
         self._stopping = asyncio.get_running_loop().call_later(after_s, act)
 
-    def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
+    def _handle_messages(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(message, Items | Lines | Records | Figures | Want | Exchange | Recollect | Done):
-                if message.execution != self._flight.execution:
+            if isinstance(
+                message,
+                Items
+                | LogLines
+                | WarcRecords
+                | ProgressFigures
+                | SliceRequest
+                | MasterRequest
+                | FetchEarlierNotes
+                | Done,
+            ):
+                if message.execution != self._execution.id:
                     continue
                 if isinstance(message, Done):
                     self._done = self._done or message
                 else:
-                    self._flight.take(message)
-            elif isinstance(message, Uses | Taken | News):
-                # Also of one that has ended: it may have said something before.
+                    self._execution.handle_message(message)
+            elif isinstance(message, HostUsageReport | GrantsInEffect | HostNewsReport):
+                # Also after its execution has ended: the message may have been sent before.
                 if self._grants is not None and self._process is not None:
-                    hear_of_hosts(self._grants, self._process.pid, message)
+                    apply_host_message(self._grants, self._process.pid, message)
             elif isinstance(message, Ready):
-                self._on_start(self._flight.execution, time.monotonic() - self._began_at)
+                self._on_start(self._execution.id, time.monotonic() - self._created_at)
 
-    def _disconnected(self) -> None:
-        """It said its last word, or broke off: the rest of the tree has no business here."""
-        self._schedule(POLITE_S, self.kill)
+    def _on_disconnect(self) -> None:
+        """End the rest of the tree after the process closed or lost its connection."""
+        self._schedule_stop(POLITE_S, self.kill)
 
-    async def _read(self, pipe: asyncio.StreamReader | None, level: str) -> None:
-        """What the process prints. While the log cannot be taken away, it is not read, and the process waits."""
+    async def _read_output(self, pipe: asyncio.StreamReader | None, level: str) -> None:
+        """Read the output of the process into its log. While the log has no space, nothing is read: back-pressure."""
         if pipe is None:
             return
         unfinished = b""
@@ -243,25 +253,25 @@ class AloneHost:
             *lines, unfinished = (unfinished + part).split(b"\n")
             if len(unfinished) > LINE_BYTES:
                 lines, unfinished = [*lines, unfinished], b""
-            await self._log(lines, level)
+            await self._log_lines(lines, level)
         if unfinished:
-            await self._log([unfinished], level)
+            await self._log_lines([unfinished], level)
 
-    async def _log(self, lines: list[bytes], level: str) -> None:
+    async def _log_lines(self, lines: list[bytes], level: str) -> None:
         texts = [line.decode("utf-8", "replace").rstrip("\r") for line in lines if line.strip()]
         if not texts:
             return
         if level != "info":
             self._stderr_tail.extend(text[:300] for text in texts[-LAST_LINES:])
-        self._flight.upload.add_log(b"".join(log_line(text, level) for text in texts), _nobody)
-        await self._flight.upload.has_room()
+        self._execution.upload.add_log(b"".join(encode_log_line(text, level) for text in texts), _no_credit)
+        await self._execution.upload.wait_for_log_space()
 
-    def _ended(self, status: int | None) -> Done | Died:
+    def _execution_end(self, status: int | None) -> Done | ProcessDied:
         if self._why:
-            return Died(End.DIED_ALONE, self._why)
+            return ProcessDied(End.DIED_ALONE, self._why)
         if self._done is not None:
             return self._done
-        return Died(End.DIED_ALONE, " | ".join([_status_text(status), *self._stderr_tail]))
+        return ProcessDied(End.DIED_ALONE, " | ".join([_status_text(status), *self._stderr_tail]))
 
 
 def _status_text(status: int | None) -> str:
@@ -278,5 +288,5 @@ def _status_text(status: int | None) -> str:
     return f"its process ended with exit code {os.WEXITSTATUS(status)} and no outcome"
 
 
-def _nobody(_size: int) -> None:
+def _no_credit(_size: int) -> None:
     pass

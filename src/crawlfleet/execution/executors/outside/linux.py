@@ -1,4 +1,4 @@
-"""What Linux is asked for around child processes: to end with their parent, to keep descendants, to be bounded.
+"""Linux calls for child processes: death with the parent, adoption of descendants, resource limits, killing a tree.
 
 Loaded by every process of a user's execution before anything else, so it imports next to nothing.
 """
@@ -18,12 +18,12 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 KEPT_BYTES, MAPPED_BYTES = 16 << 20, 4 << 20
 _PAGE_BYTES = resource.getpagesize()
 ADDRESS_SPACE_FACTOR, ADDRESS_SPACE_EXTRA_BYTES = 4, 4 << 30
-"""Programs reserve far more than they use: this is the second line behind the watched limit, for one huge grab."""
-OPEN_FILES = 4_096
+"""Programs reserve far more than they use: a second limit behind the watched one, against one huge allocation."""
+MAX_OPEN_FILES = 4_096
 
 
 def end_with_parent(parent: int) -> None:
-    """The kernel kills this process when the one that started it is gone."""
+    """Let the kernel kill this process when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # It may have gone before it could be asked for.
     if os.getppid() != parent:
@@ -31,15 +31,15 @@ def end_with_parent(parent: int) -> None:
 
 
 def keep_descendants() -> None:
-    """Descendants that lose their parent become children of this process, even those in a session of their own."""
+    """Adopt descendants that lose their parent (child subreaper), even those in a session of their own."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def keep_freed_memory() -> None:
-    """A little of what is freed stays with the process.
+    """Let malloc keep some freed memory.
 
-    Every page is parsed into memory of its own and that is freed again; to have it from the kernel anew each time takes
-    as long as the parsing.
+    Every page is parsed into memory of its own, which is freed again; to get it from the kernel each time takes as long
+    as the parsing.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     # Other C libraries than glibc have none, and their own ways.
@@ -54,8 +54,8 @@ def keep_freed_memory() -> None:
 
 def limit_resources(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _lower(resource.RLIMIT_AS, memory_bytes * ADDRESS_SPACE_FACTOR + ADDRESS_SPACE_EXTRA_BYTES)
-    _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
+    _lower_limit(resource.RLIMIT_AS, memory_bytes * ADDRESS_SPACE_FACTOR + ADDRESS_SPACE_EXTRA_BYTES)
+    _lower_limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
     try:
         # Should the machine run out of memory all the same, the kernel picks this process and not its agent.
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -63,8 +63,8 @@ def limit_resources(memory_bytes: int) -> None:
         pass
 
 
-class Processes:
-    """All processes of the machine, as of one look. One that forks at this moment may be missed: look again."""
+class ProcessTable:
+    """All processes of the machine at one instant. A process that forks at that instant may be missed: read again."""
 
     def __init__(self) -> None:
         self._children: dict[int, list[int]] = {}
@@ -81,22 +81,22 @@ class Processes:
             self._children.setdefault(int(fields[1]), []).append(int(name))
             self._memory_bytes[int(name)] = int(fields[21]) * _PAGE_BYTES
 
-    def below(self, root: int) -> list[int]:
-        found: list[int] = []
-        unread = [root]
-        while unread:
-            children = self._children.get(unread.pop(), [])
-            found += children
-            unread += children
-        return found
+    def descendants(self, root: int) -> list[int]:
+        pids: list[int] = []
+        unvisited = [root]
+        while unvisited:
+            children = self._children.get(unvisited.pop(), [])
+            pids += children
+            unvisited += children
+        return pids
 
     def memory_bytes(self, pids: list[int]) -> int:
-        """Memory in use, pages that several of them share counted several times."""
+        """Memory in use (RSS); shared pages count several times."""
         return sum(self._memory_bytes.get(pid, 0) for pid in pids)
 
 
-def shared_out_memory_bytes(pids: list[int]) -> int:
-    """Memory in use, shared pages shared out between those that use them. Much slower, for when it matters."""
+def proportional_memory_bytes(pids: list[int]) -> int:
+    """Memory in use (PSS), shared pages divided between their users. Much slower, for the decision to kill."""
     total = 0
     for pid in pids:
         try:
@@ -108,7 +108,7 @@ def shared_out_memory_bytes(pids: list[int]) -> int:
 
 
 def kill_descendants() -> None:
-    """Returns when this process has no child any more. For a process that keeps its descendants."""
+    """Kill all descendants; returns when this process has no child any more. For a child subreaper."""
     while True:
         _freeze_and_kill(os.getpid())
         for _ in range(20):
@@ -121,35 +121,35 @@ def kill_descendants() -> None:
 
 
 def kill_tree(root: int) -> None:
-    """The descendants of a process and then itself."""
+    """Kill the descendants of a process, then the process itself."""
     _freeze_and_kill(root)
-    _signal(root, signal.SIGKILL)
+    _send_signal(root, signal.SIGKILL)
 
 
 def _freeze_and_kill(root: int) -> None:
-    """All below `root`. They are stopped first: what does not run does not fork away."""
+    """Kill all descendants of `root`. They are stopped first: a stopped process cannot fork."""
     frozen: set[int] = set()
     for _ in range(50):
-        new = set(Processes().below(root)) - frozen
-        if not new:
+        unfrozen = set(ProcessTable().descendants(root)) - frozen
+        if not unfrozen:
             break
-        for pid in new:
-            _signal(pid, signal.SIGSTOP)
-        frozen |= new
+        for pid in unfrozen:
+            _send_signal(pid, signal.SIGSTOP)
+        frozen |= unfrozen
     for pid in frozen:
-        _signal(pid, signal.SIGKILL)
+        _send_signal(pid, signal.SIGKILL)
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
+def _send_signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
 
 
-def _lower(which: int, wanted: int) -> None:
+def _lower_limit(which: int, requested: int) -> None:
     _soft, hard = resource.getrlimit(which)
-    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    limit = requested if hard == resource.RLIM_INFINITY else min(requested, hard)
     resource.setrlimit(which, (limit, limit))
 
 

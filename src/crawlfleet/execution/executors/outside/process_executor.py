@@ -1,4 +1,4 @@
-"""Runs executions in executor processes: built-in types share a few, a user's execution has one of its own."""
+"""The executor of an agent: built-in types run in shared processes, user types in an isolated process each."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from pathlib import Path
 import msgspec
 
 from crawlfleet.execution.budget.host_grants import HostGrants
-from crawlfleet.execution.budget.quota_slices import DaySlices
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside import linux
-from crawlfleet.execution.executors.outside.chunk_uploader import Uploads
-from crawlfleet.execution.executors.outside.isolated_process import AloneHost
-from crawlfleet.execution.executors.outside.running_execution import Ended, Flight, OnStart, Refused, unhurried
-from crawlfleet.execution.executors.outside.shared_process import SharedHost, SharedHosts
-from crawlfleet.execution.executors.protocol import Done, Serve
+from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
+from crawlfleet.execution.executors.outside.isolated_process import IsolatedProcess
+from crawlfleet.execution.executors.outside.running_execution import (
+    ExecutionEnd,
+    OnStart,
+    RunningExecution,
+    StreamRefused,
+    run_uncancelled,
+)
+from crawlfleet.execution.executors.outside.shared_process import SharedProcess, SharedProcessPool
+from crawlfleet.execution.executors.protocol import Done, ProcessConfig
 from crawlfleet.execution.executors.registry import ExecutorEntry
-from crawlfleet.execution.master_calls.proxy_reports import ProxyBook
-from crawlfleet.execution.outcome_validation import failed
+from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports
+from crawlfleet.execution.outcome_validation import failed_outcome
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId
@@ -31,161 +37,166 @@ from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, ProgressBody
 
 WATCH_S = 0.25
 HEARTBEATS_EVERY = 4
-LAST_WORDS_S = 0.25
-"""For the log of an execution that was stopped: the time to stop is short."""
+LOG_FLUSH_S = 0.25
+"""Timeout for uploading the log of a stopped execution: the time to stop is short."""
 MEMORY_MB = 1_024
 STREAMS_BYTES, WINDOW_MIN_BYTES, WINDOW_MAX_BYTES = 64 << 20, 32 << 10, 1 << 20
 
 
-def unheard(_execution: ExecutionId, _took_s: float) -> None:
-    """For an executor that nobody measures."""
+def ignore_start(_execution: ExecutionId, _took_s: float) -> None:
+    """Default for an executor whose starts are not measured."""
 
 
 class ProcessExecutor:
-    """Implements `ports.executor.Executor`. Between `start` and `close`."""
+    """Implements `ports.executor.Executor`; usable between `start` and `close`."""
 
     def __init__(
         self,
         entries: Mapping[str, ExecutorEntry],
-        uploads: Uploads,
+        uploader: ChunkUploader,
         directory: Path,
         *,
-        hosts: int | None = None,
+        processes: int | None = None,
         search_path: Sequence[str] = (),
         allow_hosts: Sequence[str] = (),
         memory_mb: int = MEMORY_MB,
         slots: int = 64,
-        on_start: OnStart = unheard,
+        on_start: OnStart = ignore_start,
         grants: HostGrants | None = None,
-        slices: DaySlices | None = None,
+        slices: QuotaSlices | None = None,
         proxy_pools: Mapping[str, list[str]] | None = None,
     ) -> None:
-        self.proxies = ProxyBook()
+        self.proxies = ProxyHealthReports()
         self._entries = entries
-        self._uploads = uploads
+        self._uploader = uploader
         self._directory = directory
         self._memory_bytes = memory_mb << 20
         # What may wait here for a master is bounded for the whole node.
         window_bytes = max(WINDOW_MIN_BYTES, min(WINDOW_MAX_BYTES, STREAMS_BYTES // max(1, slots)))
         paths = {name: entry.path for name, entry in entries.items()}
-        self._own_hosts = frozenset(allow_hosts)
+        self._node_allow_hosts = frozenset(allow_hosts)
         self._grants = grants
         self._slices = slices
         is_granted = grants is not None
         pools = self._pools = dict(proxy_pools or {})
         # Only for built-in types: a user's own code has no business with their passwords.
-        self._serve = Serve(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
+        self._config = ProcessConfig(paths, list(search_path), list(allow_hosts), window_bytes, is_granted)
         built_in = {name: entry.path for name, entry in entries.items() if entry.is_builtin}
-        shared = Serve(built_in, [], list(allow_hosts), window_bytes, is_granted, pools)
-        self._shared = SharedHosts(max(1, hosts or usable_cores()), shared, grants, self.proxies)
+        shared = ProcessConfig(built_in, [], list(allow_hosts), window_bytes, is_granted, pools)
+        self._shared = SharedProcessPool(max(1, processes or usable_cores()), shared, grants, self.proxies)
         self._on_start = on_start
-        self._figures: dict[int, bytes] = {}
-        self._alone: dict[asyncio.Task[None], AloneHost] = {}
+        self._progress: dict[int, bytes] = {}
+        self._isolated: dict[asyncio.Task[None], IsolatedProcess] = {}
         self._watcher: asyncio.Task[None] | None = None
 
     def allow_hosts(self, hosts: Sequence[str]) -> None:
-        """Hosts that executions may visit from now on, beside the node's own; those that run keep what they have."""
-        union = sorted(self._own_hosts.union(hosts))
-        self._serve = msgspec.structs.replace(self._serve, allow_hosts=union)
+        """Set the private hosts that new executions may visit, beside the node's own; running ones keep theirs."""
+        union = sorted(self._node_allow_hosts.union(hosts))
+        self._config = msgspec.structs.replace(self._config, allow_hosts=union)
         self._shared.allow_hosts(union)
 
-    def progress(self) -> list[ProgressBody]:
-        """What running executions told of it since it was asked for last, as much as one call carries."""
-        told = list(islice(self._figures.items(), limits.PROGRESS_PER_SYNC))
-        for execution, _ in told:
-            del self._figures[execution]
-        return [ProgressBody(execution, msgspec.Raw(figures)) for execution, figures in told]
+    def pop_progress(self) -> list[ProgressBody]:
+        """Progress of running executions since the last call, as much as one sync carries."""
+        reported = list(islice(self._progress.items(), limits.PROGRESS_PER_SYNC))
+        for execution, _ in reported:
+            del self._progress[execution]
+        return [ProgressBody(execution, msgspec.Raw(figures)) for execution, figures in reported]
 
     async def start(self) -> None:
         # What a killed agent could not remove.
         await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
         self._directory.mkdir(parents=True, mode=0o700)
-        self._shared.begin()
-        self._watcher = asyncio.create_task(self._watch(), name="alone-watch")
+        self._shared.start()
+        self._watcher = asyncio.create_task(self._watch_isolated(), name="alone-watch")
 
     async def close(self) -> None:
-        """Nothing runs any more. Whoever still waits in `run` is told that the process is lost."""
-        for host in self._alone.values():
-            host.kill("its agent ended")
+        """Kill all processes. A `run` that still waits ends with a lost process."""
+        for process in self._isolated.values():
+            process.kill("its agent ended")
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
         await self._shared.close()
-        await asyncio.gather(*self._alone)
+        await asyncio.gather(*self._isolated)
 
     @property
-    def shared_hosts(self) -> Sequence[SharedHost]:
-        return self._shared.hosts
+    def shared_processes(self) -> Sequence[SharedProcess]:
+        return self._shared.processes
 
     async def run(self, assignment: AssignmentBody) -> OutcomeBody:
         entry = self._entries.get(assignment.task_type)
         if entry is None:
-            return failed(assignment, f"this node has no executor for {assignment.task_type}")
+            return failed_outcome(assignment, f"this node has no executor for {assignment.task_type}")
         if entry.is_builtin and not assignment.is_alone:
             return await self._run_shared(assignment)
-        return await self._run_alone(assignment)
+        return await self._run_isolated(assignment)
 
     async def _run_shared(self, assignment: AssignmentBody) -> OutcomeBody:
-        began_at = time.monotonic()
-        host = await self._shared.least_busy()
-        if host is None:
+        handed_at = time.monotonic()
+        process = await self._shared.wait_for_least_busy()
+        if process is None:
             return OutcomeBody(assignment.task, assignment.execution, End.RETURNED, message="its agent ended")
-        flight = Flight(assignment, self._uploads, self._figures.__setitem__, self._slices)
-        host.launch(flight)
-        self._on_start(assignment.execution, time.monotonic() - began_at)
+        execution = RunningExecution(assignment, self._uploader, self._progress.__setitem__, self._slices)
+        process.start_execution(execution)
+        self._on_start(assignment.execution, time.monotonic() - handed_at)
         try:
-            ended = await flight.ended
-            if isinstance(ended, Refused):
-                await unhurried(host.stop(flight))
-            return await flight.outcome(ended)
+            execution_end = await execution.ended
+            if isinstance(execution_end, StreamRefused):
+                await run_uncancelled(process.stop_execution(execution))
+            return await execution.build_outcome(execution_end)
         except asyncio.CancelledError:
-            await unhurried(host.stop(flight))
-            return await self._of_cancelled(flight)
+            await run_uncancelled(process.stop_execution(execution))
+            return await self._cancelled_outcome(execution)
 
-    async def _run_alone(self, assignment: AssignmentBody) -> OutcomeBody:
-        flight = Flight(assignment, self._uploads, self._figures.__setitem__, self._slices)
+    async def _run_isolated(self, assignment: AssignmentBody) -> OutcomeBody:
+        execution = RunningExecution(assignment, self._uploader, self._progress.__setitem__, self._slices)
         memory_bytes = max(self._memory_bytes, assignment.memory_mb << 20)
         is_builtin = self._entries[assignment.task_type].is_builtin
-        serve = msgspec.structs.replace(self._serve, proxy_pools=self._pools) if is_builtin else self._serve
-        host = AloneHost(flight, serve, self._directory, memory_bytes, self._on_start, self._grants)
-        life = asyncio.create_task(host.run(), name=f"alone-{assignment.execution}")
-        self._alone[life] = host
-        life.add_done_callback(self._alone.pop)
+        config = msgspec.structs.replace(self._config, proxy_pools=self._pools) if is_builtin else self._config
+        process = IsolatedProcess(execution, config, self._directory, memory_bytes, self._on_start, self._grants)
+        task = asyncio.create_task(process.run(), name=f"alone-{assignment.execution}")
+        self._isolated[task] = process
+        task.add_done_callback(self._isolated.pop)
         try:
-            ended = await flight.ended
-            if isinstance(ended, Refused):
-                host.stop()
-            await asyncio.shield(life)
-            return await flight.outcome(ended)
+            execution_end = await execution.ended
+            if isinstance(execution_end, StreamRefused):
+                process.stop()
+            await asyncio.shield(task)
+            return await execution.build_outcome(execution_end)
         except asyncio.CancelledError:
-            host.stop()
-            await unhurried(_ended(life))
-            return await self._of_cancelled(flight)
+            process.stop()
+            await run_uncancelled(_wait_for_task(task))
+            return await self._cancelled_outcome(execution)
 
-    async def _of_cancelled(self, flight: Flight) -> OutcomeBody:
-        """What was complete when the order to stop came is complete, if everything of it is with a master by now."""
-        said: Ended | None = flight.ended.result() if flight.ended.done() and not flight.ended.cancelled() else None
-        if isinstance(said, Done) and said.is_completed and not flight.has_upload:
-            return await flight.outcome(said)
-        raise Stopped(await unhurried(flight.last_words(LAST_WORDS_S)), flight.used)
+    async def _cancelled_outcome(self, execution: RunningExecution) -> OutcomeBody:
+        """The outcome of an execution that had completed when it was cancelled, if its upload is complete.
 
-    async def _watch(self) -> None:
-        """Memory of users' processes, and the sign of life their supervisors wait for."""
+        Raises Stopped for all others.
+        """
+        execution_end: ExecutionEnd | None = (
+            execution.ended.result() if execution.ended.done() and not execution.ended.cancelled() else None
+        )
+        if isinstance(execution_end, Done) and execution_end.is_completed and not execution.has_upload:
+            return await execution.build_outcome(execution_end)
+        raise Stopped(await run_uncancelled(execution.flush_log(LOG_FLUSH_S)), execution.used)
+
+    async def _watch_isolated(self) -> None:
+        """Check the limits of isolated processes, and send heartbeats to their supervisors."""
         turn = 0
         while True:
             await asyncio.sleep(WATCH_S)
             turn += 1
-            if not self._alone:
+            if not self._isolated:
                 continue
-            processes = linux.Processes()
-            for host in list(self._alone.values()):
-                host.watch(processes)
+            table = linux.ProcessTable()
+            for process in list(self._isolated.values()):
+                process.check_limits(table)
                 if turn % HEARTBEATS_EVERY == 0:
-                    host.heartbeat()
+                    process.send_heartbeat()
 
 
-async def _ended(life: asyncio.Task[None]) -> None:
-    await asyncio.wait({life})
+async def _wait_for_task(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})
 
 
 def usable_cores() -> int:

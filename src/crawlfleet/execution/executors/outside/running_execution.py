@@ -1,4 +1,4 @@
-"""One execution in a process, as its agent sees it: what comes from it, and how it ended."""
+"""A running execution as the agent sees it: messages from its process, its upload, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,280 +11,298 @@ import msgspec
 
 from crawlfleet.errors import CrawlfleetError, InvalidInput
 from crawlfleet.execution.budget import quota_meter
-from crawlfleet.execution.budget.quota_slices import DaySlices
-from crawlfleet.execution.executors.outside.chunk_uploader import Upload, Uploads
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
+from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader, ExecutionUpload
 from crawlfleet.execution.executors.protocol import (
     Credit,
     Done,
-    Exchange,
-    Exchanged,
-    Figures,
+    EarlierNotes,
+    FetchEarlierNotes,
     Items,
-    Lines,
-    Recalled,
-    Recollect,
-    Records,
-    Slice,
-    Start,
-    Want,
+    LogLines,
+    MasterAnswer,
+    MasterRequest,
+    ProgressFigures,
+    QuotaSlice,
+    SliceRequest,
+    StartExecution,
+    WarcRecords,
 )
-from crawlfleet.execution.master_calls.http_calls import NoCrawl, StaleExecution
+from crawlfleet.execution.master_calls.http_calls import StaleExecutionError, UnknownCrawlError
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, UsedBody
 
-LAST_WORDS_S = 2.0
-"""How long the log of an execution that failed may take to go up."""
+LOG_FLUSH_S = 2.0
+"""Timeout for uploading the log of a failed execution."""
 
 MASTER_CALLS = ("products", "products:unseen", "products:report", "cookies")
-"""What an execution may ask a master; each is the end of a path below its own."""
-MANIFEST = ("items", "item_chunks", "item_bytes", "log_chunks", "warc_chunks", "warc_bytes")
-"""Only ever said by the agent."""
+"""Endpoints of a master that an execution may call; each is the end of a path below its own."""
+MANIFEST_FIELDS = ("items", "item_chunks", "item_bytes", "log_chunks", "warc_chunks", "warc_bytes")
+"""Metrics that only the agent may set."""
 
 T = TypeVar("T")
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
-class Died:
-    """Its process died under it."""
+class ProcessDied:
+    """The process of the execution died."""
 
     end: End
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A master does not take what it streams."""
+class StreamRefused:
+    """A master refused the stream of the execution."""
 
     reason: CrawlfleetError
 
 
-Ended = Done | Died | Refused
+ExecutionEnd = Done | ProcessDied | StreamRefused
 OnStart = Callable[[ExecutionId, float], None]
-"""Called when a process has an execution, with the seconds since the agent handed it over."""
+"""Callback for when a process has an execution, with the seconds since the agent handed it over."""
 
 
-class Flight:
+class RunningExecution:
     def __init__(
         self,
         assignment: AssignmentBody,
-        uploads: Uploads,
-        on_figures: Callable[[int, bytes], None],
-        slices: DaySlices | None = None,
+        uploader: ChunkUploader,
+        on_progress: Callable[[int, bytes], None],
+        slices: QuotaSlices | None = None,
     ) -> None:
         self.assignment = assignment
         self._slices = slices
         self.used: UsedBody | None = None
-        """What it fetched, where it was metered and said so at its end."""
-        self.execution = assignment.execution
-        self._uploads = uploads
-        self._on_figures = on_figures
-        self._upload: Upload | None = None
-        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        """What the executor waits for. After `Refused` the process still has to be stopped."""
-        self.gone = False
-        """Nothing of it runs any more."""
+        """Quota usage of a metered execution, known at its end."""
+        self.id = assignment.execution
+        self._uploader = uploader
+        self._on_figures = on_progress
+        self._upload: ExecutionUpload | None = None
+        self.ended: asyncio.Future[ExecutionEnd] = asyncio.get_running_loop().create_future()
+        """How the execution ended. After `StreamRefused` the process still has to be stopped."""
+        self.is_gone = False
+        """Whether nothing of the execution runs any more."""
         self.figures = b""
-        """What it told last, also when nobody waits for its end any more."""
-        self._on_gone: asyncio.Event | None = None
-        self._recollecting: asyncio.Task[None] | None = None
-        self.send: Callable[[Credit | Slice | Exchanged | Recalled], None] = _unsent
-        """To its process."""
-        self._exchanging: asyncio.Task[None] | None = None
+        """Last figures of its progress, also after it was cancelled."""
+        self._gone_event: asyncio.Event | None = None
+        self._notes_task: asyncio.Task[None] | None = None
+        self.send: Callable[[Credit | QuotaSlice | MasterAnswer | EarlierNotes], None] = _drop_message
+        """Sends a message to its process."""
+        self._master_request: asyncio.Task[None] | None = None
 
     @property
-    def start(self) -> Start:
-        given = self.assignment
-        return Start(
-            given.execution,
-            given.task,
-            given.task_type,
-            bytes(given.parameters),
-            given.timeout_s,
-            given.retry,
-            given.is_metered,
+    def start_message(self) -> StartExecution:
+        assignment = self.assignment
+        return StartExecution(
+            assignment.execution,
+            assignment.task,
+            assignment.task_type,
+            bytes(assignment.parameters),
+            assignment.timeout_s,
+            assignment.retry,
+            assignment.is_metered,
         )
 
     @property
-    def upload(self) -> Upload:
+    def upload(self) -> ExecutionUpload:
         if self._upload is None:
-            self._upload = Upload(self._uploads, self.assignment.task, self.execution, self._refuse)
+            self._upload = ExecutionUpload(self._uploader, self.assignment.task, self.id, self._refuse_stream)
         return self._upload
 
     @property
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def take(self, message: Items | Lines | Records | Figures | Want | Exchange | Recollect | Done) -> None:
+    def handle_message(
+        self,
+        message: Items
+        | LogLines
+        | WarcRecords
+        | ProgressFigures
+        | SliceRequest
+        | MasterRequest
+        | FetchEarlierNotes
+        | Done,
+    ) -> None:
         match message:
             case Items():
-                self.upload.add_items(message.count, message.lines, self._credit)
-            case Lines():
-                self.upload.add_log(message.lines, self._credit)
-            case Records():
-                self.upload.add_records(message.lines, self._credit)
-            case Figures():
+                self.upload.add_items(message.count, message.lines, self._send_credit)
+            case LogLines():
+                self.upload.add_log(message.lines, self._send_credit)
+            case WarcRecords():
+                self.upload.add_records(message.lines, self._send_credit)
+            case ProgressFigures():
                 self._note_figures(message.figures)
-            case Want():
-                self._want(message)
-            case Exchange():
+            case SliceRequest():
+                self._request_slice(message)
+            case MasterRequest():
                 # One at a time: a process that asks again has given up on the answer.
-                self._stop_exchanging()
-                self._exchanging = asyncio.create_task(self._exchange(message))
-            case Recollect():
-                # One at a time: whoever asks waits for the answer.
-                self._recollecting = self._recollecting or asyncio.create_task(self._recollect(message))
+                self._cancel_master_request()
+                self._master_request = asyncio.create_task(self._send_master_request(message))
+            case FetchEarlierNotes():
+                # One at a time: the caller waits for the answer.
+                self._notes_task = self._notes_task or asyncio.create_task(self._send_earlier_notes(message))
             case Done():
-                self.end(message)
+                self.set_end(message)
 
-    def end(self, how: Done | Died) -> None:
-        """Said once nothing of it runs any more."""
-        if isinstance(how, Done):
-            self.figures = how.metrics
-            self.used = None if how.used is None else UsedBody(*how.used)
+    def set_end(self, execution_end: Done | ProcessDied) -> None:
+        """Set how the execution ended; called when nothing of it runs any more."""
+        if isinstance(execution_end, Done):
+            self.figures = execution_end.metrics
+            self.used = None if execution_end.used is None else UsedBody(*execution_end.used)
         if self._slices is not None:
-            self._slices.forget(self.execution)
+            self._slices.forget_execution(self.id)
         if not self.ended.done():
-            self.ended.set_result(how)
-        self._stop_exchanging()
-        self.gone = True
-        if self._recollecting is not None:
-            self._recollecting.cancel()
-        if self._on_gone is not None:
-            self._on_gone.set()
+            self.ended.set_result(execution_end)
+        self._cancel_master_request()
+        self.is_gone = True
+        if self._notes_task is not None:
+            self._notes_task.cancel()
+        if self._gone_event is not None:
+            self._gone_event.set()
 
-    async def until_gone(self, within_s: float) -> bool:
-        if not self.gone:
-            self._on_gone = self._on_gone or asyncio.Event()
+    async def wait_until_gone(self, within_s: float) -> bool:
+        if not self.is_gone:
+            self._gone_event = self._gone_event or asyncio.Event()
             try:
                 async with asyncio.timeout(within_s):
-                    await self._on_gone.wait()
+                    await self._gone_event.wait()
             except TimeoutError:
                 pass
-        return self.gone
+        return self.is_gone
 
-    async def outcome(self, ended: Ended) -> OutcomeBody:
-        """What is reported. An outcome waits until everything that belongs to it is with a master."""
-        body = await self._outcome(ended)
+    async def build_outcome(self, execution_end: ExecutionEnd) -> OutcomeBody:
+        """The outcome to report; waits until everything that belongs to it is with a master."""
+        body = await self._outcome_without_usage(execution_end)
         return body if self.used is None else msgspec.structs.replace(body, used=self.used)
 
-    async def _outcome(self, ended: Ended) -> OutcomeBody:
-        match ended:
-            case Refused():
-                return await self._refused(ended.reason)
-            case Died():
-                metrics = await self.last_words(LAST_WORDS_S)
-                return self._body(ended.end, ErrorClass.CRASH, ended.message, metrics)
-        if not ended.is_completed:
-            return self._of_failed(ended, await self.last_words(LAST_WORDS_S))
+    async def _outcome_without_usage(self, execution_end: ExecutionEnd) -> OutcomeBody:
+        match execution_end:
+            case StreamRefused():
+                return await self._refused_outcome(execution_end.reason)
+            case ProcessDied():
+                metrics = await self.flush_log(LOG_FLUSH_S)
+                return self._outcome_body(execution_end.end, ErrorClass.CRASH, execution_end.message, metrics)
+        if not execution_end.is_completed:
+            return self._failed_outcome(execution_end, await self.flush_log(LOG_FLUSH_S))
         try:
             manifest = b"" if self._upload is None else await self._upload.finish()
         except CrawlfleetError as exc:
-            return await self._refused(exc)
-        given, metrics = self.assignment, _joined(manifest, ended.metrics)
+            return await self._refused_outcome(exc)
+        assignment, metrics = self.assignment, _merge_metrics(manifest, execution_end.metrics)
         try:
-            products = _RAWS.decode(ended.products) if ended.products else []
+            products = _RAW_LIST.decode(execution_end.products) if execution_end.products else []
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-            return self._body(End.FAILED, ErrorClass.INTERNAL, f"its products are not JSON: {exc}", metrics)
+            return self._outcome_body(End.FAILED, ErrorClass.INTERNAL, f"its products are not JSON: {exc}", metrics)
         return OutcomeBody(
-            given.task,
-            given.execution,
+            assignment.task,
+            assignment.execution,
             End.COMPLETED,
-            result=msgspec.Raw(ended.result),
+            result=msgspec.Raw(execution_end.result),
             metrics=metrics,
             products=products,
         )
 
-    async def last_words(self, within_s: float) -> msgspec.Raw:
-        """Of one that did not complete: its log goes up, its items do not count. Its metrics."""
+    async def flush_log(self, within_s: float) -> msgspec.Raw:
+        """Upload the log of an execution that did not complete, without its items; returns its metrics."""
         manifest = b"" if self._upload is None else await self._upload.abandon(log_within_s=within_s)
-        return _joined(manifest, self.figures)
+        return _merge_metrics(manifest, self.figures)
 
-    def _of_failed(self, done: Done, metrics: msgspec.Raw) -> OutcomeBody:
+    def _failed_outcome(self, done: Done, metrics: msgspec.Raw) -> OutcomeBody:
         if done.is_cancelled:
-            return self._body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself", metrics)
-        given = self.assignment
+            return self._outcome_body(End.FAILED, ErrorClass.INTERNAL, "the executor cancelled itself", metrics)
+        assignment = self.assignment
         if done.again_ms > 0:
-            body = self._body(End.RETURNED, ErrorClass.BLOCKED, done.message, metrics)
+            body = self._outcome_body(End.RETURNED, ErrorClass.BLOCKED, done.message, metrics)
             again_ms = min(done.again_ms, limits.PARK_MS_MAX)
             return msgspec.structs.replace(body, again_ms=again_ms, cause=done.cause, subject=done.subject)
         return OutcomeBody(
-            given.task, given.execution, End.FAILED, done.error, done.message, done.is_permanent, metrics=metrics
+            assignment.task,
+            assignment.execution,
+            End.FAILED,
+            done.error,
+            done.message,
+            done.is_permanent,
+            metrics=metrics,
         )
 
-    async def _refused(self, reason: CrawlfleetError) -> OutcomeBody:
-        if isinstance(reason, StaleExecution):
-            return self._body(End.STOPPED, None, "no longer the live execution of its task", NULL)
-        if isinstance(reason, NoCrawl):
-            # Its parameters speak of a crawl that is not there: another try would find the same.
-            return self._body(End.FAILED, ErrorClass.INPUT, str(reason), await self.last_words(0.0))
+    async def _refused_outcome(self, reason: CrawlfleetError) -> OutcomeBody:
+        if isinstance(reason, StaleExecutionError):
+            return self._outcome_body(End.STOPPED, None, "no longer the live execution of its task", NULL)
+        if isinstance(reason, UnknownCrawlError):
+            # Its parameters name a crawl that does not exist: a retry cannot help.
+            return self._outcome_body(End.FAILED, ErrorClass.INPUT, str(reason), await self.flush_log(0.0))
         message = f"a master refused what it streamed: {reason}"
-        return self._body(End.FAILED, ErrorClass.INTERNAL, message, await self.last_words(0.0))
+        return self._outcome_body(End.FAILED, ErrorClass.INTERNAL, message, await self.flush_log(0.0))
 
-    def _body(self, end: End, error: ErrorClass | None, message: str, metrics: msgspec.Raw) -> OutcomeBody:
+    def _outcome_body(self, end: End, error: ErrorClass | None, message: str, metrics: msgspec.Raw) -> OutcomeBody:
         return OutcomeBody(
-            self.assignment.task, self.execution, end, int(error or 0), message[: limits.MESSAGE_CHARS], metrics=metrics
+            self.assignment.task, self.id, end, int(error or 0), message[: limits.MESSAGE_CHARS], metrics=metrics
         )
 
-    async def _exchange(self, asked: Exchange) -> None:
+    async def _send_master_request(self, request: MasterRequest) -> None:
         try:
-            if asked.about == "crawl":
-                answer = await self.upload.exchange(asked.body)
-            elif asked.about in MASTER_CALLS:
-                answer = await self.upload.ask(asked.about, asked.body)
+            if request.endpoint == "crawl":
+                answer = await self.upload.report_crawl(request.body)
+            elif request.endpoint in MASTER_CALLS:
+                answer = await self.upload.send_request(request.endpoint, request.body)
             else:
-                raise InvalidInput(f"nothing is asked at {asked.about!r}")
+                raise InvalidInput(f"nothing is asked at {request.endpoint!r}")
         except CrawlfleetError as exc:
-            self._refuse(exc)
+            self._refuse_stream(exc)
         else:
-            if not self.gone:
-                self.send(Exchanged(self.execution, answer))
+            if not self.is_gone:
+                self.send(MasterAnswer(self.id, answer))
 
-    def _stop_exchanging(self) -> None:
-        if self._exchanging is not None:
-            self._exchanging.cancel()
+    def _cancel_master_request(self) -> None:
+        if self._master_request is not None:
+            self._master_request.cancel()
 
     def _note_figures(self, figures: bytes) -> None:
-        if len(figures) <= limits.PROGRESS_BYTES and _object(figures) is not None:
+        if len(figures) <= limits.PROGRESS_BYTES and _decode_object(figures) is not None:
             self.figures = figures
-            self._on_figures(self.execution, figures)
+            self._on_figures(self.id, figures)
 
-    def _credit(self, size: int) -> None:
-        if not self.gone:
-            self.send(Credit(self.execution, size))
+    def _send_credit(self, size: int) -> None:
+        if not self.is_gone:
+            self.send(Credit(self.id, size))
 
-    def _want(self, want: Want) -> None:
-        if self._slices is not None and self.assignment.is_metered and not self.gone:
-            body = SliceWantBody(self.assignment.task, self.execution, want.number, want.pages, want.bytes)
-            self._slices.want(body, self._give)
+    def _request_slice(self, request: SliceRequest) -> None:
+        if self._slices is not None and self.assignment.is_metered and not self.is_gone:
+            body = SliceWantBody(self.assignment.task, self.id, request.number, request.pages, request.bytes)
+            self._slices.request_slice(body, self._send_slice)
 
-    def _give(self, body: SliceBody) -> None:
+    def _send_slice(self, body: SliceBody) -> None:
         refused = [
-            quota_meter.Refused(over.quota, over.project, over.message, over.again_ms, over.is_held)
+            quota_meter.QuotaRefusal(over.quota, over.project, over.message, over.again_ms, over.is_held)
             for over in body.overs
         ]
-        self.send(Slice(self.execution, body.number, body.pages, body.bytes, refused))
+        self.send(QuotaSlice(self.id, body.number, body.pages, body.bytes, refused))
 
-    async def _recollect(self, asked: Recollect) -> None:
+    async def _send_earlier_notes(self, request: FetchEarlierNotes) -> None:
         try:
-            parts, lines = await self._uploads.recollect(self.assignment.task, self.execution, asked.task, asked.number)
-            answer = Recalled(self.execution, asked.number, parts, lines)
+            parts, lines = await self._uploader.fetch_earlier_notes(
+                self.assignment.task, self.id, request.task, request.number
+            )
+            answer = EarlierNotes(self.id, request.number, parts, lines)
         except CrawlfleetError as exc:
-            answer = Recalled(self.execution, asked.number, 0, problem=str(exc)[: limits.MESSAGE_CHARS])
-        self._recollecting = None
-        if not self.gone:
+            answer = EarlierNotes(self.id, request.number, 0, problem=str(exc)[: limits.MESSAGE_CHARS])
+        self._notes_task = None
+        if not self.is_gone:
             self.send(answer)
 
-    def _refuse(self, reason: CrawlfleetError) -> None:
+    def _refuse_stream(self, reason: CrawlfleetError) -> None:
         if not self.ended.done():
-            self.ended.set_result(Refused(reason))
+            self.ended.set_result(StreamRefused(reason))
 
 
-async def unhurried(work: Coroutine[Any, Any, T]) -> T:
-    """Awaits something that must come to its end even when the caller is cancelled meanwhile, or again."""
+async def run_uncancelled(work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine to its end even when the caller is cancelled meanwhile, or cancelled again."""
     task = asyncio.create_task(work)
     while not task.done():
         try:
@@ -294,23 +312,23 @@ async def unhurried(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-def _joined(manifest: bytes, metrics: bytes) -> msgspec.Raw:
-    """The executor's figures and the manifest; where both have a name, the manifest's is the truth."""
+def _merge_metrics(manifest: bytes, metrics: bytes) -> msgspec.Raw:
+    """The executor's figures and the manifest of the upload, whose fields replace the executor's."""
     if not metrics:
         return msgspec.Raw(manifest) if manifest else NULL
-    figures = _object(metrics) or {}
-    for name in MANIFEST:
+    figures = _decode_object(metrics) or {}
+    for name in MANIFEST_FIELDS:
         figures.pop(name, None)
     return msgspec.Raw(msgspec.json.encode(figures | msgspec.json.decode(manifest or b"{}")))
 
 
-def _object(said: bytes) -> dict[str, Any] | None:
-    """None for what is none: it may come from a stranger's code."""
+def _decode_object(text: bytes) -> dict[str, Any] | None:
+    """Decode a JSON object; None for anything else, as user code may have written it."""
     try:
-        return msgspec.json.decode(said, type=dict[str, Any])
+        return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _unsent(_message: Credit | Slice | Exchanged | Recalled) -> None:
+def _drop_message(_message: Credit | QuotaSlice | MasterAnswer | EarlierNotes) -> None:
     pass

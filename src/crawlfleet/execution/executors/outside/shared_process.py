@@ -1,7 +1,8 @@
-"""Executor processes that executions of built-in types share: one event loop for each core of the machine.
+"""Shared executor processes, in which executions of built-in types run: one event loop for each core of the machine.
 
-When one dies, everything in it is lost with it (`End.PROCESS_LOST`) and it is started again at once. One that does not
-answer, because something in it holds the interpreter, is killed, and so is one in which an execution does not stop.
+When one dies, all its executions are lost with it (`End.PROCESS_LOST`) and it is started again at once. A process that
+does not answer pings, because something in it holds the interpreter, is killed, and so is one in which an execution
+does not stop.
 """
 
 from __future__ import annotations
@@ -16,57 +17,61 @@ import structlog
 
 from crawlfleet.execution.budget.host_gate import ProcessShare
 from crawlfleet.execution.budget.host_grants import HostGrants
-from crawlfleet.execution.executors.outside.running_execution import Died, Flight, unhurried
-from crawlfleet.execution.executors.outside.spawn import connect, spawn_shared
+from crawlfleet.execution.executors.outside.running_execution import ProcessDied, RunningExecution, run_uncancelled
+from crawlfleet.execution.executors.outside.spawn import connect_frames, spawn_shared
 from crawlfleet.execution.executors.protocol import (
-    Cancel,
+    CancelExecution,
     Credit,
     Done,
-    Exchange,
-    Extend,
-    Figures,
-    Frames,
-    Grants,
+    ExtendGrants,
+    FetchEarlierNotes,
+    FrameConnection,
+    GrantsInEffect,
+    HostNewsReport,
+    HostUsageReport,
     Items,
-    Lines,
-    News,
+    LogLines,
+    MasterRequest,
     Ping,
     Pong,
+    ProcessConfig,
+    ProcessGrants,
+    ProgressFigures,
     ProxyStates,
     Ready,
-    Recollect,
-    Records,
-    Serve,
-    Taken,
+    SliceRequest,
     ToAgent,
     ToProcess,
-    Uses,
-    Want,
+    WarcRecords,
 )
-from crawlfleet.execution.master_calls.proxy_reports import ProxyBook
+from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports
 from crawlfleet.model.execution import End
 
 log = structlog.get_logger()
 
 PING_S = 0.5
 SILENT_PINGS = 6
-"""Three seconds without an answer."""
+"""Number of unanswered pings after which a process is killed: three seconds."""
 START_S = 30.0
 STOP_S = 1.0
-"""How long an execution may take to stop. Force would hit its neighbours, so it gets most of the time there is."""
+"""Timeout for an execution to stop. Killing the process would hit its neighbours, so this is most of the time there
+is."""
 LAST_READ_S = 0.3
 BRIEF_S, LONGEST_PAUSE_S = 1.0, 5.0
 
 
-class SharedHost:
+class SharedProcess:
     def __init__(
-        self, process: asyncio.subprocess.Process, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+        self,
+        process: asyncio.subprocess.Process,
+        grants: HostGrants | None = None,
+        proxies: ProxyHealthReports | None = None,
     ) -> None:
         self._process = process
         self._grants = grants
         self._proxies = proxies
-        self._flights: dict[int, Flight] = {}
-        self._frames: Frames | None = None
+        self._executions: dict[int, RunningExecution] = {}
+        self._frames: FrameConnection | None = None
         self._pings = self._pongs = 0
         self.ready = asyncio.Event()
         self.is_closing = False
@@ -74,67 +79,67 @@ class SharedHost:
 
     @classmethod
     async def start(
-        cls, serve: Serve, grants: HostGrants | None = None, proxies: ProxyBook | None = None
-    ) -> SharedHost:
-        process, sock = await spawn_shared()
-        host = cls(process, grants, proxies)
+        cls, config: ProcessConfig, grants: HostGrants | None = None, proxies: ProxyHealthReports | None = None
+    ) -> SharedProcess:
+        child, sock = await spawn_shared()
+        process = cls(child, grants, proxies)
         try:
-            host._frames = await connect(sock, host._take, host._disconnected)
+            process._frames = await connect_frames(sock, process._handle_messages, process._on_disconnect)
         except BaseException:
-            host.kill("not connected")
+            process.kill("not connected")
             sock.close()
             raise
-        host._frames.send(serve)
+        process._frames.send(config)
         if grants is not None:
-            grants.opened(host.pid, host)
-        return host
+            grants.add_process(process.pid, process)
+        return process
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     @property
-    def load(self) -> int:
-        return len(self._flights)
+    def execution_count(self) -> int:
+        return len(self._executions)
 
     @property
     def is_usable(self) -> bool:
         return self.ready.is_set() and not self.is_closing
 
-    def serve(self, serve: Serve) -> None:
-        """For executions that are launched from now on."""
-        self._send(serve)
+    def send_config(self, config: ProcessConfig) -> None:
+        """Send the configuration for executions that are started from now on."""
+        self._send(config)
 
-    def grant(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
-        self._send(Grants(version, until, list(shares)))
+    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
+        self._send(ProcessGrants(version, until, list(shares)))
 
-    def extend(self, until: float) -> None:
-        self._send(Extend(until))
+    def extend_grants(self, until: float) -> None:
+        self._send(ExtendGrants(until))
 
-    def launch(self, flight: Flight) -> None:
-        self._flights[flight.execution] = flight
-        flight.send = self._send
-        start = flight.start
+    def start_execution(self, execution: RunningExecution) -> None:
+        self._executions[execution.id] = execution
+        execution.send = self._send
+        start = execution.start_message
         self._send(start, len(start.parameters))
 
-    async def stop(self, flight: Flight) -> None:
-        """Returns when nothing of it runs any more."""
-        if flight.gone:
+    async def stop_execution(self, execution: RunningExecution) -> None:
+        """Stop an execution; returns when nothing of it runs any more."""
+        if execution.is_gone:
             return
-        self._send(Cancel(flight.execution))
-        if not await flight.until_gone(STOP_S):
-            self.kill(f"an execution of {flight.assignment.task_type} did not stop")
+        self._send(CancelExecution(execution.id))
+        if not await execution.wait_until_gone(STOP_S):
+            self.kill(f"an execution of {execution.assignment.task_type} did not stop")
             await self._process.wait()
 
-    def ping(self) -> None:
-        """Also tells the process that its agent lives."""
+    def send_ping(self) -> None:
+        """Send a ping, which is also the heartbeat of the agent; kill a process that does not answer."""
         self._pings += 1
         self._send(Ping(self._pings))
         if self.ready.is_set() and self._pings - self._pongs > SILENT_PINGS:
             self.kill("it did not answer")
 
-    def forgive(self) -> None:
-        """The agent itself stood still: no answer could be heard."""
+    def reset_pings(self) -> None:
+        """Forget unanswered pings, after the agent itself stood still and could not read the answers."""
         self._pongs = self._pings
 
     def kill(self, why: str = "") -> None:
@@ -147,90 +152,96 @@ class SharedHost:
             except ProcessLookupError:
                 pass
 
-    async def until_dead(self) -> None:
-        """Tells every execution in it."""
+    async def wait_until_dead(self) -> None:
+        """Wait for the end of the process, and end every execution in it."""
         code = await self._process.wait()
         self.is_closing = True
         if self._frames is not None:
             await self._frames.read_to_end(LAST_READ_S)
         if self._grants is not None:
-            self._grants.closed(self.pid)
+            self._grants.remove_process(self.pid)
         if self._proxies is not None:
-            self._proxies.forget(self.pid)
-        how = self._why or _exit_text(code)
-        for flight in list(self._flights.values()):
-            flight.end(Died(End.PROCESS_LOST, f"its executor process died: {how}"))
-        if self._flights or not self._why:
-            log.warning("executor_process_died", pid=self.pid, why=how, executions=len(self._flights))
-        self._flights.clear()
+            self._proxies.remove_process(self.pid)
+        cause = self._why or _exit_text(code)
+        for execution in list(self._executions.values()):
+            execution.set_end(ProcessDied(End.PROCESS_LOST, f"its executor process died: {cause}"))
+        if self._executions or not self._why:
+            log.warning("executor_process_died", pid=self.pid, why=cause, executions=len(self._executions))
+        self._executions.clear()
 
     def _send(self, message: ToProcess, size: int = 0) -> None:
         if self._frames is not None:
             self._frames.send(message, size)
 
-    def _take(self, messages: list[ToAgent] | list[ToProcess]) -> None:
+    def _handle_messages(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
             match message:
                 case Done():
-                    if (flight := self._flights.pop(message.execution, None)) is not None:
-                        flight.take(message)
-                case Figures() | Want() | Exchange() | Recollect():
-                    if (flight := self._flights.get(message.execution)) is not None:
-                        flight.take(message)
-                case Items() | Lines() | Records():
-                    if (flight := self._flights.get(message.execution)) is not None:
-                        flight.take(message)
+                    if (execution := self._executions.pop(message.execution, None)) is not None:
+                        execution.handle_message(message)
+                case ProgressFigures() | SliceRequest() | MasterRequest() | FetchEarlierNotes():
+                    if (execution := self._executions.get(message.execution)) is not None:
+                        execution.handle_message(message)
+                case Items() | LogLines() | WarcRecords():
+                    if (execution := self._executions.get(message.execution)) is not None:
+                        execution.handle_message(message)
                     else:
                         self._send(Credit(message.execution, len(message.lines)))
-                case Uses() | Taken() | News() if self._grants is not None:
-                    hear_of_hosts(self._grants, self.pid, message)
+                case HostUsageReport() | GrantsInEffect() | HostNewsReport() if self._grants is not None:
+                    apply_host_message(self._grants, self.pid, message)
                 case ProxyStates() if self._proxies is not None:
-                    self._proxies.update(self.pid, message.proxies)
+                    self._proxies.update_process(self.pid, message.proxies)
                 case Pong():
                     self._pongs = max(self._pongs, message.number)
                 case Ready():
                     self._pongs = self._pings
                     self.ready.set()
 
-    def _disconnected(self) -> None:
+    def _on_disconnect(self) -> None:
         # Nearly always it is dead already, and its exit status says why.
         self.kill()
 
 
-def hear_of_hosts(grants: HostGrants, process: int, message: Uses | Taken | News) -> None:
+def apply_host_message(
+    grants: HostGrants, process: int, message: HostUsageReport | GrantsInEffect | HostNewsReport
+) -> None:
     match message:
-        case Uses():
-            grants.use(process, message.hosts)
-        case Taken():
-            grants.acknowledge(process, message.version, message.pending, message.used)
-        case News():
-            grants.hear(message.host, message.kind, message.span_ms)
+        case HostUsageReport():
+            grants.record_usage(process, message.hosts)
+        case GrantsInEffect():
+            grants.acknowledge_grants(process, message.version, message.pending, message.used)
+        case HostNewsReport():
+            grants.record_host_news(message.host, message.kind, message.span_ms)
 
 
-class SharedHosts:
-    """As many as there are cores, kept alive."""
+class SharedProcessPool:
+    """A pool of shared processes, one for each core, each restarted when it dies."""
 
     def __init__(
-        self, count: int, serve: Serve, grants: HostGrants | None = None, proxies: ProxyBook | None = None
+        self,
+        count: int,
+        config: ProcessConfig,
+        grants: HostGrants | None = None,
+        proxies: ProxyHealthReports | None = None,
     ) -> None:
-        self._serve = serve
+        self._config = config
         self._grants = grants
         self._proxies = proxies
-        self._hosts: list[SharedHost | None] = [None] * count
+        self._processes: list[SharedProcess | None] = [None] * count
         self._tasks: list[asyncio.Task[None]] = []
         self._usable = asyncio.Event()
         self._is_closing = False
 
     def allow_hosts(self, hosts: list[str]) -> None:
-        self._serve = msgspec.structs.replace(self._serve, allow_hosts=hosts)
-        for host in self.hosts:
-            host.serve(self._serve)
+        self._config = msgspec.structs.replace(self._config, allow_hosts=hosts)
+        for process in self.processes:
+            process.send_config(self._config)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._tasks = [
-            asyncio.create_task(self._keep(place), name=f"host-{place}") for place in range(len(self._hosts))
+            asyncio.create_task(self._keep_alive(index), name=f"host-{index}") for index in range(len(self._processes))
         ]
-        self._tasks.append(asyncio.create_task(self._watch(), name="host-watch"))
+        self._tasks.append(asyncio.create_task(self._ping_processes(), name="host-watch"))
 
     async def close(self) -> None:
         self._is_closing = True
@@ -240,76 +251,76 @@ class SharedHosts:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
-    def hosts(self) -> Sequence[SharedHost]:
-        return [host for host in self._hosts if host is not None]
+    def processes(self) -> Sequence[SharedProcess]:
+        return [process for process in self._processes if process is not None]
 
-    async def least_busy(self) -> SharedHost | None:
-        """Waits for one that can be used; None when there will be none any more."""
+    async def wait_for_least_busy(self) -> SharedProcess | None:
+        """The usable process with the fewest executions; waits for one, and returns None when the pool is closed."""
         while not self._is_closing:
-            usable = [host for host in self._hosts if host is not None and host.is_usable]
+            usable = [process for process in self._processes if process is not None and process.is_usable]
             if usable:
-                return min(usable, key=_load)
+                return min(usable, key=_execution_count)
             self._usable.clear()
             await self._usable.wait()
         return None
 
-    async def _keep(self, place: int) -> None:
+    async def _keep_alive(self, index: int) -> None:
         pause_s = 0.0
         loop = asyncio.get_running_loop()
         while True:
-            began_at, serve = loop.time(), self._serve
+            started_at, config = loop.time(), self._config
             try:
-                # Not to be broken off halfway: a process that nobody knows of could stay.
-                host = await unhurried(SharedHost.start(serve, self._grants, self._proxies))
+                # Must not be cancelled halfway: an untracked process could stay behind.
+                process = await run_uncancelled(SharedProcess.start(config, self._grants, self._proxies))
             except OSError as exc:
                 log.warning("executor_process_not_started", error=str(exc))
             else:
-                if serve is not self._serve:
-                    host.serve(self._serve)
-                await self._live(place, host)
+                if config is not self._config:
+                    process.send_config(self._config)
+                await self._run_process(index, process)
             if self._is_closing:
                 return
-            # A process that cannot even start must not be started as fast as the machine can.
-            pause_s = 0.0 if loop.time() - began_at > BRIEF_S else min(LONGEST_PAUSE_S, 2 * pause_s + 0.1)
+            # Back-off, so that a process that cannot start is not restarted in a tight loop.
+            pause_s = 0.0 if loop.time() - started_at > BRIEF_S else min(LONGEST_PAUSE_S, 2 * pause_s + 0.1)
             await asyncio.sleep(pause_s)
 
-    async def _live(self, place: int, host: SharedHost) -> None:
-        self._hosts[place] = host
+    async def _run_process(self, index: int, process: SharedProcess) -> None:
+        self._processes[index] = process
         try:
             if self._is_closing:
                 return
             async with asyncio.TaskGroup() as group:
-                starting = group.create_task(self._expect(host))
-                await host.until_dead()
+                starting = group.create_task(self._await_ready(process))
+                await process.wait_until_dead()
                 starting.cancel()
         finally:
-            self._hosts[place] = None
-            # Also one that is being killed already is waited for.
-            host.kill("the agent ends")
-            await host.until_dead()
+            self._processes[index] = None
+            # Also wait for one that is being killed already.
+            process.kill("the agent ends")
+            await process.wait_until_dead()
 
-    async def _expect(self, host: SharedHost) -> None:
+    async def _await_ready(self, process: SharedProcess) -> None:
         try:
             async with asyncio.timeout(START_S):
-                await host.ready.wait()
+                await process.ready.wait()
             self._usable.set()
         except TimeoutError:
-            host.kill(f"not ready within {START_S:g} s")
+            process.kill(f"not ready within {START_S:g} s")
 
-    async def _watch(self) -> None:
+    async def _ping_processes(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            looked_at = loop.time()
+            slept_from = loop.time()
             await asyncio.sleep(PING_S)
-            is_late = loop.time() - looked_at > 2 * PING_S
-            for host in self.hosts:
+            is_late = loop.time() - slept_from > 2 * PING_S
+            for process in self.processes:
                 if is_late:
-                    host.forgive()
-                host.ping()
+                    process.reset_pings()
+                process.send_ping()
 
 
-def _load(host: SharedHost) -> int:
-    return host.load
+def _execution_count(process: SharedProcess) -> int:
+    return process.execution_count
 
 
 def _exit_text(code: int) -> str:

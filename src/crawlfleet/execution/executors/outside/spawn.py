@@ -1,4 +1,4 @@
-"""Starting executor processes: an environment without secrets, a session of their own, and a socket to talk over."""
+"""Start of executor processes: an environment without secrets, a session of their own, and a socket pair."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawlfleet.execution.executors.protocol import TO_AGENT, Frames, ToAgent, ToProcess
+from crawlfleet.execution.executors.protocol import TO_AGENT, FrameConnection, ToAgent, ToProcess
 
-_KEPT = (
+_KEPT_VARIABLES = (
     "PATH",
     "HOME",
     "LANG",
@@ -24,16 +24,18 @@ _KEPT = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 )
-Take = Callable[[list[ToAgent] | list[ToProcess]], None]
-_CHILD = "crawlfleet.execution.executors.inside.process_entry"
+OnMessages = Callable[[list[ToAgent] | list[ToProcess]], None]
+_ENTRY_MODULE = "crawlfleet.execution.executors.inside.process_entry"
 
 
 def scrubbed_environment(directory: Path | None = None) -> dict[str, str]:
-    """Tokens and passwords are passed in the environment, so only what is known to be needed is passed on."""
-    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
+    """The environment of a child: only variables that it needs, as others may hold tokens and passwords."""
+    environment = {
+        name: value for name, value in os.environ.items() if name in _KEPT_VARIABLES or name.startswith("LC_")
+    }
     if directory is not None:
-        kept["TMPDIR"] = str(directory)
-    return kept | {"PYTHONUNBUFFERED": "1"}
+        environment["TMPDIR"] = str(directory)
+    return environment | {"PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(slots=True)
@@ -41,17 +43,17 @@ class Spawned:
     process: asyncio.subprocess.Process
     frames: socket.socket
     control: socket.socket
-    """To its supervisor."""
+    """Socket to its supervisor."""
 
 
 async def spawn_shared() -> tuple[asyncio.subprocess.Process, socket.socket]:
-    ours, theirs = _pair()
+    ours, theirs = _socket_pair()
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
             "-m",
-            _CHILD,
+            _ENTRY_MODULE,
             "shared",
             str(theirs.fileno()),
             str(os.getpid()),
@@ -69,16 +71,16 @@ async def spawn_shared() -> tuple[asyncio.subprocess.Process, socket.socket]:
     return process, ours
 
 
-async def spawn_alone(directory: Path, memory_bytes: int) -> Spawned:
-    ours, theirs = _pair()
-    our_control, their_control = _pair()
+async def spawn_isolated(directory: Path, memory_bytes: int) -> Spawned:
+    ours, theirs = _socket_pair()
+    our_control, their_control = _socket_pair()
     descriptors = [theirs.fileno(), their_control.fileno()]
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
             "-m",
-            _CHILD,
+            _ENTRY_MODULE,
             "alone",
             str(descriptors[0]),
             str(os.getpid()),
@@ -102,20 +104,20 @@ async def spawn_alone(directory: Path, memory_bytes: int) -> Spawned:
     return Spawned(process, ours, our_control)
 
 
-async def connect(sock: socket.socket, take: Take, lost: Callable[[], None]) -> Frames:
+async def connect_frames(sock: socket.socket, on_messages: OnMessages, on_lost: Callable[[], None]) -> FrameConnection:
     _transport, frames = await asyncio.get_running_loop().create_unix_connection(
-        lambda: Frames(TO_AGENT, take, lost), sock=sock
+        lambda: FrameConnection(TO_AGENT, on_messages, on_lost), sock=sock
     )
     return frames
 
 
 def search_path(modules: Sequence[str]) -> list[str]:
-    """Where users' modules are looked for: as for this process, and its working directory first when any are named."""
-    known = [entry for entry in sys.path if entry]
-    return [str(Path.cwd()), *known] if modules else known
+    """Search path for user modules: that of this process, with its working directory first when modules are named."""
+    entries = [entry for entry in sys.path if entry]
+    return [str(Path.cwd()), *entries] if modules else entries
 
 
-def _pair() -> tuple[socket.socket, socket.socket]:
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     return ours, theirs

@@ -1,8 +1,8 @@
-"""Stands between an agent and the process of one execution, so that nothing of it stays behind, whatever it does.
+"""The supervisor between an agent and an isolated process, which ends the whole process tree of an execution.
 
     agent ── supervisor ── process of the execution ── whatever that starts
                  │
-                 └ ends the whole tree when the process has ended, when the agent says so (by closing its end of the
+                 └ ends the whole tree when the process has ended, when the agent orders it (by closing its end of the
                    control socket), when the agent is gone, and when it is silent for as long as a lease lasts
 
 It keeps all descendants as its own: daemons with a session of their own are found like any other child. It is the same
@@ -19,11 +19,11 @@ from typing import NoReturn
 from crawlfleet.execution.executors.outside import linux
 
 SILENCE_S = 7.0
-"""An agent that does not run cannot renew its lease: its work ends before somebody else gets it."""
+"""Longest silence of the agent: one that does not run cannot renew its lease, and its work must end before that."""
 
 
 def fork_supervised(control: int, agent: int, others: list[int]) -> None:
-    """Returns in the process of the execution; the supervisor never returns. `others` are descriptors it closes."""
+    """Fork the process of the execution and return in it; the supervisor never returns, and closes the `others`."""
     if os.getppid() != agent:
         os._exit(1)
     linux.keep_descendants()
@@ -42,7 +42,7 @@ def fork_supervised(control: int, agent: int, others: list[int]) -> None:
 
 
 def _supervise(control: int, worker: int) -> NoReturn:
-    status = _watch(control, worker)
+    status = _watch_worker(control, worker)
     linux.kill_descendants()
     try:
         os.write(control, str(status).encode())
@@ -51,8 +51,8 @@ def _supervise(control: int, worker: int) -> NoReturn:
     os._exit(0)
 
 
-def _watch(control: int, worker: int) -> int:
-    """The wait status of the process, when it ended by itself; -1 when it is to be ended."""
+def _watch_worker(control: int, worker: int) -> int:
+    """Wait for the end of the process; its wait status, or -1 when the supervisor has to end it."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
     poll.register(os.pidfd_open(worker), select.POLLIN)
@@ -60,24 +60,24 @@ def _watch(control: int, worker: int) -> int:
     while True:
         ready = {descriptor for descriptor, _event in poll.poll(1_000)}
         if control in ready:
-            if not _hear(control):
+            if not _read_heartbeat(control):
                 return -1
             heard_at = time.monotonic()
         if time.monotonic() - heard_at > SILENCE_S:
             return -1
-        status = _reap(worker)
+        status = _reap_children(worker)
         if status is not None:
             return status
 
 
-def _hear(control: int) -> bool:
+def _read_heartbeat(control: int) -> bool:
     try:
         return bool(os.read(control, 4_096))
     except OSError:
         return False
 
 
-def _reap(worker: int) -> int | None:
+def _reap_children(worker: int) -> int | None:
     status = None
     while True:
         try:

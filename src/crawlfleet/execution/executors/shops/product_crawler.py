@@ -1,6 +1,6 @@
-"""How tasks of the shop family visit pages: one product by its address, or a crawl that keeps the products it meets.
+"""The product crawler of the shop family: visits one product by its URL, or crawls a shop for products.
 
-Both are the crawl of `execution.crawl` with its robots, budgets and guards; only what is kept of a page is another.
+Both use the crawl of `execution.crawl` with its robots, budgets and guards, and keep products instead of records.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS, PageFacts
 from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
 from crawlfleet.execution.crawl.products.product import product_of, shop_of
 from crawlfleet.execution.crawl.products.product_plan import extraction, page_said
-from crawlfleet.execution.executors.builtin.web_crawl import kept_cookies, proxies_of
+from crawlfleet.execution.executors.builtin.web_crawl import open_kept_cookies, select_proxies
 from crawlfleet.execution.executors.shops.shop_schema import VISIT_NAMES
 from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.product import Product, ProductKey, key_of
 
-GONE = frozenset({404, 410})
-"""Answers that say there is no such page, rather than that it cannot be had now."""
+GONE_STATUSES = frozenset({404, 410})
+"""HTTP statuses of a page that does not exist, rather than one that is unavailable now."""
 
 
-class Seen(Gathered):
-    """The products that a crawl meets, each told once."""
+class SeenProducts(Gathered):
+    """The products that a crawl sees, each stored once."""
 
     def __init__(self, context: TaskContext, plan: CrawlPlan, product_pages: Sequence[str] = ()) -> None:
         super().__init__(context.item, plan.extraction)
         self._context = context
-        fields = [f"product_pages[{at}]" for at in range(len(product_pages))]
+        fields = [f"product_pages[{index}]" for index in range(len(product_pages))]
         self._product_pages = Patterns(product_pages, fields)
         self._met: set[ProductKey] = set()
-        self.last: Product | None = None
+        self.last_product: Product | None = None
         self.shops: Counter[str] = Counter()
         self.unreadable = 0
-        """Pages that show no product, and whose structured data cannot be read."""
+        """Number of pages without a product whose structured data cannot be read."""
 
     async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
         if self._product_pages and not self._product_pages.matching(url):
@@ -60,11 +60,11 @@ class Seen(Gathered):
         if (key := key_of("", product.shop, product.id)) in self._met:
             return
         self._met.add(key)
-        self.last = product
+        self.last_product = product
         self.shops[product.shop] += 1
         self.items += 1
         await self._context.product(product)
-        await self._context.item(item_of(product))
+        await self._context.item(product_item(product))
 
     @property
     def products(self) -> int:
@@ -73,41 +73,41 @@ class Seen(Gathered):
     def notes(self) -> list[str]:
         if not self.unreadable:
             return []
-        told = "structured data that is no JSON, and no product by it: selectors may tell what is there"
-        return [f"1 page has {told}" if self.unreadable == 1 else f"{self.unreadable} pages have {told}"]
+        detail = "structured data that is no JSON, and no product by it: selectors may tell what is there"
+        return [f"1 page has {detail}" if self.unreadable == 1 else f"{self.unreadable} pages have {detail}"]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What became of a visit to the page of one product."""
+class ProductVisit:
+    """The result of a visit to the page of one product."""
 
     product: Product | None = None
     failure: PageFailed | None = None
     is_unreadable: bool = False
-    """What it says of itself cannot be read: it may show a product all the same."""
+    """Whether its structured data cannot be read: it may show a product all the same."""
 
     @property
     def is_gone(self) -> bool:
-        """The page is not there any more, or shows no product."""
+        """Whether the page does not exist any more, or shows no product."""
         if self.product is not None or self.is_unreadable:
             return False
-        return self.failure is None or self.failure.status in GONE
+        return self.failure is None or self.failure.status in GONE_STATUSES
 
 
-class Shopper:
-    """One for an execution: its connections and cookies are shared by all of its visits."""
+class ProductCrawler:
+    """The crawler of one execution, whose visits share connections and cookies."""
 
     def __init__(self, context: TaskContext, parameters: Mapping[str, Any]) -> None:
         self._context = context
-        self._visits = {
+        self._visit_parameters = {
             **{name: parameters[name] for name in VISIT_NAMES if name in parameters and name != "selectors"},
             **extraction(parameters.get("selectors")),
         }
-        self._proxies = proxies_of(context)
+        self._proxies = select_proxies(context)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        plan = self.plan({"url": "http://shop.invalid/"})
+        plan = self.build_plan({"url": "http://shop.invalid/"})
         try:
             guard = AddressGuard(self._context.allow_hosts)
         except ValueError as exc:
@@ -115,7 +115,7 @@ class Shopper:
         self._reader = PageReader(plan.extraction)
         self._stack.push_async_callback(self._reader.close)
         context = self._context
-        cookies = await self._stack.enter_async_context(kept_cookies(context))
+        cookies = await self._stack.enter_async_context(open_kept_cookies(context))
         self._fetcher = await self._stack.enter_async_context(
             Fetcher(
                 guard,
@@ -127,7 +127,7 @@ class Shopper:
                 cookies=cookies,
             )
         )
-        # One for all visits: what one of them finds out of a host the others need not.
+        # Shared by all visits: an outage that one of them detects holds for the others.
         self._outages = Outages(partial(is_answered, self._fetcher), context.log)
         return self
 
@@ -136,24 +136,28 @@ class Shopper:
     ) -> None:
         await self._stack.__aexit__(kind, exc, trace)
 
-    def plan(self, parameters: Mapping[str, Any]) -> CrawlPlan:
+    def build_plan(self, parameters: Mapping[str, Any]) -> CrawlPlan:
         try:
-            return plan_of({**parameters, **self._visits})
+            return plan_of({**parameters, **self._visit_parameters})
         except (BadPlan, BadRule) as exc:
             raise TaskError(str(exc), error="input", permanent=True) from exc
 
-    async def look(self, url: str) -> Look:
-        """At the page of one product; redirects are followed."""
-        plan = self.plan({"url": url})
+    async def visit_product(self, url: str) -> ProductVisit:
+        """Visit the page of one product, following redirects."""
+        plan = self.build_plan({"url": url})
         if not plan.urls:
-            return Look(failure=PageFailed("input", f"{url!r} is no URL of a page", permanent=True))
-        seen = Seen(self._context, plan)
-        crawl = await self.crawl(plan, seen)
-        if seen.last is not None:
-            return Look(seen.last)
-        return Look(is_unreadable=seen.unreadable > 0) if crawl.starts_reached else Look(failure=_first(crawl, url))
+            return ProductVisit(failure=PageFailed("input", f"{url!r} is no URL of a page", permanent=True))
+        seen = SeenProducts(self._context, plan)
+        crawl = await self.run_crawl(plan, seen)
+        if seen.last_product is not None:
+            return ProductVisit(seen.last_product)
+        return (
+            ProductVisit(is_unreadable=seen.unreadable > 0)
+            if crawl.starts_reached
+            else ProductVisit(failure=_first_failure(crawl, url))
+        )
 
-    async def crawl(self, plan: CrawlPlan, seen: Seen) -> Crawl:
+    async def run_crawl(self, plan: CrawlPlan, seen: SeenProducts) -> Crawl:
         context = self._context
         pagination = plan.following.pagination
         reader = self._reader
@@ -175,8 +179,8 @@ class Shopper:
         return crawl
 
 
-def item_of(product: Product) -> dict[str, Any]:
-    """A product among the items of a task."""
+def product_item(product: Product) -> dict[str, Any]:
+    """A product as an item of a task's results."""
     return {
         "product_id": product.id,
         "shop": product.shop,
@@ -184,20 +188,20 @@ def item_of(product: Product) -> dict[str, Any]:
         "price": product.price,
         "currency": product.currency,
         "availability": product.availability,
-        **_named_apart(product.attributes),
+        **_other_attributes(product.attributes),
         "_url": product.url,
     }
 
 
-def gone(product_id: str, url: str) -> Product:
+def gone_product(product_id: str, url: str) -> Product:
     return Product(shop_of(url), product_id, url, is_gone=True)
 
 
-def _named_apart(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _other_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name not in ("product_id", "shop", "title", "price")}
 
 
-def _first(crawl: Crawl, url: str) -> PageFailed:
-    """One that may pass decides, so that the task is tried again."""
+def _first_failure(crawl: Crawl, url: str) -> PageFailed:
+    """The failure of an unreached start URL: a temporary one if there is any, so that the task is retried."""
     failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
     return failures[0] if failures else PageFailed("timeout", f"{url}: was not reached")

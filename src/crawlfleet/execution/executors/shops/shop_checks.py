@@ -1,4 +1,4 @@
-"""What is wrong with parameters of the shop family that fit their schema."""
+"""Checks of the shop family's parameters beyond their schema."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
 from crawlfleet.execution.crawl.frontier.urls import canonical
 from crawlfleet.execution.crawl.products import product_plan
 
-SHOWN = 20
+MAX_SHOWN = 20
 
 
 def visit_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     urls = [("url", parameters["url"])] if "url" in parameters else []
-    urls += [(f"urls[{at}]", url) for at, url in enumerate(parameters.get("urls", ()))]
-    found = [(field, f"{url!r} is no URL of a page") for field, url in urls if canonical(url) is None]
-    return found[:SHOWN] + product_plan.problems(parameters.get("selectors")) + header_profiles.problems_of(parameters)
+    urls += [(f"urls[{index}]", url) for index, url in enumerate(parameters.get("urls", ()))]
+    problems = [(field, f"{url!r} is no URL of a page") for field, url in urls if canonical(url) is None]
+    return (
+        problems[:MAX_SHOWN]
+        + product_plan.problems(parameters.get("selectors"))
+        + header_profiles.problems_of(parameters)
+    )
 
 
 def crawl_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = visit_problems(parameters) + follow_config.problems_of(parameters)
+    problems = visit_problems(parameters) + follow_config.problems_of(parameters)
     patterns = parameters.get("product_pages", ())
     try:
-        Patterns(patterns, [f"product_pages[{at}]" for at in range(len(patterns))])
+        Patterns(patterns, [f"product_pages[{index}]" for index in range(len(patterns))])
     except BadRule as exc:
-        found.append((exc.field, exc.detail))
-    return found
+        problems.append((exc.field, exc.detail))
+    return problems
 
 
 def search_problems(parameters: Mapping[str, Any], field: str) -> list[tuple[str, str]]:

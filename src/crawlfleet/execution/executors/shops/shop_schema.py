@@ -1,5 +1,4 @@
-"""The parameters of the shop family, as JSON schema; apart from the code that they are for, as every process lists
-them."""
+"""JSON schemas of the shop family's parameters, in a module of their own as every process loads them."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from crawlfleet.model.product import ID_CHARS
 
 URLS_MAX = 10_000
 KEYWORDS_MAX = 200
-BATCH_USUAL = 10
+DEFAULT_BATCH_SIZE = 10
 INSTANT = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}
 
 SHOP_SELECTORS: dict[str, Any] = {
@@ -66,17 +65,17 @@ VISIT_NAMES = tuple(_VISITS)
 CRAWL_NAMES = tuple(_CRAWLS)
 
 
-def visiting(*required: str, **more: Any) -> dict[str, Any]:
-    """Of a type that visits pages by their addresses."""
-    return _schema({**_VISITS, **more}, required)
+def visit_schema(*required: str, **more: Any) -> dict[str, Any]:
+    """The schema of a type that visits pages by their URLs."""
+    return _build_schema({**_VISITS, **more}, required)
 
 
-def crawling(*required: str, **more: Any) -> dict[str, Any]:
-    """Of a type that follows links."""
-    return _schema({**_VISITS, **_CRAWLS, **more}, required)
+def crawl_schema(*required: str, **more: Any) -> dict[str, Any]:
+    """The schema of a type that follows links."""
+    return _build_schema({**_VISITS, **_CRAWLS, **more}, required)
 
 
-def _schema(properties: Mapping[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
+def _build_schema(properties: Mapping[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": dict(properties),

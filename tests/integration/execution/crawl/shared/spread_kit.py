@@ -37,7 +37,7 @@ class Link:
         self._heard = heard
         self._chunks = self._archived = 0
 
-    async def exchange(self, body: bytes) -> bytes:
+    async def report_crawl(self, body: bytes) -> bytes:
         self._spread.note_exchange()
         first = self._chunks
         if self._heard.items:
@@ -55,8 +55,8 @@ class Link:
         down = await service.exchange(run.node.id, run.task, run.execution, up, *ranges)
         return msgspec.json.encode(down)
 
-    async def ask(self, about: str, body: bytes) -> bytes:
-        raise AssertionError(f"a crawl asks nobody about {about}")
+    async def send_request(self, endpoint: str, body: bytes) -> bytes:
+        raise AssertionError(f"a crawl asks nobody about {endpoint}")
 
 
 class Spread:

@@ -20,7 +20,7 @@ from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.crawl.engine import failed_pages
 from crawlfleet.execution.crawl.engine.collected_items import INLINE_RECORDS
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.registry import built_in_schemas
+from crawlfleet.execution.executors.registry import builtin_schemas
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from testkit.site import RunningSite, start_shop
@@ -390,7 +390,7 @@ def test_parameters_of_the_wrong_shape_are_refused_by_name(parameters: dict[str,
 
 def test_the_schema_takes_the_example_and_is_advertised() -> None:
     example = {"url": "https://example.com/products", "depth": 2, "selectors": SELECTORS}
-    types = TaskTypes(built_in_schemas())
+    types = TaskTypes(builtin_schemas())
     for parameters in (example, {"urls": ["http://[::1]:80/", "HTTP://user:pw@h/"]}, {"url": "http://中国.test"}):
         assert types.refusal("web_crawl", msgspec.json.encode(parameters)) is None
 

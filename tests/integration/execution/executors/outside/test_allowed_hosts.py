@@ -18,7 +18,7 @@ async def test_hosts_that_are_allowed_later_stand_beside_the_node_s_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    async with executing(tmp_path, as_builtin=("may_visit",), allow_hosts=["own"], hosts=1) as executor:
+    async with executing(tmp_path, as_builtin=("may_visit",), allow_hosts=["own"], processes=1) as executor:
 
         async def seen() -> list[list[str]]:
             """In a shared process, and in one of its own."""
@@ -28,9 +28,9 @@ async def test_hosts_that_are_allowed_later_stand_beside_the_node_s_own(
         assert await seen() == [["own"]] * 2
         executor.allow_hosts(["shop", "own"])
         assert await seen() == [["own", "shop"]] * 2
-        (host,) = executor.shared_hosts
-        os.kill(host.pid, signal.SIGKILL)
-        await until(lambda: executor.shared_hosts and executor.shared_hosts[0] is not host)
+        (process,) = executor.shared_processes
+        os.kill(process.pid, signal.SIGKILL)
+        await until(lambda: executor.shared_processes and executor.shared_processes[0] is not process)
         assert await seen() == [["own", "shop"]] * 2
         executor.allow_hosts([])
         assert await seen() == [["own"]] * 2

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 
 
 async def test_items_come_up_in_numbered_chunks_while_it_runs(tmp_path: Path) -> None:
-    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, processes=1) as executor:
         given = assignment("streams", {"file": str(tmp_path / "sent"), "count": 3_000})
         outcome = await asyncio.wait_for(executor.run(given), PATIENCE_S)
         items = server.lines(given.execution, "items")
@@ -48,7 +48,7 @@ async def test_items_come_up_in_numbered_chunks_while_it_runs(tmp_path: Path) ->
 async def test_while_no_master_takes_them_the_process_waits_and_loses_none(tmp_path: Path) -> None:
     server, sent = ChunkServer(), tmp_path / "sent"
     server.status = 503
-    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+    async with server.serving(), executing(tmp_path, server, processes=1) as executor:
         given = assignment("streams", {"file": str(sent), "count": 5_000})
         running = asyncio.create_task(executor.run(given))
         await asyncio.wait_for(server.called.wait(), PATIENCE_S)
@@ -67,7 +67,7 @@ async def test_while_no_master_takes_them_the_process_waits_and_loses_none(tmp_p
 async def test_one_that_a_master_calls_stale_is_stopped(tmp_path: Path) -> None:
     server = ChunkServer()
     server.status, server.problem = 409, {"code": "stale_execution", "detail": "not the live execution"}
-    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+    async with server.serving(), executing(tmp_path, server, processes=1) as executor:
         given = assignment("streams", {"file": str(tmp_path / "sent")})
         outcome = await asyncio.wait_for(executor.run(given), PATIENCE_S)
         assert outcome.end == End.STOPPED
@@ -77,7 +77,7 @@ async def test_one_that_a_master_calls_stale_is_stopped(tmp_path: Path) -> None:
 async def test_one_whose_items_are_refused_fails_with_the_reason(tmp_path: Path) -> None:
     server = ChunkServer()
     server.status, server.problem = 413, {"code": "too_large", "detail": "a chunk of more than 3 bytes"}
-    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+    async with server.serving(), executing(tmp_path, server, processes=1) as executor:
         outcome = await executor.run(assignment("greet", {"name": "you", "items": 1}))
         assert (outcome.end, outcome.error) == (End.FAILED, ErrorClass.INTERNAL)
         assert "more than 3 bytes" in outcome.message
@@ -92,7 +92,7 @@ async def test_what_another_server_or_a_confused_master_refuses_for_a_moment_is_
     server.status, server.problem = status, {"code": "not_found" if status == 404 else "not_allowed", "detail": "what?"}
     if not is_master:
         server.problem["type"] = "about:blank"
-    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+    async with server.serving(), executing(tmp_path, server, processes=1) as executor:
         given = assignment("greet", {"name": "you", "items": 1})
         running = asyncio.create_task(executor.run(given))
         await until(lambda: server.calls >= 2)
@@ -107,7 +107,7 @@ async def test_what_a_master_does_not_know_for_long_is_no_mistake_of_the_paramet
     monkeypatch.setattr(chunk_uploader, "BELIEVED_S", 0.2)
     server = ChunkServer()
     server.status, server.problem = 404, {"code": "not_found", "detail": "nothing is at that path"}
-    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+    async with server.serving(), executing(tmp_path, server, processes=1) as executor:
         outcome = await asyncio.wait_for(executor.run(assignment("greet", {"name": "you", "items": 1})), 30)
         assert (outcome.end, outcome.error) == (End.FAILED, ErrorClass.INTERNAL)
         assert "nothing is at that path" in outcome.message
@@ -116,7 +116,7 @@ async def test_what_a_master_does_not_know_for_long_is_no_mistake_of_the_paramet
 async def test_stopped_while_it_streams_it_stops_in_time(tmp_path: Path) -> None:
     server = ChunkServer()
     server.status = 503
-    async with server.serving(), executing(tmp_path, server, hosts=1) as executor:
+    async with server.serving(), executing(tmp_path, server, processes=1) as executor:
         running = asyncio.create_task(executor.run(assignment("streams", {"file": str(tmp_path / "sent")})))
         await asyncio.wait_for(server.called.wait(), PATIENCE_S)
         assert await cancelled(running) < promised(1.5)
@@ -157,7 +157,7 @@ async def stopped_or_over(executor: ProcessExecutor, given: AssignmentBody) -> m
 async def test_a_master_that_is_gone_is_passed_over(tmp_path: Path) -> None:
     async with ChunkServer().serving() as server:
         away = "http://127.0.0.1:9"
-        async with executing(tmp_path, server, masters=[away, server.url], hosts=1) as executor:
+        async with executing(tmp_path, server, masters=[away, server.url], processes=1) as executor:
             given = assignment("greet", {"name": "you", "items": 2})
             outcome = await asyncio.wait_for(executor.run(given), PATIENCE_S)
             assert outcome.end == End.COMPLETED
@@ -165,7 +165,7 @@ async def test_a_master_that_is_gone_is_passed_over(tmp_path: Path) -> None:
 
 
 async def test_log_lines_that_come_too_fast_are_dropped_and_counted(tmp_path: Path) -> None:
-    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1, slots=10_000) as executor:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, processes=1, slots=10_000) as executor:
         given = assignment("chatters", {"lines": 20_000})
         outcome = await asyncio.wait_for(executor.run(given), PATIENCE_S)
         assert outcome.end == End.COMPLETED
@@ -180,7 +180,7 @@ async def test_log_lines_that_come_too_fast_are_dropped_and_counted(tmp_path: Pa
 
 async def test_a_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_uploader, "LOG_BYTES", 20_000)
-    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, processes=1) as executor:
         given = assignment("chatters", {"lines": 2_000})
         outcome = await asyncio.wait_for(executor.run(given), PATIENCE_S)
         assert outcome.end == End.COMPLETED

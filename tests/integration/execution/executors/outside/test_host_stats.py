@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.agent.work.lease_guard import Lease
+from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.model.execution import End
 from crawlfleet.model.host_stats import BYTES, ERRORS, KINDS, PAGES, REQUESTS, status_place, summed
@@ -20,17 +20,17 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.parametrize("is_alone", [False, True])
 async def test_what_was_counted_arrives(tmp_path: Path, is_alone: bool) -> None:
-    grants, lease = HostGrants(SystemClock()), Lease(SystemClock())
-    lease.begin(600.0, boot_time())
-    grants.attach(lease, lambda _within_s: None)
+    grants, lease = HostGrants(SystemClock()), NodeLease(SystemClock())
+    lease.start(600.0, boot_time())
+    grants.attach_sync(lease, lambda _within_s: None)
     pages = {"/": '<a href="/a">a</a><a href="/none">none</a>', "/a": "x" * 100}
     async with (
         ChunkServer().serving() as server,
         site(pages) as served,
-        executing(tmp_path, server, grants=grants, allow_hosts=["127.0.0.1"], hosts=1) as executor,
+        executing(tmp_path, server, grants=grants, allow_hosts=["127.0.0.1"], processes=1) as executor,
     ):
         host = served.url.removeprefix("http://")
-        grants.take(GrantsBody(1, [HostGrantBody(host, 100, 8)]))
+        grants.apply_grants(GrantsBody(1, [HostGrantBody(host, 100, 8)]))
         asked = assignment("web_crawl", {"url": f"{served.url}/", "depth": 1}, is_alone=is_alone)
         outcome = await executor.run(asked)
         assert outcome.end == End.COMPLETED, outcome.message
@@ -39,8 +39,8 @@ async def test_what_was_counted_arrives(tmp_path: Path, is_alone: bool) -> None:
 
         def is_told() -> bool:
             # The last sync of a node asks for all there is.
-            batch = grants.figures.up(1, 1, is_last=True)
-            grants.figures.told(1)
+            batch = grants.host_stats.next_batch(1, 1, is_last=True)
+            grants.host_stats.sync_answered(1)
             told.extend(row for name, row in (batch.hosts if batch else []) if name == host)
             return summed(told)[REQUESTS] >= len(served.hits)
 

@@ -75,7 +75,7 @@ async def test_it_sees_no_secrets_and_an_empty_directory(tmp_path: Path, monkeyp
     ],
 )
 async def test_exceptions_are_classified(tmp_path: Path, what: str, error: ErrorClass, message: str) -> None:
-    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, processes=1) as executor:
         given = assignment("raises", {"what": what})
         outcome = await executor.run(given)
         assert (outcome.end, outcome.error, outcome.message) == (End.FAILED, error, message)
@@ -85,7 +85,7 @@ async def test_exceptions_are_classified(tmp_path: Path, what: str, error: Error
 
 
 async def test_results_are_json_and_bounded(tmp_path: Path) -> None:
-    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, processes=1) as executor:
         outcome = await executor.run(assignment("returns", {"what": "object"}))
         assert outcome.end == End.FAILED
         assert "not JSON" in outcome.message
@@ -96,7 +96,7 @@ async def test_results_are_json_and_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task_type", ["eats_memory", "eats_memory_below"])
 async def test_one_that_eats_memory_is_killed_by_its_limit(tmp_path: Path, task_type: str) -> None:
-    async with executing(tmp_path, memory_mb=150, hosts=1) as executor:
+    async with executing(tmp_path, memory_mb=150, processes=1) as executor:
         neighbour = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
         outcome = await asyncio.wait_for(executor.run(assignment(task_type)), PATIENCE_S)
         assert (outcome.end, outcome.error) == (End.DIED_ALONE, ErrorClass.CRASH)
@@ -108,26 +108,26 @@ async def test_one_that_eats_memory_is_killed_by_its_limit(tmp_path: Path, task_
 
 @pytest.mark.parametrize(("allocated", "limit"), [(200, 200), (50, 150)])
 async def test_one_that_was_allocated_more_than_is_usual_may_use_it(tmp_path: Path, allocated: int, limit: int) -> None:
-    async with executing(tmp_path, memory_mb=150, hosts=1) as executor:
+    async with executing(tmp_path, memory_mb=150, processes=1) as executor:
         outcome = await asyncio.wait_for(executor.run(assignment("eats_memory", memory_mb=allocated)), PATIENCE_S)
         assert outcome.message == f"used more than {limit} MB of memory"
 
 
 async def test_one_that_asks_for_all_memory_at_once_fails(tmp_path: Path) -> None:
-    async with ChunkServer().serving() as server, executing(tmp_path, server, memory_mb=150, hosts=1) as executor:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, memory_mb=150, processes=1) as executor:
         outcome = await executor.run(assignment("grabs_memory"))
         assert (outcome.end, outcome.error, outcome.message) == (End.FAILED, ErrorClass.CRASH, "ran out of memory")
 
 
 async def test_one_that_multiplies_is_killed_with_all_its_offspring(tmp_path: Path) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         outcome = await asyncio.wait_for(executor.run(assignment("multiplies")), PATIENCE_S)
         assert (outcome.end, outcome.error) == (End.DIED_ALONE, ErrorClass.CRASH)
         assert "processes" in outcome.message or "memory" in outcome.message
 
 
 async def test_without_a_place_to_run_in_it_is_lost_and_not_hung(tmp_path: Path) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         (tmp_path / "work").rmdir()
         outcome = await asyncio.wait_for(executor.run(assignment("look_around")), PATIENCE_S)
         assert outcome.end == End.PROCESS_LOST
@@ -140,7 +140,7 @@ async def test_no_process_of_its_family_stays(tmp_path: Path, then: str) -> None
     """Children, grandchildren, and daemons in a session of their own that ignore every signal they can."""
     folder = tmp_path / "family"
     folder.mkdir()
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         running = asyncio.create_task(executor.run(assignment("family", {"folder": str(folder), "then": then})))
         await until(lambda: pid_in(folder / "self"))
         pids = [pid_in(folder / name) for name in ("child", "grandchild", "daemon", "self")]
@@ -155,7 +155,7 @@ async def test_no_process_of_its_family_stays(tmp_path: Path, then: str) -> None
 
 @pytest.mark.parametrize("task_type", ["ignores_cancel", "holds_interpreter"])
 async def test_one_that_does_not_stop_is_killed(tmp_path: Path, task_type: str) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         file = tmp_path / "pid"
         running = asyncio.create_task(executor.run(assignment(task_type, {"file": str(file)})))
         pid = await until(lambda: pid_in(file))
@@ -165,7 +165,7 @@ async def test_one_that_does_not_stop_is_killed(tmp_path: Path, task_type: str) 
 
 
 async def test_stopping_comes_through_even_when_asked_again_and_again(tmp_path: Path) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         file = tmp_path / "pid"
         running = asyncio.create_task(executor.run(assignment("ignores_cancel", {"file": str(file)})))
         pid = await until(lambda: pid_in(file))
@@ -183,7 +183,7 @@ async def test_stopping_comes_through_even_when_asked_again_and_again(tmp_path: 
     [("exit", "exit code 3"), ("SIGSEGV", "SIGSEGV"), ("SIGKILL", "SIGKILL"), ("SIGTERM", "SIGTERM")],
 )
 async def test_its_death_is_told_with_its_last_words(tmp_path: Path, how: str, message: str) -> None:
-    async with ChunkServer().serving() as server, executing(tmp_path, server, hosts=1) as executor:
+    async with ChunkServer().serving() as server, executing(tmp_path, server, processes=1) as executor:
         given = assignment("dies", {"how": how})
         outcome = await executor.run(given)
         assert (outcome.end, outcome.error) == (End.DIED_ALONE, ErrorClass.CRASH)
@@ -193,14 +193,14 @@ async def test_its_death_is_told_with_its_last_words(tmp_path: Path, how: str, m
 
 
 async def test_one_that_breaks_off_the_connection_is_ended(tmp_path: Path) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         outcome = await asyncio.wait_for(executor.run(assignment("breaks_off")), PATIENCE_S)
         assert outcome.end == End.DIED_ALONE
         assert "broke off" in outcome.message
 
 
 async def test_many_at_once_leave_no_descriptor_behind(tmp_path: Path) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         await executor.run(assignment("shout", {"word": "a"}))
         before = open_files()
         outcomes = await asyncio.gather(*[executor.run(assignment("shout", {"word": "a"})) for _ in range(10)])
@@ -210,7 +210,7 @@ async def test_many_at_once_leave_no_descriptor_behind(tmp_path: Path) -> None:
 
 async def test_closing_ends_everything(tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         await executor.run(assignment("echo"))
         alone = asyncio.create_task(executor.run(assignment("ignores_cancel", {"file": str(file)})))
         shared = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
@@ -221,7 +221,7 @@ async def test_closing_ends_everything(tmp_path: Path) -> None:
 
 
 async def test_closing_while_everything_is_still_starting_leaves_nothing(tmp_path: Path) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         running = [asyncio.create_task(executor.run(assignment(name))) for name in ("echo", "look_around")]
         # A few turns of the loop, which no process needs to be up.
         for _ in range(5):
@@ -230,7 +230,7 @@ async def test_closing_while_everything_is_still_starting_leaves_nothing(tmp_pat
 
 
 async def test_stopped_while_it_is_being_started_it_stops(tmp_path: Path) -> None:
-    async with executing(tmp_path, hosts=1) as executor:
+    async with executing(tmp_path, processes=1) as executor:
         for steps in range(8):
             running = asyncio.create_task(executor.run(assignment("ignores_cancel", {"file": str(tmp_path / "pid")})))
             for _ in range(steps):

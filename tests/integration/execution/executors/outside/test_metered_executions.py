@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.budget.quota_slices import DaySlices
+from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.model.execution import End
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.status import ErrorClass
@@ -35,19 +35,19 @@ class Day:
         self.left = pages
         self.total = 0
         self.again_ms = again_ms
-        self.slices = DaySlices()
-        self.slices.attach(self._tell)
+        self.slices = QuotaSlices()
+        self.slices.attach_sync(self._tell)
 
     def _tell(self, _within_s: float) -> None:
         asyncio.get_running_loop().call_soon(self.sync)
 
     def sync(self) -> None:
-        for want in self.slices.up():
+        for want in self.slices.pending_requests():
             got = min(3, self.left, want.pages)
             self.left -= got
             self.total += got
             overs = [] if got else [OverBody("pages_per_day", "shop", "none left", self.again_ms)]
-            self.slices.take([SliceBody(want.execution, want.number, self.total, 1 << 30, overs)])
+            self.slices.apply_slices([SliceBody(want.execution, want.number, self.total, 1 << 30, overs)])
 
 
 @BOTH
@@ -56,7 +56,7 @@ async def test_what_was_used_is_told_with_the_end(tmp_path: Path, as_builtin: tu
     async with executing(tmp_path, as_builtin=as_builtin, slices=day.slices) as executor:
         outcome = await executor.run(assignment("metered", {"pages": 8}, is_metered=True))
         assert (outcome.end, outcome.used) == (End.COMPLETED, UsedBody(8, 0))
-        assert day.slices.up() == []
+        assert day.slices.pending_requests() == []
         unmetered = await executor.run(assignment("sleep", {"seconds": 0}))
         assert unmetered.used is None
 
@@ -82,7 +82,7 @@ async def test_one_that_is_stopped_says_what_it_used(tmp_path: Path) -> None:
     async with executing(tmp_path, as_builtin=("metered",), slices=day.slices) as executor:
         given = assignment("metered", {"pages": 4, "sleep_s": 60}, is_metered=True)
         running = asyncio.create_task(executor.run(given))
-        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.progress()))
+        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.pop_progress()))
         running.cancel()
         with pytest.raises(Stopped) as stopped:
             await running
@@ -94,8 +94,8 @@ async def test_one_whose_process_dies_says_nothing(tmp_path: Path) -> None:
     async with executing(tmp_path, as_builtin=("metered",), slices=day.slices) as executor:
         given = assignment("metered", {"pages": 4, "sleep_s": 60}, is_metered=True)
         running = asyncio.create_task(executor.run(given))
-        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.progress()))
-        for host in executor.shared_hosts:
-            host.kill("for the test")
+        await until(lambda: any(b'"pages":4' in bytes(told.figures) for told in executor.pop_progress()))
+        for process in executor.shared_processes:
+            process.kill("for the test")
         outcome = await running
     assert (outcome.end, outcome.used) == (End.PROCESS_LOST, None)

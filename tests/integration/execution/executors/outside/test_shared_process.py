@@ -70,14 +70,14 @@ async def test_sleep_honours_recall_at_once(tmp_path: Path) -> None:
     async with executing(tmp_path) as executor:
         assert result_of(await executor.run(assignment("sleep", {"seconds": 0.01}))) == {"slept_s": 0.01}
         running = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
-        await until(lambda: sum(host.load for host in executor.shared_hosts))
+        await until(lambda: sum(process.execution_count for process in executor.shared_processes))
         assert await cancelled(running) < 0.5
         # Cancelled before its process has even seen it.
         await executor.run(assignment("echo"))
         running = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
         await asyncio.sleep(0)
         assert await cancelled(running) < 0.5
-        assert len(executor.shared_hosts) == 2, "nobody had to be killed"
+        assert len(executor.shared_processes) == 2, "nobody had to be killed"
 
 
 async def test_an_unknown_type_fails_by_name(tmp_path: Path) -> None:
@@ -90,20 +90,26 @@ async def test_an_unknown_type_fails_by_name(tmp_path: Path) -> None:
 async def test_when_a_shared_process_is_killed_its_executions_are_lost_and_it_comes_back(tmp_path: Path) -> None:
     async with executing(tmp_path) as executor:
         await executor.run(assignment("echo"))
-        await until(lambda: all(host.is_usable for host in executor.shared_hosts) and len(executor.shared_hosts) == 2)
+        await until(
+            lambda: (
+                all(process.is_usable for process in executor.shared_processes) and len(executor.shared_processes) == 2
+            )
+        )
         running = [asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60}))) for _ in range(20)]
-        await until(lambda: sum(host.load for host in executor.shared_hosts) == 20)
-        assert [host.load for host in executor.shared_hosts] == [10, 10], "the least busy one takes the next"
-        victim, other = executor.shared_hosts
+        await until(lambda: sum(process.execution_count for process in executor.shared_processes) == 20)
+        assert [process.execution_count for process in executor.shared_processes] == [10, 10], (
+            "the least busy one takes the next"
+        )
+        victim, other = executor.shared_processes
         os.kill(victim.pid, signal.SIGKILL)
         await until(lambda: sum(task.done() for task in running) >= 10)
         done, pending = await asyncio.wait(running, timeout=0)
         assert (len(done), len(pending)) == (10, 10)
         assert {task.result().end for task in done} == {End.PROCESS_LOST}
         assert "SIGKILL" in next(iter(done)).result().message
-        assert other.load == 10
-        await until(lambda: len([host for host in executor.shared_hosts if host.is_usable]) == 2)
-        assert victim.pid not in [host.pid for host in executor.shared_hosts]
+        assert other.execution_count == 10
+        await until(lambda: len([process for process in executor.shared_processes if process.is_usable]) == 2)
+        assert victim.pid not in [process.pid for process in executor.shared_processes]
         assert (await executor.run(assignment("echo"))).end == End.COMPLETED
         for task in pending:
             task.cancel()
@@ -112,7 +118,7 @@ async def test_when_a_shared_process_is_killed_its_executions_are_lost_and_it_co
 
 async def test_a_process_whose_interpreter_is_held_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    async with executing(tmp_path, as_builtin=("holds_interpreter",), hosts=1) as executor:
+    async with executing(tmp_path, as_builtin=("holds_interpreter",), processes=1) as executor:
         file = tmp_path / "pid"
         guilty = asyncio.create_task(executor.run(assignment("holds_interpreter", {"file": str(file)})))
         innocent = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
@@ -128,7 +134,7 @@ async def test_one_that_does_not_stop_costs_its_process_but_not_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    async with executing(tmp_path, as_builtin=("ignores_cancel",), hosts=1) as executor:
+    async with executing(tmp_path, as_builtin=("ignores_cancel",), processes=1) as executor:
         file = tmp_path / "pid"
         guilty = asyncio.create_task(executor.run(assignment("ignores_cancel", {"file": str(file)})))
         innocent = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
@@ -140,7 +146,7 @@ async def test_one_that_does_not_stop_costs_its_process_but_not_the_time(
 
 async def test_alone_even_a_builtin_has_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    async with executing(tmp_path, as_builtin=("dies",), hosts=1) as executor:
+    async with executing(tmp_path, as_builtin=("dies",), processes=1) as executor:
         await executor.run(assignment("echo"))
         innocent = asyncio.create_task(executor.run(assignment("sleep", {"seconds": 60})))
         outcome = await executor.run(assignment("dies", {"how": "SIGSEGV"}, is_alone=True))

@@ -16,8 +16,8 @@ from crawlfleet.execution.executors.builtin.full_sync import FullSync
 from crawlfleet.execution.executors.builtin.search_keywords import SearchKeywords
 from crawlfleet.execution.executors.builtin.shop_crawl import ShopCrawl
 from crawlfleet.execution.executors.builtin.single_product import SingleProduct
-from crawlfleet.execution.executors.inside.parameter_check import check_of
-from crawlfleet.execution.executors.shops.product_visits import at_once_all
+from crawlfleet.execution.executors.inside.parameter_check import build_check
+from crawlfleet.execution.executors.shops.product_visits import run_concurrently
 from crawlfleet.execution.sdk import Executor, TaskContext, TaskError, TryLater
 from crawlfleet.wire.products import ReportDown, UnseenBody, UnseenDown
 from testkit.site import RunningSite, SiteOptions, start_site
@@ -36,12 +36,12 @@ class Master:
         self.unseen = list(unseen)
         self.asked: list[str] = []
 
-    async def exchange(self, body: bytes) -> bytes:
+    async def report_crawl(self, body: bytes) -> bytes:
         raise NotImplementedError
 
-    async def ask(self, about: str, body: bytes) -> bytes:
-        self.asked.append(about)
-        if about == "products:unseen":
+    async def send_request(self, endpoint: str, body: bytes) -> bytes:
+        self.asked.append(endpoint)
+        if endpoint == "products:unseen":
             return msgspec.json.encode(UnseenDown(self.unseen))
         return msgspec.json.encode(ReportDown([1, 2, 3, 4, 0]))
 
@@ -49,7 +49,7 @@ class Master:
 async def run(
     kind: type[Executor], parameters: dict[str, Any], heard: Heard | None = None, master: Master | None = None
 ) -> Any:
-    check_of(kind)(parameters)
+    build_check(kind)(parameters)
     context = TaskContext(
         heard or Heard(),
         task_id="task-0192f0c4a5b6c7d8",
@@ -223,7 +223,7 @@ async def test_what_stops_one_visit_stops_all_as_it_is() -> None:
             ended.append("cancelled")
 
     with pytest.raises(TryLater, match="the host is away"):
-        await at_once_all([other(), away()])
+        await run_concurrently([other(), away()])
     assert ended == ["cancelled"]
 
 
@@ -293,6 +293,6 @@ async def test_a_sync_that_is_part_of_something_else(shop: RunningSite) -> None:
 )
 def test_bad_parameters_are_named(kind: type[Executor], parameters: dict[str, Any], field: str) -> None:
     with pytest.raises(TaskError) as told:
-        check_of(kind)(parameters)
+        build_check(kind)(parameters)
     assert str(told.value).startswith(f"{field}: ")
     assert (told.value.error, told.value.permanent) == ("input", True)

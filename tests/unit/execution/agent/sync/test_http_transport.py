@@ -25,7 +25,12 @@ from crawlfleet.errors import (
 )
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.master_calls import http_calls
-from crawlfleet.execution.master_calls.http_calls import StaleExecution, call, checked_address, open_session
+from crawlfleet.execution.master_calls.http_calls import (
+    StaleExecutionError,
+    call_master,
+    normalise_master_url,
+    open_http_session,
+)
 from crawlfleet.ports.transport import MessageTooLarge
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp, SyncVerdict
 
@@ -56,7 +61,7 @@ async def test_open_and_sync_are_arrays_to_the_nodes_own_path() -> None:
         up_sync = msgspec.json.decode(await request.read(), type=SyncUp)
         return web.Response(body=msgspec.json.encode(SyncDown(SyncVerdict.OK, stops=up_sync.held)))
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         transport = HttpTransport(url + "/", 0x2A, "secret", session)
         assert (await transport.open(OpenUp(0x2A, "secret", after=4))).session == 5
         assert (await transport.sync(SyncUp(0x2A, 5, 1, 0, [7, 8]))).stops == [7, 8]
@@ -72,7 +77,7 @@ async def test_open_and_sync_are_arrays_to_the_nodes_own_path() -> None:
         (404, "not_found", NotFound),
         (403, "address_not_allowed", Unavailable),
         (409, "session_ended", SessionEnded),
-        (409, "stale_execution", StaleExecution),
+        (409, "stale_execution", StaleExecutionError),
         (409, "other", Conflict),
         (422, "invalid_input", InvalidInput),
         (400, "malformed", InvalidInput),
@@ -87,9 +92,9 @@ async def test_a_refusal_is_told_in_the_masters_words(status: int, code: str, ki
         problem = {"type": f"urn:crawlfleet:error:{code}", "detail": "because", "code": code, "field": "slots"}
         return web.json_response(problem, status=status, content_type="application/problem+json")
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         with pytest.raises(kind) as raised:
-            await call(session, "POST", url, bearer="x", body=b"{}", within_s=5)
+            await call_master(session, "POST", url, bearer="x", body=b"{}", within_s=5)
         assert type(raised.value) is kind
         assert "because" in str(raised.value)
 
@@ -112,18 +117,18 @@ async def test_what_no_master_says_is_no_answer(status: int, body: bytes) -> Non
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(status=status, body=body, headers={"Location": "/elsewhere"})
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         with pytest.raises(Unavailable, match="is there another server"):
-            await call(session, "POST", url, bearer="x", body=b"{}", within_s=5)
+            await call_master(session, "POST", url, bearer="x", body=b"{}", within_s=5)
 
 
 async def test_a_message_that_a_proxy_finds_too_large_is_told_apart() -> None:
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(status=413, text="<html>Request Entity Too Large</html>", content_type="text/html")
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         with pytest.raises(MessageTooLarge) as raised:
-            await call(session, "POST", url, bearer="x", body=b"{}", within_s=5)
+            await call_master(session, "POST", url, bearer="x", body=b"{}", within_s=5)
         assert not raised.value.is_from_master
 
 
@@ -131,7 +136,7 @@ async def test_a_page_of_html_is_not_read() -> None:
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(text="[0]", content_type="text/html")
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         with pytest.raises(Unavailable, match="a page of HTML"):
             await HttpTransport(url, 1, "s", session).sync(SyncUp(1, 1, 1, 0, []))
 
@@ -141,14 +146,14 @@ async def test_an_answer_that_makes_no_sense_is_no_answer(body: bytes) -> None:
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(body=body)
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         with pytest.raises(Unavailable):
             await HttpTransport(url, 1, "s", session).sync(SyncUp(1, 1, 1, 0, []))
 
 
 @pytest.mark.parametrize("status", [200, 500])
 async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    monkeypatch.setattr(http_calls, "ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(http_calls, "MAX_ANSWER_BYTES", 1 << 20)
 
     async def handler(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(status=status)
@@ -159,9 +164,9 @@ async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.
         except ConnectionError:
             return answer
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         with pytest.raises(Unavailable, match="more than"):
-            await call(session, "POST", url, bearer="x", body=b"", within_s=10)
+            await call_master(session, "POST", url, bearer="x", body=b"", within_s=10)
 
 
 async def test_a_master_that_does_not_answer_is_not_waited_for() -> None:
@@ -171,15 +176,15 @@ async def test_a_master_that_does_not_answer_is_not_waited_for() -> None:
         await released.wait()
         return web.Response()
 
-    async with answering(handler) as url, open_session() as session:
+    async with answering(handler) as url, open_http_session() as session:
         with pytest.raises(Unavailable):
-            await call(session, "POST", url, bearer="x", body=b"", within_s=0.05)
+            await call_master(session, "POST", url, bearer="x", body=b"", within_s=0.05)
         released.set()
-    async with open_session() as session:
+    async with open_http_session() as session:
         with pytest.raises(Unavailable):
-            await call(session, "POST", "http://127.0.0.1:9/", bearer="x", body=b"", within_s=5)
+            await call_master(session, "POST", "http://127.0.0.1:9/", bearer="x", body=b"", within_s=5)
         with pytest.raises(Unavailable):
-            await call(session, "POST", "http://no-such-host.invalid/", bearer="x", body=b"", within_s=5)
+            await call_master(session, "POST", "http://no-such-host.invalid/", bearer="x", body=b"", within_s=5)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
@@ -211,21 +216,21 @@ async def test_a_ca_file_is_what_is_trusted(tmp_path: Path) -> None:
 
     async with answering(handler, context) as url:
         assert url.startswith("https://")
-        async with open_session(certificate) as session:
-            assert await call(session, "POST", url, bearer="x", body=b"", within_s=5) == b"heard"
-        async with open_session() as session:
+        async with open_http_session(certificate) as session:
+            assert await call_master(session, "POST", url, bearer="x", body=b"", within_s=5) == b"heard"
+        async with open_http_session() as session:
             with pytest.raises(Unavailable, match="certificate verify failed"):
-                await call(session, "POST", url, bearer="x", body=b"", within_s=5)
+                await call_master(session, "POST", url, bearer="x", body=b"", within_s=5)
 
 
 async def test_a_ca_file_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     for path in (tmp_path / "ca.pem", tmp_path / "gone"):
         with pytest.raises(ConfigError, match="ca_file"):
-            open_session(path)
+            open_http_session(path)
 
 
 @pytest.mark.parametrize("url", ["", "host", "ftp://host", "http://", "//host:80", "http://[::1"])
 def test_an_address_that_is_none_is_named(url: str) -> None:
     with pytest.raises(ConfigError, match="http://host:port"):
-        checked_address(url)
+        normalise_master_url(url)

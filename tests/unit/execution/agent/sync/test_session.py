@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.errors import ConfigError, NotAllowed, NotFound, Unavailable
 from crawlfleet.execution.agent.agent import Departure
-from crawlfleet.execution.agent.work.outbox import Ended, Outbox
+from crawlfleet.execution.agent.work.outbox import EndedExecution, Outbox
 from crawlfleet.execution.agent.work.outcomes import SAVE_S
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncVerdict
@@ -18,7 +18,7 @@ from tests.unit.execution.agent.agent_kit import Master, Work, node, outcome, vi
 @virtual
 async def test_outcomes_saved_by_an_earlier_process_go_up_with_the_session(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, is_synced=False)
-    outbox.add([Ended(outcome(1, result=b"[1]")), Ended(outcome(2, End.FAILED))])
+    outbox.add([EndedExecution(outcome(1, result=b"[1]")), EndedExecution(outcome(2, End.FAILED))])
     outbox.close()
     async with node(tmp_path, Master()) as one:
         (up,) = one.master.opens
@@ -28,7 +28,7 @@ async def test_outcomes_saved_by_an_earlier_process_go_up_with_the_session(tmp_p
         await asyncio.sleep(1)
         assert one.master.last.outcomes == []
     outbox = Outbox(tmp_path, is_synced=False)
-    assert outbox.pending() == []
+    assert outbox.pending_outcomes() == []
     outbox.close()
 
 
@@ -65,7 +65,7 @@ async def test_a_session_is_opened_after_the_newest_there_is(tmp_path: Path) -> 
 @virtual
 async def test_a_lost_answer_opens_another_session_with_the_same_outcomes(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, is_synced=False)
-    outbox.add([Ended(outcome(1))])
+    outbox.add([EndedExecution(outcome(1))])
     outbox.close()
     master = Master()
     master.open_error = Unavailable("the answer was lost")

@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet.execution.agent.work import outbox as outbox_module
 from crawlfleet.execution.agent.work.outbox import Outbox
-from crawlfleet.execution.agent.work.runner import START_TOLD_S
+from crawlfleet.execution.agent.work.runner import START_REPORT_S
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SyncDown, SyncUp, SyncVerdict
@@ -48,9 +48,9 @@ async def test_what_ends_goes_up_at_once_and_the_parked_call_is_overtaken(tmp_pa
 async def test_starts_are_told_once_work_has_run_for_a_moment_and_until_answered(tmp_path: Path) -> None:
     async with node(tmp_path, Master(), slots=1, prefetch=1) as one:
         one.master.give(1)
-        await asyncio.sleep(START_TOLD_S / 2)
+        await asyncio.sleep(START_REPORT_S / 2)
         assert one.master.last.started == []
-        await asyncio.sleep(START_TOLD_S)
+        await asyncio.sleep(START_REPORT_S)
         assert [(s.task, s.execution) for s in one.master.last.started] == [(1_001, 1)]
         one.master.is_losing_answers = True
         await asyncio.sleep(3.5)
@@ -62,7 +62,7 @@ async def test_starts_are_told_once_work_has_run_for_a_moment_and_until_answered
         await asyncio.sleep(0.1)
         before = len(one.master.calls)
         one.work.end(1)
-        await asyncio.sleep(2 * START_TOLD_S)
+        await asyncio.sleep(2 * START_REPORT_S)
         new = [call.up for call in one.master.calls[before:]]
         assert [o.execution for o in new[0].outcomes] == [1]
         assert [s.execution for up in new for s in up.started] == [2]
@@ -72,9 +72,9 @@ async def test_starts_are_told_once_work_has_run_for_a_moment_and_until_answered
 async def test_the_start_of_work_that_is_soon_over_is_not_told(tmp_path: Path) -> None:
     async with node(tmp_path, Master(), slots=1) as one:
         one.master.give(1)
-        await asyncio.sleep(START_TOLD_S / 2)
+        await asyncio.sleep(START_REPORT_S / 2)
         one.work.end(1)
-        await asyncio.sleep(2 * START_TOLD_S)
+        await asyncio.sleep(2 * START_REPORT_S)
         assert [s for call in one.master.calls for s in call.up.started] == []
         assert [o.execution for call in one.master.calls for o in call.up.outcomes] == [1]
 
@@ -113,7 +113,7 @@ async def test_an_outcome_that_a_stop_order_dropped_before_its_acknowledgement_c
     says it holds an execution that is over, so it is told to stop it."""
     async with node(tmp_path, Master()) as one:
         one.master.give(1)
-        await asyncio.sleep(START_TOLD_S / 2)
+        await asyncio.sleep(START_REPORT_S / 2)
         one.master.is_manual = True
         start = await one.master.next_call()
         assert [s.execution for s in start.up.started] == [1]

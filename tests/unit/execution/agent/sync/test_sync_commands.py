@@ -249,8 +249,8 @@ def test_tombstones_are_bounded_and_the_oldest_goes_first() -> None:
     tombstones.add(3, number=9)
     tombstones.add(6, number=9)
     assert [execution for execution in range(1, 7) if execution in tombstones] == [3, 5, 6]
-    assert tombstones.is_older_than(10, 3)
-    assert not tombstones.is_older_than(9, 3)
+    assert tombstones.ended_before_sync(10, 3)
+    assert not tombstones.ended_before_sync(9, 3)
 
 
 @virtual

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.execution.agent.work.deadline_timer import LOOK_S
-from crawlfleet.execution.agent.work.lease_guard import Lease
+from crawlfleet.execution.agent.work.deadline_timer import CLOCK_CHECK_S
+from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncVerdict
 from tests.unit.execution.agent.agent_kit import (
@@ -78,7 +78,7 @@ async def test_a_session_without_any_answered_sync_counts_from_its_opening(tmp_p
     master = Master()
     master.is_manual = True
     async with node(tmp_path, master) as one:
-        one.agent._runner.accept(assignment(1))
+        one.agent._runner.accept_assignment(assignment(1))
         await asyncio.sleep(20)
         assert one.work.cancelled_at[1] == pytest.approx(opened_at + SPAN_S, abs=0.001)
 
@@ -92,9 +92,9 @@ async def test_a_machine_that_slept_past_its_lease_stops_its_work_when_it_wakes(
         one.master.is_hung = True
         woken_at = monotonic()
         clock.suspend(3_600)
-        await asyncio.sleep(LOOK_S + 0.01)
+        await asyncio.sleep(CLOCK_CHECK_S + 0.01)
         assert one.work.alive == set(), "the timer of the lease would have had seconds left"
-        assert one.work.cancelled_at[1] <= woken_at + LOOK_S
+        assert one.work.cancelled_at[1] <= woken_at + CLOCK_CHECK_S
 
 
 @virtual
@@ -115,19 +115,19 @@ async def test_leaving_after_the_machine_slept_takes_as_long_as_was_asked_for(tm
 
 @virtual
 async def test_how_a_lease_is_counted() -> None:
-    lease = Lease(LoopClock())
+    lease = NodeLease(LoopClock())
     assert lease.left_s <= 0, "no session, no work"
     opened_at = monotonic()
-    lease.begin(9.0, opened_at)
+    lease.start(9.0, opened_at)
     assert lease.left_s == pytest.approx(7)
     lease.renew(opened_at - 5)
     assert lease.left_s == pytest.approx(7), "an older answer does not shorten it"
     await asyncio.sleep(7)
     lease.renew(opened_at + 4)
     assert lease.left_s == pytest.approx(4)
-    lease.begin(3.0, monotonic())
+    lease.start(3.0, monotonic())
     assert lease.left_s == pytest.approx(2), "of a short lease the margin takes no more than a third"
-    lease.end()
+    lease.clear()
     assert lease.left_s <= 0
 
 
@@ -184,7 +184,7 @@ async def test_an_answer_older_than_a_lease_starts_nothing(tmp_path: Path) -> No
 async def test_work_accepted_before_the_pause_but_not_begun_does_not_begin_after_it(tmp_path: Path) -> None:
     async with node(tmp_path, Master()) as one:
         await asyncio.sleep(1)
-        one.agent._runner.accept(assignment(1))
+        one.agent._runner.accept_assignment(assignment(1))
         stand_still(30.0)
         await asyncio.sleep(5)
         assert one.work.runs == []

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from crawlfleet.execution.agent.work.outcomes import GATHER_S
+from crawlfleet.execution.agent.work.outcomes import BATCH_DELAY_S
 from tests.unit.execution.agent.agent_kit import Master, node, virtual
 
 
@@ -13,7 +13,7 @@ async def test_the_last_outcome_goes_at_once(tmp_path: Path) -> None:
         one.master.give(1)
         await asyncio.sleep(1)
         one.work.end(1)
-        await asyncio.sleep(GATHER_S / 4)
+        await asyncio.sleep(BATCH_DELAY_S / 4)
         assert list(one.master.ends()) == [1]
 
 
@@ -24,10 +24,10 @@ async def test_outcomes_of_a_busy_node_go_together(tmp_path: Path) -> None:
         await asyncio.sleep(1)
         before = len(one.master.calls)
         one.work.end(1)
-        await asyncio.sleep(GATHER_S / 2)
+        await asyncio.sleep(BATCH_DELAY_S / 2)
         one.work.end(2)
-        await asyncio.sleep(GATHER_S / 4)
+        await asyncio.sleep(BATCH_DELAY_S / 4)
         assert one.master.ends() == {}, "3 still runs: they wait for one another"
-        await asyncio.sleep(GATHER_S)
+        await asyncio.sleep(BATCH_DELAY_S)
         assert sorted(one.master.ends()) == [1, 2]
         assert len(one.master.calls[before].up.outcomes) == 2

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from crawlfleet.execution.agent.agent import Departure
-from crawlfleet.execution.agent.work.outbox import Ended, Outbox
-from crawlfleet.execution.agent.work.outcomes import BATCH_BYTES, FOREIGN_REFUSALS, GROW_S
-from crawlfleet.execution.outcome_validation import bounded
+from crawlfleet.execution.agent.work.outbox import EndedExecution, Outbox
+from crawlfleet.execution.agent.work.outcomes import BATCH_BYTES, BELIEVED_REFUSALS, GROW_S
+from crawlfleet.execution.outcome_validation import validate_outcome
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import HANDS_OVER_ONLY, OutcomeBody
@@ -27,14 +27,14 @@ def with_products(execution: int, count: int = 100, each_bytes: int = 8 * KIB) -
 
 def saved(directory: Path, *outcomes: OutcomeBody) -> None:
     outbox = Outbox(directory, is_synced=False)
-    outbox.add([Ended(one) for one in outcomes])
+    outbox.add([EndedExecution(one) for one in outcomes])
     outbox.close()
 
 
 def in_outbox(directory: Path) -> list[int]:
     outbox = Outbox(directory, is_synced=False)
     outbox.close()
-    return [ended.outcome.execution for ended in outbox.pending()]
+    return [ended.outcome.execution for ended in outbox.pending_outcomes()]
 
 
 @virtual
@@ -135,7 +135,7 @@ async def test_another_server_is_not_believed_at_once_that_an_outcome_is_too_lar
     master = Master()
     master.body_bytes, master.is_behind_proxy = 1 << 20, True
     async with node(tmp_path, master) as one:
-        while len(one.said("call_failed")) < FOREIGN_REFUSALS - 1:  # noqa: ASYNC110
+        while len(one.said("call_failed")) < BELIEVED_REFUSALS - 1:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         assert one.said("outcome_cut") == []
         master.body_bytes = None
@@ -194,7 +194,7 @@ async def test_a_node_that_leaves_hands_over_everything_it_has_saved(tmp_path: P
 
 def test_products_that_are_padded_beyond_the_bound_fail_the_execution() -> None:
     raw = msgspec.Raw(b'["shop","id","http://shop/"' + b" " * limits.OUTCOME_BYTES + b"]")
-    said = bounded(msgspec.structs.replace(outcome(1), products=[raw]), assignment(1))
+    said = validate_outcome(msgspec.structs.replace(outcome(1), products=[raw]), assignment(1))
     assert (said.end, said.products) == (End.FAILED, [])
     assert "come with an outcome" in said.message
 
@@ -202,11 +202,11 @@ def test_products_that_are_padded_beyond_the_bound_fail_the_execution() -> None:
 def test_an_outcome_that_takes_the_place_of_another_is_found_again(tmp_path: Path) -> None:
     saved(tmp_path, outcome(1), with_products(2), outcome(3))
     outbox = Outbox(tmp_path, is_synced=False)
-    outbox.replace(Ended(outcome(2, End.FAILED)))
+    outbox.replace(EndedExecution(outcome(2, End.FAILED)))
     outbox.close()
     again = Outbox(tmp_path, is_synced=False)
     again.close()
-    assert {one.outcome.execution: End(one.outcome.end) for one in again.pending()} == {
+    assert {one.outcome.execution: End(one.outcome.end) for one in again.pending_outcomes()} == {
         1: End.COMPLETED,
         2: End.FAILED,
         3: End.COMPLETED,

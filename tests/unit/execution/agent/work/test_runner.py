@@ -244,5 +244,5 @@ async def test_a_killed_agent_says_and_saves_nothing_more(tmp_path: Path) -> Non
         assert one.work.runs == [1, 2]
         assert len(one.events) == seen
     outbox = Outbox(tmp_path, is_synced=False)
-    assert outbox.pending() == []
+    assert outbox.pending_outcomes() == []
     outbox.close()

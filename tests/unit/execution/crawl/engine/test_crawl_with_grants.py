@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.execution.budget.granted_gate import GrantedGate
-from crawlfleet.execution.budget.host_gate import HostUse, ProcessShare
+from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.sdk import TaskContext, TryLater
 from crawlfleet.model.host_names import HostNews
@@ -33,7 +33,7 @@ class Agent:
         self.is_giving = True
         self.has_heard = asyncio.Event()
 
-    def use(self, hosts: Sequence[HostUse]) -> None:
+    def report_usage(self, hosts: Sequence[HostUsage]) -> None:
         self.wanted = {use.host for use in hosts if use.wanted}
         if self.wanted:
             self.has_heard.set()
@@ -44,14 +44,14 @@ class Agent:
         self.version += 1
         now = boot_time()
         rate = 0 if away_s else self.rate
-        self.gate.take(
+        self.gate.apply_grants(
             self.version, now + 60, [ProcessShare(host, rate, rate, 0, now + away_s) for host in self.wanted]
         )
 
-    def taken(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
+    def acknowledge_grants(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
         pass
 
-    def news(self, host: str, kind: int, span_ms: int) -> None:
+    def report_news(self, host: str, kind: int, span_ms: int) -> None:
         self.heard.append((kind, span_ms))
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.budget.quota_meter import BYTES, PAGES, Meter, OverQuota, Refused
+from crawlfleet.execution.budget.quota_meter import BYTES, PAGES, OverQuota, QuotaMeter, QuotaRefusal
 from crawlfleet.execution.crawl.fetch.fetcher import FetchLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.inside.error_classes import classified
+from crawlfleet.execution.executors.inside.error_classes import classify_error
 from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.sdk import TaskContext
 from crawlfleet.model.status import ErrorClass
@@ -29,18 +29,18 @@ class Day:
         self.left = [pages, size]
         self.total = [0, 0]
         self._slices = [LOTS, slice_bytes]
-        self.meter = Meter(self)
+        self.meter = QuotaMeter(self)
 
-    def want(self, number: int, pages: int, size_bytes: int) -> None:
+    def request_slice(self, number: int, pages: int, size_bytes: int) -> None:
         refused = []
         for place, (quota, asked) in enumerate(((PAGES, pages), (BYTES, size_bytes))):
             got = min(asked, self.left[place], self._slices[place])
             self.left[place] -= got
             self.total[place] += got
             if asked and not got:
-                refused.append(Refused(quota, "p", f"no {quota} left", 60_000))
+                refused.append(QuotaRefusal(quota, "p", f"no {quota} left", 60_000))
         pages, size_bytes = self.total
-        asyncio.get_running_loop().call_soon(self.meter.take, number, pages, size_bytes, refused)
+        asyncio.get_running_loop().call_soon(self.meter.apply_slice, number, pages, size_bytes, refused)
 
 
 async def crawl(day: Day, url: str, **parameters: Any) -> Mapping[str, Any]:
@@ -155,5 +155,5 @@ async def test_without_a_meter_nothing_is_counted() -> None:
 
 
 def test_what_it_means_when_it_may_not_wait() -> None:
-    said = classified(OverQuota(Refused(PAGES, "p", "none left")))
+    said = classify_error(OverQuota(QuotaRefusal(PAGES, "p", "none left")))
     assert said == (ErrorClass.POLICY, "none left", True, True)

@@ -95,7 +95,7 @@ class Gate(OpenGate):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def tell_block(self, host: str) -> None:
+    def report_block(self, host: str) -> None:
         self.told.append(host)
 
 
@@ -135,7 +135,7 @@ class Closing(OpenGate):
     def __init__(self) -> None:
         self._until = 0.0
 
-    def end(self, host: str) -> None:
+    def end_request(self, host: str) -> None:
         self._until = self._until or time.monotonic() + 0.4
 
     def away_s(self, host: str) -> float:

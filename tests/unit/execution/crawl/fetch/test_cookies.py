@@ -129,11 +129,11 @@ class Master:
         self.answers = asyncio.Event()
         self.answers.set()
 
-    async def exchange(self, body: bytes) -> bytes:
+    async def report_crawl(self, body: bytes) -> bytes:
         raise AssertionError("no member of a crawl")
 
-    async def ask(self, about: str, body: bytes) -> bytes:
-        assert about == "cookies"
+    async def send_request(self, endpoint: str, body: bytes) -> bytes:
+        assert endpoint == "cookies"
         up = msgspec.json.decode(body, type=CookiesUp)
         self.calls.append(up)
         await self.answers.wait()

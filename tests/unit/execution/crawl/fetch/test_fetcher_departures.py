@@ -35,13 +35,13 @@ class Refusing(OpenGate):
         self.departures = 0
         self.begun = self.ended = 0
 
-    async def begin(self, host: str) -> None:
+    async def begin_request(self, host: str) -> None:
         self.begun += 1
 
-    def end(self, host: str) -> None:
+    def end_request(self, host: str) -> None:
         self.ended += 1
 
-    async def depart(self, host: str, *, is_repeat: bool = False) -> None:
+    async def await_departure(self, host: str, *, is_repeat: bool = False) -> None:
         self.departures += 1
         if self.departures in self.refused:
             raise NoGrant(host)

@@ -49,13 +49,13 @@ class Master:
         self.asked: list[tuple[int | None, list[int]]] = []
         """What was reported, and what was held."""
 
-    async def exchange(self, body: bytes) -> bytes:
+    async def report_crawl(self, body: bytes) -> bytes:
         up = msgspec.json.decode(body, type=CrawlUp)
         self.asked.append((None if up.report is None else up.report.number, up.held))
         return msgspec.json.encode(self._answers.pop(0) if self._answers else CrawlDown("done"))
 
-    async def ask(self, about: str, body: bytes) -> bytes:
-        raise AssertionError(about)
+    async def send_request(self, endpoint: str, body: bytes) -> bytes:
+        raise AssertionError(endpoint)
 
 
 async def crawled(master: Master) -> None:

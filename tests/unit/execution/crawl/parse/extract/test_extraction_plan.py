@@ -15,8 +15,8 @@ from crawlfleet.execution.crawl.parse.extract.css_check import css_problem
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, plan_of
 from crawlfleet.execution.crawl.parse.extract.limits import FIELDS_MOST
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
-from crawlfleet.execution.executors.inside.parameter_check import check_of
-from crawlfleet.execution.executors.registry import built_in_checks
+from crawlfleet.execution.executors.inside.parameter_check import build_check
+from crawlfleet.execution.executors.registry import builtin_checks
 from crawlfleet.execution.sdk import Executor, TaskError
 from tests.unit.execution.crawl.parse.extract.extract_kit import problems
 
@@ -219,7 +219,7 @@ def test_a_plan_is_compiled_once_for_the_same_parameters() -> None:
 
 
 def refusal(parameters: dict[str, Any], **more: Any) -> tuple[str | None, str] | None:
-    types = TaskTypes({"web_crawl": WebCrawl.schema}, built_in_checks())
+    types = TaskTypes({"web_crawl": WebCrawl.schema}, builtin_checks())
     refused = types.refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}), **more)
     return None if refused is None else (refused.field, refused.detail)
 
@@ -269,7 +269,7 @@ def test_an_executor_of_ones_own_may_look_further_than_its_schema() -> None:
         def problems(cls, parameters: Any) -> list[tuple[str, str]]:
             return [("n", "is odd")] if parameters["n"] % 2 else []
 
-    check = check_of(Picky)
+    check = build_check(Picky)
     check({"n": 2})
     with pytest.raises(TaskError, match=r"^parameters\.n: is odd$"):
         check({"n": 1})
