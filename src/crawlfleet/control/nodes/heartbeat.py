@@ -1,7 +1,7 @@
-"""The simple client's heartbeat: a node without an agent says that it is there, what it measures and what it runs.
+"""Serves the simple client's heartbeat: a node without an agent reports its measurements and the tasks it runs.
 
 It stands in for session and sync: the first one opens a session, the others renew it. A node with an agent renews by
-its syncs alone; a heartbeat for it changes nothing and tells how it is.
+its syncs alone; a heartbeat for it changes nothing and only returns its status.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 INTERVAL_S = 30.0
-"""Of a client that did not agree on another one."""
+"""Interval of a client that did not agree on another one."""
 LEASE_INTERVALS = 3
 TIMEOUT_S = 300.0
 LEASE_UNSAID_MS = 0
-"""In the description of a simple client that did not say its interval: its lease is the installation's."""
+"""Lease in the description of a simple client that named no interval: the installation's lease holds for it."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -41,15 +41,15 @@ class _Leases(TaskStore, NodeStore, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimpleClients:
-    """What holds for nodes without an agent that do not say."""
+    """Defaults for nodes without an agent that name no interval."""
 
     interval_s: float = INTERVAL_S
     timeout_s: float = TIMEOUT_S
-    """Of silence, after which such a node is taken for lost."""
+    """Seconds of silence after which such a node is taken for lost."""
 
     @property
     def lease_ms(self) -> int:
-        # A lost heartbeat or two must not cost the node, whatever somebody has set.
+        # A lost heartbeat or two must not cost the node, whatever was configured.
         return ms(max(self.timeout_s, LEASE_INTERVALS * self.interval_s))
 
 
@@ -59,9 +59,9 @@ class Beat:
     at: Instant
     status: NodeStatus
     stale: list[str]
-    """Of the tasks it named, those that the store does not give to it: it should stop them."""
+    """Named tasks that the store does not assign to the node: it should stop them."""
     next_s: float = INTERVAL_S
-    """When the next one is due."""
+    """Seconds until the next heartbeat is due."""
 
 
 class Heartbeat:
@@ -81,18 +81,18 @@ class Heartbeat:
         if record.description.is_pull_only:
             renewed = await self._renew(record, measurement, now)
             if not renewed.is_open:
-                # Its lease ended this moment, or another heartbeat of it opened a session: once more, as it is now.
+                # Its lease has just ended, or another heartbeat of it opened a session: once more, as it is now.
                 renewed = await self._renew(await self._known(node), measurement, now)
             status = renewed.status
             await self._broker.board.put(node, measurement)
         ours = {row.id for row in (await self._store.held([node]))[node]}
-        # Who agreed on an interval of its own has three of them as its lease.
+        # A client that agreed on an interval of its own has three of them as its lease.
         next_s = min(self._simple.interval_s, record.description.lease_ms / 1000 / LEASE_INTERVALS)
         return Beat(node, now, status, [text for text in active_tasks if _task(text) not in ours], next_s)
 
     async def _renew(self, record: Node, measurement: Measurement, now: Instant) -> Renewed:
         session = record.session if record.is_session_open else await self._open(record, now)
-        # Each heartbeat raises the count by one: of two at the same time one is heard, which is enough.
+        # Each heartbeat raises the count by one: of two at the same time one counts, which is enough.
         number = record.renewals + 1 if session == record.session else 1
         (renewed,) = await self._store.renew([Renewal(record.id, session, number, _encode(measurement))], now)
         return renewed
@@ -115,7 +115,7 @@ class Heartbeat:
 
 
 def _task(text: str) -> int | None:
-    """None for what is no id of ours: a client that counts its own way holds nothing we gave it."""
+    """The task's id; None for a text that is no id of ours: such a client holds nothing we assigned."""
     try:
         return parse(text, "task", field="active_tasks")
     except InvalidInput:

@@ -1,7 +1,7 @@
-"""Live heartbeats of nodes, for event streams that ask for them: they are told as they come and stored nowhere.
+"""Feeds live heartbeats of nodes to event streams that ask for them; heartbeats are stored nowhere.
 
-Nodes may speak to any master, so heartbeats are found by their lease counters in the store. One read a second serves
-all streams of a master, and without such a stream there is none.
+Nodes may sync with any master, so heartbeats are found by their lease counters in the store. One read a second serves
+all streams of a master, and without such a stream nothing is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNNUMBERED = 0
 """The number of an event that is not in the log."""
 
 SeenRenewals = dict[NodeId, tuple[int, int]]
-"""By node: the session and the count of renewals that a stream has told of."""
+"""Session and count of renewals that a stream has sent last, by node."""
 
 
 class HeartbeatFeed:
@@ -32,7 +32,7 @@ class HeartbeatFeed:
         self._read = Shared(self._read_nodes, "heartbeats")
 
     async def newer(self, seen: SeenRenewals | None) -> tuple[list[Event], SeenRenewals]:
-        """The newest heartbeat of each node that was heard since, and what is seen by then; none at the first call."""
+        """The newest heartbeat of each node that renewed since `seen`, and the new `seen`; none at the first call."""
         if self._read_at is None or self._clock.monotonic() - self._read_at >= READ_S:
             await self._read()
         nodes = [node for node in self._nodes if node.is_session_open and node.renewed_at is not None]

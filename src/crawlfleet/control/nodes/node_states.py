@@ -1,4 +1,4 @@
-"""Nodes as placement sees them, from the store: for whoever asks outside the leader's pass."""
+"""Builds the node states that placement works on; outside the leader's pass they are read from the store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Nodes(TaskStore, ReadyTasks, NodeStore, Protocol):
 
 
 def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger, at: float = math.inf) -> NodeState:
-    """`at` is the leader's monotonic time; without it, a node on trial is taken to be due for a task."""
+    """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due for a task."""
     cluster = clusters.get(node.description.cluster)
     on_trial = is_on_trial(node)
     if on_trial:

@@ -1,4 +1,4 @@
-"""A node opens a session: outcomes it saved are taken first, then what its last session still held is free."""
+"""Opens the session of a node: its saved outcomes are written first, then what its last session held is freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node joins: it gets its id and its own secret, of which only a hash is kept."""
+"""Registers nodes: each gets an id and a secret of its own, of which only a hash is stored."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Registration:
     registered_at: Instant
     status: NodeStatus
     lease_ms: int
-    """Agreed on: what it said, or what holds for those who do not say."""
+    """Length of the lease: as the node asked, or the default."""
     ignored_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Types whose schemas are not the node's to change, with the reason."""
+    """Task types whose schemas the node may not change, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Of a node that was known: its secret is the one it has."""
+    """The answer to a registered node that announced a new description; its secret stays the same."""
 
     node: NodeId
     announced_at: Instant
@@ -81,10 +81,11 @@ class Register:
         enrolment: str | None = None,
         claim: Claim | None = None,
     ) -> Registration:
-        """`join_key` is made and kept by the node: saying it again, after a lost answer, is the same node.
+        """Register a node and return its id and secret.
 
-        `task_types` are what the node runs, each with the schema of its parameters. `enrolment` is the secret of an
-        enrol token: one use of it is spent with the registration or not at all; NotAllowed when none is left.
+        `join_key` is made and kept by the node: the same key again, after a lost answer, is the same node.
+        `task_types` are the types the node runs, each with the schema of its parameters. `enrolment` is the secret of
+        an enrol token: one use of it is spent with the registration or not at all; NotAllowed when none is left.
         """
         await self._check(description, join_key, task_types)
         description = self._completed(description, task_types)
@@ -93,7 +94,7 @@ class Register:
         node = await self._store.register(
             NewNode(self._ids.one(), join_key, hash_secret(secret), description, spent, claim), now
         )
-        # After the node: whoever may not join teaches nobody. It opens no session before it has its answer.
+        # After the node: one that may not join must not change types. It opens no session before it has its answer.
         ignored = await self._learn(node, task_types)
         return Registration(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
 
@@ -104,7 +105,7 @@ class Register:
         join_key: str | None = None,
         task_types: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Announcement:
-        """A node says, with its own secret, what is new about it: the secret stays as it is, and so does its session.
+        """Store a new description of a registered node; its secret and its session stay as they are.
         Raises NotAllowed for a `join_key` that is not its own."""
         await self._check(description, join_key or _NO_KEY, task_types)
         description = self._completed(description, task_types)
@@ -127,7 +128,7 @@ class Register:
     async def _check(
         self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None
     ) -> None:
-        """Raises InvalidInput with the field named, before an enrolment is used up for it."""
+        """Check the registration before an enrolment is used up for it. Raises InvalidInput with the field named."""
         _check_texts(description, join_key)
         _check_numbers(description)
         _check_labels(description)

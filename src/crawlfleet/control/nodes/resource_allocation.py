@@ -1,6 +1,6 @@
-"""What tasks get of the node they are on: computed when they are delivered, and when somebody asks.
+"""Computes the resources that tasks get on their node: when they are delivered, and for explanations.
 
-Only tasks that reserved something have an allocation; all others cost nothing here but a look at their lane.
+Only tasks that reserved something have an allocation; all others cost one look at their lane.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.placement.allocation import allocation, loan_shares
 
 FRESH_S = 5.0
-"""How old the list of nodes may be: a machine seldom gets another agent."""
+"""Maximum age of the cached list of nodes: a machine seldom gets another agent."""
 
 
 class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
@@ -40,7 +40,7 @@ class Allocate:
         self._look = Shared(self._read, "machines")
 
     async def given(self, node: NodeId, rows: Sequence[LiveTask]) -> dict[TaskId, dict[str, float]]:
-        """Of those of `rows` that reserve something: how much of each resource they get on the node."""
+        """The amount of each resource that tasks get on the node, for those of `rows` that reserve something."""
         requirements = await self._requirements({row.lane for row in rows})
         asking = [row for row in rows if requirements[row.lane].resources]
         if not asking:
@@ -53,7 +53,7 @@ class Allocate:
             await self._look()
         known = self._nodes.get(node)
         if known is None:
-            # It has joined since: the minimum is right in any case.
+            # The node has joined since: the minimum is right in any case.
             return {}
         machine = known.description.machine
         nodes = self._machines[machine] if machine else [node]

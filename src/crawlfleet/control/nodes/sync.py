@@ -1,11 +1,12 @@
-"""The one call every node makes.
+"""Serves sync, the one call that every node makes.
 
-    1. outcomes and starts are taken, and the lease is renewed, each in one commit for many nodes
-    2. what the store gives this session is compared with what the node holds: what it lacks is delivered (again),
-       what it should not have is told to stop, what is recalled is asked for
-    3. with nothing to say, the call is parked until something comes up for the node, for at most two seconds
+    1. outcomes and starts are written, and the lease is renewed, each in one commit for many nodes
+    2. what the store assigns to this session is compared with what the node holds: what the node lacks is delivered
+       (again), what it should not hold is stopped, what is recalled is asked for
+    3. with nothing to answer, the call is held open (long poll) until something changes for the node, for at most two
+       seconds
 
-Nothing here remembers what was delivered: a lost answer is made good by the next comparison.
+The service keeps no record of what was delivered: a lost answer is made good by the next comparison.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from crawlfleet.wire.tasks import unstorable
 
 PARK_S = 2.0
 DELIVER_BYTES = 16 << 20
-"""Parameters in one answer: a fraction of what an agent reads, and sent in time over a usual line."""
+"""Limit on the task parameters in one answer: a fraction of what an agent reads, and sent in time over a usual line."""
 _DELIVER_ROWS = 256
 _GATHER_NODES = 1_000
 _CLUSTERS_KEPT = 100_000
@@ -91,7 +92,7 @@ class Sync:
         self._slices = Slices(store=store, clock=clock)
         self._figures = FigureSync(store=store, clock=clock)
         self._clusters: dict[NodeId, tuple[int, str]] = {}
-        """Of each node that spoke to this master, as of the session it said."""
+        """Session and cluster of each node that synced with this master, by node."""
         self._parked: dict[NodeId, SyncUp] = {}
         self._may_park = True
         self._renewals: Gatherer[Renewal, Renewed] = Gatherer(self._renew, most=_GATHER_NODES)
@@ -107,11 +108,11 @@ class Sync:
         renewal = Renewal(up.node, up.session, up.number, _encode(measured), said, up.is_departing)
         renewing = self._renewals.put([renewal])
         if up.is_departing:
-            # First of all: what it hands back in the same message must not be placed on it again.
+            # First of all: what the node hands back in the same message must not be placed on it again.
             renewed = (await renewing)[0]
             await asyncio.gather(*self._telling(up))
         elif up.outcomes or up.started or up.figures is not None:
-            # At once, so that one commit may have it all.
+            # Concurrently, so that one commit may contain it all.
             *_, (renewed,) = await asyncio.gather(*self._telling(up), renewing)
         else:
             (renewed,) = await renewing
@@ -133,12 +134,12 @@ class Sync:
         return down
 
     async def stop_parking(self) -> None:
-        """The master stops: every parked call gets its usual answer now, and none is parked any more."""
+        """Answer every call that is held open now, and hold none from here on: the master stops."""
         self._may_park = False
         await self._broker.signals.wake([node_topic(node) for node in self._parked])
 
     def _telling(self, up: SyncUp) -> list[Coroutine[Any, Any, Sequence[Any]]]:
-        """What the node reports, each part to be written."""
+        """The writes of what the node reports, one coroutine per kind."""
         telling: list[Coroutine[Any, Any, Sequence[Any]]] = []
         if up.outcomes:
             telling.append(self._finish.finish(up.node, up.outcomes))
@@ -149,15 +150,15 @@ class Sync:
         return telling
 
     async def _supersede(self, up: SyncUp) -> None:
-        """An older call of this node that is still parked here goes home empty."""
+        """Answer an older call of this node that is still held open here with nothing."""
         parked = self._parked.get(up.node)
         if parked is not None and _is_older(parked, up):
             del self._parked[up.node]
             await self._broker.signals.wake([node_topic(up.node)])
 
     async def _park(self, up: SyncUp, down: SyncDown) -> SyncDown:
-        # Two calls that came at nearly the same time have not seen each other parked. A node has no more than two: if
-        # both stayed here, it could not say anything until the first of them is over.
+        # Two calls that came at nearly the same time have not seen each other held open. A node has no more than two:
+        # if both stayed here, it could send nothing until the first of them is over.
         other = self._parked.get(up.node)
         if other is not None and _is_older(up, other):
             return down
@@ -171,10 +172,10 @@ class Sync:
                 del self._parked[up.node]
 
     async def _wait_for_news(self, up: SyncUp, down: SyncDown) -> SyncDown:
-        """The answer to a parked call: when the store has something for the node, or when its time is over.
+        """Answer a call that is held open: when the store has something for the node, or when its time is over.
 
         A signal is kept for the next wait, so it may be older than the last comparison and bring nothing new. The call
-        then stays parked: an empty answer would make the node pause before its next call.
+        then stays open: an empty answer would make the node pause before its next call.
         """
         ends_at = self._clock.monotonic() + min(up.wait_ms / 1000, PARK_S)
         while self._may_park and (left_s := ends_at - self._clock.monotonic()) > 0:
@@ -182,7 +183,7 @@ class Sync:
             if self._parked.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
             if not is_woken:
-                # Should the hint have been lost, the node's next call is already on its way and looks again.
+                # Should the hint have been lost, the node's next call, already on its way, compares again.
                 break
             down = await self._compare_again(up, down.acknowledged)
             if down.verdict is not SyncVerdict.OK or _says_something(down, up):
@@ -199,7 +200,7 @@ class Sync:
         if not node.is_session_open or node.session != up.session:
             return SyncDown(SyncVerdict.SESSION_ENDED)
         # The lease is not renewed by waiting: the node counts from when it sent this call.
-        # What a departing session shows to people is maintenance; an order to drain it is a person's alone.
+        # A departing session is shown to people as maintenance; only a person orders a drain.
         status = NodeStatus.ONLINE if node.is_departing and node.drain_by is None else node.status
         now_known = Renewed(
             up.node,
@@ -222,7 +223,7 @@ class Sync:
             await self._broker.progress.put(
                 {one.execution: bytes(one.figures) for one in up.progress if one.execution in ours and _is_told(one)}
             )
-        # What the node has just told to be over may have been read before that was written.
+        # An execution that the node has just reported as ended may have been read before that was written.
         on_node = {*up.held, *acknowledged}
         recalls = [
             RecallBody(row.id, row.execution, int(row.recall)) for row in ours.values() if row.recall is not Recall.NONE
@@ -244,7 +245,7 @@ class Sync:
         )
 
     async def _cluster(self, up: SyncUp) -> str:
-        """Said when a node joins and asked for once a session: it cannot change meanwhile."""
+        """Read the cluster of the node once per session: it is set when the node joins and cannot change meanwhile."""
         session, cluster = self._clusters.get(up.node, (None, ""))
         if session != up.session:
             (cluster,) = await self._finds.put([up.node])
@@ -258,14 +259,14 @@ class Sync:
         return [found.get(node, DEFAULT_CLUSTER) for node in nodes]
 
     def _news_of_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
-        """Nothing older: another master may have told the node of a change that is not known here yet."""
+        """The configuration if the node lacks it; never an older one: another master may have read a newer change."""
         config, mark = self._configure.known(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
         return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
-        """What fits into one answer; the node's next call, which comes at once, finds the rest lacking."""
+        """The assignments that fit into one answer; the node's next call comes at once and gets the rest."""
         bodies: dict[TaskId, Delivery] = {}
         size, begin = 0, 0
         while begin < len(rows) and size < DELIVER_BYTES:
@@ -324,7 +325,7 @@ class Sync:
 
 
 def _start_of_live(told: Mapping[TaskId, Sequence[task_state_machine.Start]]) -> Decide:
-    """Of several for one task only one can be its live execution's; whichever else is there is refused by its fence."""
+    """Decide each task by the start of its live execution; the fence refuses starts of any other execution."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         starts = told[row.id]

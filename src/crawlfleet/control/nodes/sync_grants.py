@@ -1,4 +1,4 @@
-"""The part of a sync that is about target hosts: what the node says of them, and its grants when they are news."""
+"""The part of a sync about target hosts: records what the node reports of them, and returns changed grants."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class GrantSync:
         self._broker = broker
         self._clock = clock
         self._heard: dict[NodeId, Hashable] = {}
-        """What nodes said to this master last: the leader is woken for news."""
+        """Last report of each node to this master: the leader is woken only when it changes."""
         self._notes: Gatherer[HostNote, None] = Gatherer(self._write_notes, most=10_000)
         self._grants: Gatherer[NodeId, Granted | None] = Gatherer(self._read_grants, most=_GATHER_NODES)
 
     def said(self, up: SyncUp) -> bytes | None:
-        """To be kept with the renewal."""
+        """Encode the node's report on hosts; it is stored with the lease renewal."""
         return encode_said(up.grants_taken, up.hosts)
 
     async def hear(self, up: SyncUp) -> None:
-        """After the renewal: it is the leader's turn. Refusals are in the store before the node is answered."""
+        """Store refusals and wake the leader, after the renewal. Refusals are stored before the node is answered."""
         if up.host_news:
             notes = [HostNote(one.host, HostNews(one.kind), one.span_ms, up.node) for one in up.host_news]
             await self._notes.put(notes)
         if not (up.hosts or up.grants_taken or up.host_news):
             return
-        # Counts are no news: a busy node has others with every sync.
+        # Counts are left out: those of a busy node change with every sync.
         said = (up.session, up.grants_taken, *((want.host, want.wanted, want.is_pending) for want in up.hosts))
         if up.host_news or self._heard.get(up.node) != said:
             if len(self._heard) >= _NODES_KEPT:
@@ -78,7 +78,7 @@ class GrantSync:
 
 
 def check_hosts(up: SyncUp) -> None:
-    """What a node says of hosts, as far as it can be kept."""
+    """Check that what a node reports of hosts can be stored. Raises InvalidInput."""
     if not is_storable(up.grants_taken):
         raise InvalidInput(f"a number of at most {limits.INTEGER_BITS} bits", field="grants_taken")
     for field, listed in (("hosts", up.hosts), ("host_news", up.host_news)):

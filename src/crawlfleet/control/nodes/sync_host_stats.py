@@ -1,4 +1,4 @@
-"""The part of a sync that is about figures of target hosts: batches are in the store before the node is answered."""
+"""The part of a sync about statistics of target hosts: batches are stored before the node is answered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FigureSync:
         self._batches: Gatherer[Batch, bool] = Gatherer(self._write, most=_GATHER_NODES)
 
     async def take(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
-        """Also of a session that is over: what was counted was asked of the sites all the same."""
+        """Store a batch, also one of a session that is over: its requests were sent to the sites all the same."""
         return await self._batches.put([Batch(node, body.session, body.number, body.hosts)])
 
     async def _write(self, batches: list[Batch]) -> Sequence[bool]:
@@ -33,7 +33,7 @@ class FigureSync:
 
 
 def check_figures(up: SyncUp) -> None:
-    """As far as they can be kept and added up."""
+    """Check that the counts can be stored and added up. Raises InvalidInput."""
     if up.figures is None:
         return
     body = up.figures

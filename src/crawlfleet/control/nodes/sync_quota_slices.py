@@ -1,6 +1,6 @@
-"""Slices of projects' days for executions that count what they fetch: asked for in a sync, granted by any master.
+"""Grants slices of daily quotas to executions that meter what they fetch: requested in a sync, granted by any master.
 
-Nothing is remembered here. An answer that is lost is asked for again under the same number, and is the same again.
+The service keeps no state. A lost answer is requested again under the same number, and is the same again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Slices:
         self._wants: Gatherer[Want, Slice | None] = Gatherer(self._grant, most=_GATHER_MOST)
 
     async def answers(self, up: SyncUp) -> list[SliceBody]:
-        """Nothing for whoever is not a live execution of the node: it is told to stop."""
+        """Grant the requested slices; none to what is not a live execution of the node, which is ordered to stop."""
         wants = [_want(up.node, body) for body in up.wants if _makes_sense(body)]
         given = await self._wants.put(wants)
         return [_body(want, one) for want, one in zip(wants, given, strict=True) if one is not None]
