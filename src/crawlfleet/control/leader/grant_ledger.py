@@ -1,7 +1,7 @@
-"""What the leader knows of hosts and sessions: the store's rows, and what is waiting for time to pass.
+"""The leader's ledger of host grants: which session holds which part of which host's budget, and what is pending.
 
-It is filled from the store at the start of a term, and whenever a write did not end as it should. A wait that was under
-way (a cut acknowledged a moment ago) begins anew then: units are free later than need be, never sooner.
+It is loaded from the store at the start of a term, and whenever a write did not end as it should. A wait that was under
+way (a cut that was just acknowledged) begins anew then: units are free later than need be, never sooner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_said(taken: int, hosts: Sequence[HostWantBody]) -> bytes | None:
-    """What a session says, as it is kept with its lease; nothing for the many that have to do with no host."""
+    """Encode a session's report on hosts as it is stored with its lease; None for a session that uses no host."""
     return _encode((taken, hosts)) if taken or hosts else None
 
 
@@ -44,7 +44,7 @@ class GrantBook:
         self._hosts: dict[str, HostState] = {}
         self._sessions: dict[NodeId, _Session] = {}
         self._held: dict[NodeId, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-        """In which hosts' shares a session stands."""
+        """Names of the hosts of which a session has a share, by node and session."""
         self._dirty: set[str] = set()
         self._last_id = 0
         self._usual = HostLimits()
@@ -53,7 +53,7 @@ class GrantBook:
         return len(self._hosts)
 
     def load(self, shares: Sequence[HostShare], hosts: Mapping[str, Host], at: float) -> None:
-        """Everything from the store, and nothing else."""
+        """Replace the ledger by what the store has."""
         self._hosts.clear()
         self._sessions.clear()
         self._held.clear()
@@ -65,7 +65,7 @@ class GrantBook:
             self._held[row.node][row.session].add(row.host)
 
     def strangers(self, sessions: Sequence[SessionHosts], notes: Sequence[HostNote]) -> set[str]:
-        """Hosts to be read from the store before what was said can be heard."""
+        """Names of the hosts to be read from the store before the reports and notes can be applied."""
         names = {note.host for note in notes if note.kind is HostNews.CHANGED or note.host not in self._hosts}
         for session in sessions:
             if session.is_open and session.said is not None and self._is_news(session):
@@ -73,7 +73,7 @@ class GrantBook:
         return names
 
     def meet(self, names: Iterable[str], hosts: Mapping[str, Host], at: float) -> None:
-        """What the store has of these hosts, if anything."""
+        """Add hosts, or update their settings, from what the store has of them."""
         for name in names:
             host = hosts.get(name, Host(name))
             if name in self._hosts:
@@ -83,19 +83,19 @@ class GrantBook:
             self._dirty.add(name)
 
     def expect(self, usual: HostLimits) -> None:
-        """What holds for hosts of which nobody says anything."""
+        """Set the limits of hosts that have none of their own."""
         if usual != self._usual:
             self._usual = usual
             self._dirty |= self._hosts.keys()
 
     def hear(self, sessions: Sequence[SessionHosts], at: float) -> None:
-        """What nodes want and have acknowledged, and which sessions are over."""
+        """Apply what sessions want and have acknowledged, and end the shares of sessions that are over."""
         for session in sessions:
             known = self._sessions.get(session.node)
             if not session.is_open:
                 self._end(session.node, None, at, 0.0)
             elif known is None or known.number != session.session:
-                # Replaced, not ended: what an old session's processes do nobody knows before its lease is over.
+                # Replaced, not ended: an old session's processes may go on until its lease is over.
                 self._end(session.node, session.session, at, session.lease_ms / 1000)
                 self._sessions[session.node] = _Session(session.session, session.granted)
                 self._hear_one(session, at)
@@ -112,7 +112,7 @@ class GrantBook:
             self._dirty.add(note.host)
 
     def count(self, now: Instant, at: float) -> None:
-        """What nodes have counted goes into the hosts' counters."""
+        """Add the requests that nodes have counted to the hosts' counters."""
         wants: dict[str, dict[Key, HostWantBody]] = defaultdict(dict)
         for node, session in self._sessions.items():
             for name, want in session.wants.items():
@@ -124,7 +124,7 @@ class GrantBook:
                 self._dirty.add(name)
 
     def divide(self, now: Instant, at: float, change: GrantChange) -> None:
-        """Brings every host up to date that has news or whose time has come."""
+        """Divide the budget of every host that changed or is due, and add the result to `change`."""
         late = {name for name, state in self._hosts.items() if state.due_at is not None and state.due_at <= at}
         changed: set[Key] = set()
         for name in sorted(self._dirty | late):

@@ -1,4 +1,4 @@
-"""One host, as the leader has it in mind: what is known of it, who holds what, and what of that the store has."""
+"""The leader's state of one host: its record, the shares of its budget, and how the store has both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = tuple[NodeId, int]
 
 
 RECENT_COUNTS = 3
-"""A node tells its sums with its syncs: between two counts there may be none, or those of two."""
+"""Number of recent counts that are averaged. A node reports sums with its syncs: a span may have none, or two."""
 
 
 class HostState:
@@ -33,7 +33,7 @@ class HostState:
         self.due_at: float | None = None
         self._kept = host
         self._rows: dict[Key, HostShare] = {}
-        """As they are in the store."""
+        """Shares as the store has them."""
         self._counted: dict[Key, tuple[int, int, int]] = {}
         self._counted_at = at
         self._spans: deque[tuple[float, int]] = deque(maxlen=RECENT_COUNTS)
@@ -47,7 +47,7 @@ class HostState:
         )
 
     def reread(self, host: Host) -> None:
-        """A person changed it: their part is news, the rest is ours."""
+        """Take over the settings that a person changed; everything else of the host is the leader's."""
         self.host = replace(self.host, limits=host.limits, set_by=host.set_by, set_at=host.set_at)
 
     def note(self, note: HostNote, now: Instant, rng: Random) -> EventBatch | None:
@@ -67,7 +67,7 @@ class HostState:
         return None
 
     def refresh(self, usual: HostLimits, now: Instant) -> EventBatch | None:
-        """What may be asked of it at this moment."""
+        """Update the pool that is divided, from limits and back-off as of now."""
         host = self.host
         backoff = forgiven(host.backoff, now)
         event = None
@@ -83,7 +83,7 @@ class HostState:
         return event
 
     def divide(self, version_of: Callable[[Key], int], now: Instant, at: float) -> set[Key]:
-        """Whose grant changed."""
+        """Divide the pool among the holders; returns those whose grant changed."""
         self.shares.settle(at)
         changed = self.shares.divide(at, {key: version_of(key) for key in self.shares.holders})
         times = [due_at for due_at in (self.shares.due_at(at),) if due_at is not None]
@@ -95,7 +95,7 @@ class HostState:
         return changed
 
     def count(self, wants: Mapping[Key, HostWantBody], now: Instant, at: float) -> None:
-        """Sessions tell sums since their beginning: what is more than the last time is new."""
+        """Add what sessions counted since the last time; they report sums since they began."""
         sums = [0, 0, 0]
         for key, want in wants.items():
             have = self._counted.get(key, (0, 0, 0))
@@ -119,7 +119,7 @@ class HostState:
             )
 
     def write(self, change: GrantChange, next_id: Callable[[], int]) -> None:
-        """What the store does not have yet."""
+        """Add to `change` what the store does not have yet."""
         if self.host != self._kept:
             change.hosts.append(self.host)
             self._kept = self.host
