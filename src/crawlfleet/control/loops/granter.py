@@ -1,9 +1,9 @@
 """Grants nodes their parts of the budgets of target hosts, so that the sum over all nodes keeps each budget.
 
-A pass: read what sessions say of hosts (it comes with their renewals) and what masters were told (refusals, changes by
-people), decide host by host what has news or whose time has come, commit all of it under the term, and wake the nodes
-whose grants have changed. A session's grants end with its lease: what a silent node holds is free when the reaper has
-ended its session, and never before.
+A pass reads the reports of sessions on hosts (stored with their renewals) and the notes of masters (refusals, changes
+by people), decides every host that changed or is due, commits all of it under the term, and wakes the nodes whose
+grants have changed. A session's grants end with its lease: what a silent node holds is free when the reaper has ended
+its session, and never before.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from crawlfleet.scheduling.placement.evidence_subjects import host_of, recorded
 
 LOOK_S = 1.0
 GAP_LEAST_S, GAP_MOST_S = 0.005, 0.05
-"""Between two passes, however many nodes call: what comes meanwhile is in the next one. Nodes wait for each step of a
-cut and a raise, so a pass that was short is followed soon."""
+"""Bounds of the pause between two passes, however many nodes call: what comes meanwhile is in the next pass. Nodes wait
+for each step of a cut and a raise, so a pass that was short is followed soon."""
 COUNT_S = 2.0
 
 
@@ -81,7 +81,7 @@ class Granter(LeaderLoop):
             shares = await self._store.all_shares()
             names = {share.host for share in shares}
             self._book.load(shares, await self._store.hosts(sorted(names)) if names else {}, at)
-        # Until the commit is known to have been made, what the book says is not what the store says.
+        # Until the commit is known to have been made, the ledger may differ from the store.
         self._term = None
         change = await self._decided(now, at)
         if change:
@@ -115,7 +115,7 @@ class Granter(LeaderLoop):
         return change
 
     async def _evidence(self, notes: Sequence[HostNote], now: Instant) -> list[EvidenceRow]:
-        """Blocks that executions outlived; what ends as blocked is learned from its end."""
+        """Evidence on blocks that executions survived; an execution that ends as blocked is evidence by its end."""
         blocks = [(note.node, host_of(f"//{note.host}")) for note in notes if note.kind is HostNews.BLOCKED]
         if not blocks:
             return []
@@ -131,5 +131,5 @@ class Granter(LeaderLoop):
 
 
 def gap_s(took_s: float) -> float:
-    """The pause after a pass that took so long: as long again, within bounds."""
+    """The pause after a pass: as long as the pass took, within bounds."""
     return min(GAP_MOST_S, max(GAP_LEAST_S, took_s))
