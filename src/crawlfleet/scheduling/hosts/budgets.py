@@ -1,4 +1,4 @@
-"""What may be asked of one host, all nodes together: said by a person, by its robots.txt, by the configuration."""
+"""The budget of one host for all nodes together: set by a person, by its robots.txt, or by the configuration."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from crawlfleet.scheduling.hosts.budget_division import EASE
 RATE_MAX, CONCURRENCY_MAX, DELAY_S_MAX = 10_000, 10_000, 3_600.0
 RATE_LEAST = 0.001
 SLOWER_MOST = 6
-"""Halved so many times at most, however often a host refuses."""
+"""Limit on how often a rate is halved, however often a host refuses."""
 
 
 Source = Literal["host", "robots", "default", "back-off"]
-"""Who said it: a person for this host, the site's own robots.txt, the configuration; or it is less than was said, for a
-while, after refusals."""
+"""Source of a limit: a person for this host, the site's own robots.txt, the configuration; or a rate that is lowered for
+a while after refusals."""
 
 
 class Budget(NamedTuple):
@@ -29,7 +29,7 @@ class Budget(NamedTuple):
 
     @property
     def spacing_ms(self) -> int:
-        """Between any two requests; 0 where the budget can be divided."""
+        """Milliseconds between any two requests; 0 where the budget can be divided."""
         if self.delay_s <= 0 and self.rate >= 1:
             return 0
         return math.ceil(1000 * EASE * max(self.delay_s, 1 / self.rate))
@@ -42,7 +42,7 @@ class Budget(NamedTuple):
 
 
 def budget_of(own: HostLimits, usual: HostLimits, crawl_delay_s: float, level: int) -> Budget:
-    """A person's word for the host comes first, then the site's own, then what holds for all."""
+    """The budget in effect: a person's setting for the host comes first, then the site's own, then the defaults."""
     budget = Budget(usual.rate or 1.0, usual.concurrency or 1, usual.delay_s or 0.0)
     if own.rate is not None:
         budget = budget._replace(rate=own.rate, rate_from="host")
@@ -59,7 +59,8 @@ def budget_of(own: HostLimits, usual: HostLimits, crawl_delay_s: float, level: i
 
 
 def read_rate(value: object) -> float:
-    """Above one the whole part counts: a budget is divided in whole requests. Raises ValueError."""
+    """Check a rate; above one only the whole part counts, as budgets are divided in whole requests. Raises
+    ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not RATE_LEAST <= value <= RATE_MAX:
         raise ValueError(f"requests a second, from {RATE_LEAST} to {RATE_MAX}")
     return float(value) if value < 1 else float(int(value))

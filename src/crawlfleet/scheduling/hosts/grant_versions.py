@@ -1,12 +1,12 @@
-"""One host's budget among its holders over time: versions, acknowledgements, and what may still be in use.
+"""Grants of one host's budget over time: versions, acknowledgements, and what may still be in use.
 
-A holder uses what it has until a newer version replaces it. What it may use is the most of all it was given, until it
-has acknowledged the version of its last cut; from then on it is what it has, and for a window more of the rate: as much
-as it says it has used. Whoever says nothing of that is taken to have used all. Time comes in: any monotonic clock of
-the one who divides.
+A holder uses what it was granted until a newer version replaces it. What it may use is the most of all it was granted,
+until it has acknowledged the version of its last cut; from then on it is what it has, and for a window more of the
+rate: as much as it reports to have used. A holder that reports nothing is taken to have used all. Time comes in: any
+monotonic clock of the divider.
 
-For every second and every holder: what left in it is at most what the holder may use at its end. A holder that was cut
-from 100 to 10 and had used 7 of the 100 may use 17 then, and the other 83 are somebody else's at once.
+For every second and every holder: the requests sent in it are at most what the holder may use at its end. A holder that
+was cut from 100 to 10 and had used 7 of the 100 may use 17 then, and the other 83 are free for others at once.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from crawlfleet.scheduling.hosts.budget_division import WINDOW_S, Holder, KeyT, 
 @dataclass(slots=True)
 class Share(Holder):
     cut_version: int = 0
-    """Of the last cut."""
+    """Version of the last cut."""
     free_at: float | None = None
-    """When what was cut is free; None while the cut is not acknowledged."""
+    """Monotonic time at which the cut units are free; None while the cut is not acknowledged."""
     is_ended: bool = False
-    """The holder is gone: nothing is ever given to it again."""
+    """Whether the holder is gone: nothing is ever granted to it again."""
     told: tuple[int, int] = (-1, -1)
-    """The host's terms as of its newest version."""
+    """Pacing of the host as sent with the newest version."""
 
     @property
     def is_cut(self) -> bool:
@@ -38,9 +38,9 @@ class Share(Holder):
 class HostShares(Generic[KeyT]):
     pool: Units = NONE
     spacing_ms: int = 0
-    """Between two requests of the one holder, for a budget that cannot be divided; 0: by its units."""
+    """Milliseconds between two requests of the one holder, for a budget that cannot be divided; 0: by its units."""
     away_until: int = 0
-    """The end of a back-off, by the clock of the one who divides; 0: none. For holders to know."""
+    """End of a back-off, by the clock of the divider, for holders to know; 0: none."""
     holders: dict[KeyT, Share] = field(default_factory=dict)
 
     @property
@@ -57,7 +57,7 @@ class HostShares(Generic[KeyT]):
 
     @property
     def is_in_effect(self) -> bool:
-        """Whether what holders have acknowledged keeps the pool by now."""
+        """Whether the units that holders have acknowledged fit into the pool by now."""
         held = [
             share.may_use if share.is_cut and share.free_at is None else share.current
             for share in self.holders.values()
@@ -65,7 +65,7 @@ class HostShares(Generic[KeyT]):
         return total(held).fits(self.pool)
 
     def want(self, key: KeyT, wanted: int | None, now: float) -> bool:
-        """True when that is news."""
+        """Set what a holder wants, and add the holder if it is new. True when that is a change."""
         share = self.holders.get(key)
         if share is None:
             if wanted is None:
@@ -76,8 +76,8 @@ class HostShares(Generic[KeyT]):
         return is_news
 
     def acknowledge(self, key: KeyT, version: int, now: float, in_use: int | None = None) -> bool:
-        """True when that is news. `in_use`: the most that leaves in any second from here on, unless it is given more
-        than that: for a holder that divides by these rules itself."""
+        """Note that a holder has applied this version. True when that is a change. `in_use` is the most that leaves in
+        any second from here on, unless the holder is granted more: for a holder that divides by these rules itself."""
         share = self._cut(key, version)
         if share is None:
             return False
@@ -85,8 +85,9 @@ class HostShares(Generic[KeyT]):
         return True
 
     def acknowledge_used(self, key: KeyT, version: int, now: float, used: int | None) -> bool:
-        """True when that is news. `used`: how many have left within the window, from one that only counts: whatever it
-        is given before the window is over comes on top of them."""
+        """Note that a holder has applied this version. True when that is a change. `used` is how many requests left
+        within the window, from a holder that only counts: whatever it is granted before the window is over comes on
+        top of them."""
         share = self._cut(key, version)
         if share is None:
             return False
@@ -100,16 +101,16 @@ class HostShares(Generic[KeyT]):
 
     def _free(self, share: Share, now: float, rate: int | None, spent: int) -> None:
         share.free_at = now + self.window_s
-        # Concurrency is what is under way: a cut that is in effect is over.
+        # Concurrency counts requests under way: a cut that is in effect is over.
         share.may_use = share.may_use._replace(concurrency=share.current.concurrency)
-        # Where requests are seconds apart, the second before says too little.
+        # Where requests are seconds apart, the last second is too short a window.
         if rate is not None and not self.spacing_ms and rate < share.may_use.rate:
             share.may_use, share.spent = share.may_use._replace(rate=rate), spent
         if not share.is_cut:
             share.free_at, share.spent = None, 0
 
     def end(self, key: KeyT, now: float, within_s: float = 0.0) -> bool:
-        """The holder is gone, at the latest `within_s` from now. True when that is news."""
+        """End a holder that is gone at the latest `within_s` from now. True when that is a change."""
         share = self.holders.get(key)
         if share is None or share.is_ended:
             return False
@@ -118,7 +119,7 @@ class HostShares(Generic[KeyT]):
         return True
 
     def settle(self, now: float) -> set[KeyT]:
-        """Frees what is free by now, and forgets who has and wants nothing; whose share changed by it."""
+        """Free the cut units whose window is over, and drop holders that have and want nothing; returns those changed."""
         freed = set()
         for key, share in list(self.holders.items()):
             if share.is_cut and share.free_at is not None and share.free_at <= now:
@@ -130,7 +131,8 @@ class HostShares(Generic[KeyT]):
         return freed
 
     def divide(self, now: float, version_of: dict[KeyT, int]) -> set[KeyT]:
-        """Gives everybody what is theirs now; whose grant changed. `version_of` has the version it will carry."""
+        """Divide the pool among the holders; returns those whose grant changed. `next_versions` has the version that a
+        changed grant of each holder gets."""
         granted = divide(self.pool, self.holders, now, turn_s(self.spacing_ms / 1000))
         changed = set()
         for key, units in granted.items():
@@ -147,7 +149,7 @@ class HostShares(Generic[KeyT]):
         return changed
 
     def due_at(self, now: float) -> float | None:
-        """When something has to be looked at again without news."""
+        """Monotonic time at which the host is due again without any change reported; None: never."""
         times = [share.free_at for share in self.holders.values() if share.is_cut and share.free_at is not None]
         if any(share.wanted and not share.current for share in self.holders.values()):
             turn = turn_s(self.spacing_ms / 1000)
