@@ -1,4 +1,4 @@
-"""What a running execution waits for at target hosts: their back-off, or its node's part of their budget."""
+"""Explains what a running execution waits for at target hosts: their back-off, or its node's part of their budget."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from crawlfleet.scheduling.explain.wording import span
 from crawlfleet.scheduling.hosts.budgets import Budget
 
 NEARLY = 0.75
-"""Of its rate a host is asked for where nothing but the rate limits a crawl: requests are spaced with some ease."""
+"""Share of its rate at which a host counts as used up: requests are spaced a little wider than the rate."""
 
 
 class HostUse(NamedTuple):
-    """A host that the execution's node wants, with what the leader made of that."""
+    """A host that the execution's node wants, with its share, back-off and budget."""
 
     share: HostShare
     backoff: Backoff
     budget: Budget
     nodes: int
-    """That want the host, this one among them."""
+    """Number of nodes that want the host, this one among them."""
     asked_per_s: float = 0.0
-    """Requests a second that all nodes sent it of late."""
+    """Requests a second that all nodes have sent to it recently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class HostWait:
 
 
 def host_waits(uses: Iterable[HostUse], now: Instant) -> list[HostWait]:
-    """Those that hold requests back, by name; back-offs first."""
+    """The waits for hosts that hold requests back, by name; back-offs first."""
     found = [wait for use in uses if (wait := _wait(use, now)) is not None]
     return sorted(found, key=lambda wait: (wait.cause != "host_backoff", wait.host))
 
@@ -62,7 +62,7 @@ def _wait(use: HostUse, now: Instant) -> HostWait | None:
 
 
 def _is_used_up(use: HostUse) -> bool:
-    """Whether the host is asked about as often as it may be: a node that is answered quickly has few requests under
+    """Whether the host gets about as many requests as it may: a node that is answered quickly has few requests under
     way at once, and waits between them all the same."""
     return use.asked_per_s >= NEARLY * use.budget.rate
 
