@@ -23,7 +23,7 @@ from crawlfleet.control.nodes.resource_allocation import Allocate
 from crawlfleet.control.nodes.sync_grants import GrantSync, check_hosts
 from crawlfleet.control.nodes.sync_host_stats import FigureSync, check_figures
 from crawlfleet.control.nodes.sync_quota_slices import Slices, check_wants
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
 from crawlfleet.errors import InvalidInput
@@ -95,10 +95,10 @@ class Sync:
         """Session and cluster of each node that synced with this master, by node."""
         self._parked: dict[NodeId, SyncUp] = {}
         self._may_park = True
-        self._renewals: Gatherer[Renewal, Renewed] = Gatherer(self._renew, most=_GATHER_NODES)
-        self._holds: Gatherer[NodeId, list[LiveTask]] = Gatherer(self._held, most=_GATHER_NODES)
-        self._finds: Gatherer[NodeId, str] = Gatherer(self._find, most=_GATHER_NODES)
-        self._starts: Gatherer[tuple[NodeId, StartBody], None] = Gatherer(self._start, most=4_000)
+        self._renewals: Batcher[Renewal, Renewed] = Batcher(self._renew, max_weight=_GATHER_NODES)
+        self._holds: Batcher[NodeId, list[LiveTask]] = Batcher(self._held, max_weight=_GATHER_NODES)
+        self._finds: Batcher[NodeId, str] = Batcher(self._find, max_weight=_GATHER_NODES)
+        self._starts: Batcher[tuple[NodeId, StartBody], None] = Batcher(self._start, max_weight=4_000)
 
     async def sync(self, up: SyncUp) -> SyncDown:
         _check(up)

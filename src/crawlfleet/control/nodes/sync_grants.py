@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from crawlfleet.control.leader.grant_ledger import encode_said
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -31,8 +31,8 @@ class GrantSync:
         self._clock = clock
         self._heard: dict[NodeId, Hashable] = {}
         """Last report of each node to this master: the leader is woken only when it changes."""
-        self._notes: Gatherer[HostNote, None] = Gatherer(self._write_notes, most=10_000)
-        self._grants: Gatherer[NodeId, Granted | None] = Gatherer(self._read_grants, most=_GATHER_NODES)
+        self._notes: Batcher[HostNote, None] = Batcher(self._write_notes, max_weight=10_000)
+        self._grants: Batcher[NodeId, Granted | None] = Batcher(self._read_grants, max_weight=_GATHER_NODES)
 
     def said(self, up: SyncUp) -> bytes | None:
         """Encode the node's report on hosts; it is stored with the lease renewal."""

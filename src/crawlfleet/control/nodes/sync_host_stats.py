@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -22,7 +22,7 @@ class FigureSync:
     def __init__(self, *, store: HostFigureStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._batches: Gatherer[Batch, bool] = Gatherer(self._write, most=_GATHER_NODES)
+        self._batches: Batcher[Batch, bool] = Batcher(self._write, max_weight=_GATHER_NODES)
 
     async def take(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
         """Store a batch, also one of a session that is over: its requests were sent to the sites all the same."""

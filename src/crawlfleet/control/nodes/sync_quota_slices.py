@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -24,7 +24,7 @@ class Slices:
     def __init__(self, *, store: DailyStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._wants: Gatherer[Want, Slice | None] = Gatherer(self._grant, most=_GATHER_MOST)
+        self._wants: Batcher[Want, Slice | None] = Batcher(self._grant, max_weight=_GATHER_MOST)
 
     async def answers(self, up: SyncUp) -> list[SliceBody]:
         """Grant the requested slices; none to what is not a live execution of the node, which is ordered to stop."""

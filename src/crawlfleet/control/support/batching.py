@@ -16,17 +16,17 @@ ItemT = TypeVar("ItemT")
 AnswerT = TypeVar("AnswerT")
 
 
-class Gatherer(Generic[ItemT, AnswerT]):
+class Batcher(Generic[ItemT, AnswerT]):
     def __init__(
         self,
         flush: Callable[[list[ItemT]], Awaitable[Sequence[AnswerT]]],
         *,
-        most: int,
+        max_weight: int,
         weigh: Callable[[ItemT], int] | None = None,
     ) -> None:
         """A batch weighs at most `max_weight`, each item one unless `weigh` is given; a heavier call goes alone."""
         self._flush = flush
-        self._most = most
+        self._max_weight = max_weight
         self._weigh = weigh
         self._calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]] = []
         self._drainer: asyncio.Task[None] | None = None
@@ -53,7 +53,7 @@ class Gatherer(Generic[ItemT, AnswerT]):
         size = 0
         for count, (items, _) in enumerate(self._calls):
             size += len(items) if self._weigh is None else sum(map(self._weigh, items))
-            if count and size > self._most:
+            if count and size > self._max_weight:
                 calls, self._calls = self._calls[:count], self._calls[count:]
                 return calls
         calls, self._calls = self._calls, []
