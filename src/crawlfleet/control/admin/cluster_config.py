@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from crawlfleet.control.admin.tokens import name_of
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.host_names import crawl_host
@@ -201,7 +201,7 @@ class Configure:
         self._puts = 0
         self.reads = 0
         """How often the store was asked: `known` gives the same answers until it is again."""
-        self._look = Shared(self._read, "configuration")
+        self._look = SingleFlight(self._read, "configuration")
 
     @property
     def strategies(self) -> Collection[str]:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import structlog
 
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import Queue
@@ -51,7 +51,7 @@ class QueueOrders:
         self._clock = clock
         self._lifo: frozenset[str] = frozenset()
         self._read_at: float | None = None
-        self._look = Shared(self._read, "orders of queues")
+        self._look = SingleFlight(self._read, "orders of queues")
 
     def learn(self, queues: Iterable[Queue]) -> frozenset[str]:
         """Update from all queues; returns the names of those that are last in first out."""

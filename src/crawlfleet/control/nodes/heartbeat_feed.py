@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import Node
@@ -29,7 +29,7 @@ class HeartbeatFeed:
         self._clock = clock
         self._nodes: Sequence[Node] = ()
         self._read_at: float | None = None
-        self._read = Shared(self._read_nodes, "heartbeats")
+        self._read = SingleFlight(self._read_nodes, "heartbeats")
 
     async def newer(self, seen: SeenRenewals | None) -> tuple[list[Event], SeenRenewals]:
         """The newest heartbeat of each node that renewed since `seen`, and the new `seen`; none at the first call."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.requirement import LaneId, Requirement
@@ -37,7 +37,7 @@ class Allocate:
         self._nodes: dict[NodeId, Node] = {}
         self._machines: dict[str, list[NodeId]] = {}
         self._read_at = float("-inf")
-        self._look = Shared(self._read, "machines")
+        self._look = SingleFlight(self._read, "machines")
 
     async def given(self, node: NodeId, rows: Sequence[LiveTask]) -> dict[TaskId, dict[str, float]]:
         """The amount of each resource that tasks get on the node, for those of `rows` that reserve something."""

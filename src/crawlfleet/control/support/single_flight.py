@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-class Shared:
+class SingleFlight:
     def __init__(self, call: Callable[[], Awaitable[None]], name: str) -> None:
         self._call = call
         self._name = name
