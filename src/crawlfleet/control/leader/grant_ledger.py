@@ -25,9 +25,9 @@ _decode = msgspec.json.Decoder(tuple[int, list[HostWantBody]]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def encode_said(taken: int, hosts: Sequence[HostWantBody]) -> bytes | None:
+def encode_host_report(acknowledged_version: int, wants: Sequence[HostWantBody]) -> bytes | None:
     """Encode a session's report on hosts as it is stored with its lease; None for a session that uses no host."""
-    return _encode((taken, hosts)) if taken or hosts else None
+    return _encode((acknowledged_version, wants)) if acknowledged_version or wants else None
 
 
 @dataclass(slots=True)

@@ -29,13 +29,13 @@ INTERVAL_S = 30.0
 """Interval of a client that did not agree on another one."""
 LEASE_INTERVALS = 3
 TIMEOUT_S = 300.0
-LEASE_UNSAID_MS = 0
+LEASE_UNSET_MS = 0
 """Lease in the description of a simple client that named no interval: the installation's lease holds for it."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class _Leases(TaskStore, NodeStore, Protocol):
+class _HeartbeatStore(TaskStore, NodeStore, Protocol):
     pass
 
 
@@ -54,7 +54,7 @@ class SimpleClients:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatAnswer:
     node: NodeId
     at: Instant
     status: NodeStatus
@@ -66,7 +66,7 @@ class Beat:
 
 class Heartbeat:
     def __init__(
-        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
+        self, *, store: _HeartbeatStore, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
     ) -> None:
         self._store = store
         self._broker = broker
@@ -74,47 +74,51 @@ class Heartbeat:
         self._rng = rng
         self._simple = simple or SimpleClients()
 
-    async def beat(self, node: NodeId, measurement: Measurement, active_tasks: Sequence[str]) -> Beat:
+    async def record_heartbeat(
+        self, node: NodeId, measurement: Measurement, active_tasks: Sequence[str]
+    ) -> HeartbeatAnswer:
         now = self._clock.now()
-        record = await self._known(node)
+        record = await self._require_node(node)
         status = record.status
         if record.description.is_pull_only:
             renewed = await self._renew(record, measurement, now)
             if not renewed.is_open:
                 # Its lease has just ended, or another heartbeat of it opened a session: once more, as it is now.
-                renewed = await self._renew(await self._known(node), measurement, now)
+                renewed = await self._renew(await self._require_node(node), measurement, now)
             status = renewed.status
             await self._broker.board.put(node, measurement)
         ours = {row.id for row in (await self._store.held([node]))[node]}
         # A client that agreed on an interval of its own has three of them as its lease.
         next_s = min(self._simple.interval_s, record.description.lease_ms / 1000 / LEASE_INTERVALS)
-        return Beat(node, now, status, [text for text in active_tasks if _task(text) not in ours], next_s)
+        return HeartbeatAnswer(
+            node, now, status, [text for text in active_tasks if _parse_task(text) not in ours], next_s
+        )
 
     async def _renew(self, record: Node, measurement: Measurement, now: Instant) -> Renewed:
-        session = record.session if record.is_session_open else await self._open(record, now)
+        session = record.session if record.is_session_open else await self._open_session(record, now)
         # Each heartbeat raises the count by one: of two at the same time one counts, which is enough.
         number = record.renewals + 1 if session == record.session else 1
         (renewed,) = await self._store.renew([Renewal(record.id, session, number, _encode(measurement))], now)
         return renewed
 
-    async def _open(self, record: Node, now: Instant) -> int:
-        said = record.description
+    async def _open_session(self, record: Node, now: Instant) -> int:
+        description = record.description
         decide = task_state_machine.lose("its node began a new session", now, self._rng)
         session, applied = await self._store.open_session(
-            record.id, said.slots, said.task_types, decide, now, after=record.session
+            record.id, description.slots, description.task_types, decide, now, after=record.session
         )
         if applied is not None:
             await tell(self._broker, applied)
         return session
 
-    async def _known(self, node: NodeId) -> Node:
-        found = await self._store.nodes([node])
-        if not found or found[0].removed_at is not None:
+    async def _require_node(self, node: NodeId) -> Node:
+        nodes = await self._store.nodes([node])
+        if not nodes or nodes[0].removed_at is not None:
             raise NotFound(f"no node {node_text(node)}")
-        return found[0]
+        return nodes[0]
 
 
-def _task(text: str) -> int | None:
+def _parse_task(text: str) -> int | None:
     """The task's id; None for a text that is no id of ours: such a client holds nothing we assigned."""
     try:
         return parse(text, "task", field="active_tasks")

@@ -19,7 +19,7 @@ from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.shared_machines import share_machines
 
 
-class _Nodes(TaskStore, ReadyTasks, NodeStore, Protocol):
+class _NodeStateStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
@@ -40,7 +40,7 @@ def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger, at: 
     )
 
 
-async def node_states(store: _Nodes, configure: Configure) -> list[NodeState]:
+async def node_states(store: _NodeStateStore, configure: Configure) -> list[NodeState]:
     await configure.refresh()
     nodes = [configure.sized(node) for node in await store.nodes()]
     clusters = {cluster.name: cluster for cluster in await store.clusters()}

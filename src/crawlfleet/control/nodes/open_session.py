@@ -40,11 +40,11 @@ class OpenSession:
         self._known_types = known_types
         self._configure = configure
 
-    async def open(self, up: OpenUp) -> OpenDown:
-        kept_hash = await self._store.secret_hash(up.node)
-        if kept_hash is None:
+    async def open_session(self, up: OpenUp) -> OpenDown:
+        stored_hash = await self._store.secret_hash(up.node)
+        if stored_hash is None:
             raise NotFound(f"no node {node_text(up.node)}")
-        if not is_secret(up.secret, kept_hash):
+        if not is_secret(up.secret, stored_hash):
             raise NotAllowed("not this node's secret")
         _check(up)
         await self._known_types.put_names(up.task_types)

@@ -15,20 +15,20 @@ from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.wire.sync import HostFiguresBody, SyncUp
 from crawlfleet.wire.tasks import unstorable
 
-_GATHER_NODES = 200
+_NODES_PER_BATCH = 200
 
 
-class FigureSync:
+class HostStatsSync:
     def __init__(self, *, store: HostFigureStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._batches: Batcher[Batch, bool] = Batcher(self._write, max_weight=_GATHER_NODES)
+        self._batches: Batcher[Batch, bool] = Batcher(self._write_batches, max_weight=_NODES_PER_BATCH)
 
-    async def take(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
+    async def record_batch(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
         """Store a batch, also one of a session that is over: its requests were sent to the sites all the same."""
         return await self._batches.put([Batch(node, body.session, body.number, body.hosts)])
 
-    async def _write(self, batches: list[Batch]) -> Sequence[bool]:
+    async def _write_batches(self, batches: list[Batch]) -> Sequence[bool]:
         return await self._store.take_figures(batches, self._clock.now())
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from crawlfleet.control.leader.grant_ledger import GrantBook, encode_said
+from crawlfleet.control.leader.grant_ledger import GrantBook, encode_host_report
 from crawlfleet.model.event import Kind
 from crawlfleet.model.host_budget import Host, HostLimits, HostShare, Units
 from crawlfleet.model.host_names import HostNews
@@ -39,7 +39,7 @@ class Leader:
         granted = self.sessions[node].granted if node in self.sessions else 0
         if node in self.sessions and self.sessions[node].session != session:
             granted = 0
-        self.sessions[node] = SessionHosts(node, session, True, 9_000, encode_said(taken, hosts), granted)
+        self.sessions[node] = SessionHosts(node, session, True, 9_000, encode_host_report(taken, hosts), granted)
 
     def close(self, node: int) -> None:
         self.sessions[node] = self.sessions[node]._replace(is_open=False)

@@ -34,7 +34,7 @@ _SYNC = msgspec.json.Decoder(SyncUp)
 
 async def open_session(request: Request) -> Response:
     up = await _spoken(request, _OPEN, "node.open")
-    return reply(await services_of(request).open_session.open(up))
+    return reply(await services_of(request).open_session.open_session(up))
 
 
 async def sync(request: Request) -> Response:
@@ -47,7 +47,7 @@ async def sync(request: Request) -> Response:
 
 def _service(request: Request) -> Sync:
     service = services_of(request).sync
-    when_stopping(request.app, service.stop_parking)
+    when_stopping(request.app, service.release_polls)
     return service
 
 
