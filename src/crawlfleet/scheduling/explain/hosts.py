@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from crawlfleet.model.host_budget import Backoff, HostShare
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.scheduling.explain.wording import span
-from crawlfleet.scheduling.hosts.budgets import Budget
+from crawlfleet.scheduling.hosts.budgets import HostBudget
 
 NEARLY = 0.75
 """Share of its rate at which a host counts as used up: requests are spaced a little wider than the rate."""
@@ -20,7 +20,7 @@ class HostUse(NamedTuple):
 
     share: HostShare
     backoff: Backoff
-    budget: Budget
+    budget: HostBudget
     nodes: int
     """Number of nodes that want the host, this one among them."""
     asked_per_s: float = 0.0
@@ -67,7 +67,7 @@ def _is_used_up(use: HostUse) -> bool:
     return use.asked_per_s >= NEARLY * use.budget.rate
 
 
-def _remedy(name: str, budget: Budget) -> str:
+def _remedy(name: str, budget: HostBudget) -> str:
     """The command that changes what limits most, as it can be pasted."""
     if budget.rate_from == "back-off":
         return f"less after refusals; crawlfleet host forgive {name} ends that"
@@ -78,7 +78,7 @@ def _remedy(name: str, budget: Budget) -> str:
     return f"crawlfleet host set {name} {more} raises it"
 
 
-def _shown(budget: Budget) -> str:
+def _shown(budget: HostBudget) -> str:
     if budget.spacing_ms:
         return f"one request in {max(budget.delay_s, 1 / budget.rate):g} s"
     return f"{budget.rate:g}/s, {budget.concurrency} at once"

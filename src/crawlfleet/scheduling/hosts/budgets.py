@@ -9,8 +9,8 @@ from crawlfleet.model.host_budget import NONE, HostLimits, Units
 from crawlfleet.scheduling.hosts.budget_division import EASE
 
 RATE_MAX, CONCURRENCY_MAX, DELAY_S_MAX = 10_000, 10_000, 3_600.0
-RATE_LEAST = 0.001
-SLOWER_MOST = 6
+RATE_MIN = 0.001
+MAX_HALVINGS = 6
 """Limit on how often a rate is halved, however often a host refuses."""
 
 
@@ -19,7 +19,7 @@ Source = Literal["host", "robots", "default", "back-off"]
 a while after refusals."""
 
 
-class Budget(NamedTuple):
+class HostBudget(NamedTuple):
     rate: float
     concurrency: int
     delay_s: float
@@ -41,9 +41,9 @@ class Budget(NamedTuple):
         return Units(1 if self.spacing_ms else int(self.rate), self.concurrency)
 
 
-def budget_of(own: HostLimits, usual: HostLimits, crawl_delay_s: float, level: int) -> Budget:
+def effective_budget(own: HostLimits, defaults: HostLimits, crawl_delay_s: float, level: int) -> HostBudget:
     """The budget in effect: a person's setting for the host comes first, then the site's own, then the defaults."""
-    budget = Budget(usual.rate or 1.0, usual.concurrency or 1, usual.delay_s or 0.0)
+    budget = HostBudget(defaults.rate or 1.0, defaults.concurrency or 1, defaults.delay_s or 0.0)
     if own.rate is not None:
         budget = budget._replace(rate=own.rate, rate_from="host")
     if own.concurrency is not None:
@@ -53,26 +53,26 @@ def budget_of(own: HostLimits, usual: HostLimits, crawl_delay_s: float, level: i
     elif crawl_delay_s > 0:
         budget = budget._replace(delay_s=crawl_delay_s, delay_from="robots")
     if level > 0:
-        slower = budget.rate / 2 ** min(level, SLOWER_MOST)
+        slower = budget.rate / 2 ** min(level, MAX_HALVINGS)
         budget = budget._replace(rate=float(int(slower)) if slower >= 1 else slower, rate_from="back-off")
     return budget
 
 
-def read_rate(value: object) -> float:
+def parse_rate(value: object) -> float:
     """Check a rate; above one only the whole part counts, as budgets are divided in whole requests. Raises
     ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not RATE_LEAST <= value <= RATE_MAX:
-        raise ValueError(f"requests a second, from {RATE_LEAST} to {RATE_MAX}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not RATE_MIN <= value <= RATE_MAX:
+        raise ValueError(f"requests a second, from {RATE_MIN} to {RATE_MAX}")
     return float(value) if value < 1 else float(int(value))
 
 
-def read_concurrency(value: object) -> int:
+def parse_concurrency(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= CONCURRENCY_MAX:
         raise ValueError(f"a whole number from 1 to {CONCURRENCY_MAX}")
     return value
 
 
-def read_delay(value: object) -> float:
+def parse_delay(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= DELAY_S_MAX:
         raise ValueError(f"seconds from 0 to {DELAY_S_MAX:g}")
     return float(value)

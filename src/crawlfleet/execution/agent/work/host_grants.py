@@ -147,7 +147,7 @@ class HostGrants:
         now = self._clock.monotonic()
         for target in self._targets.values():
             target.wanted.pop(number, None)
-            target.shares.end(number, now)
+            target.shares.end_holder(number, now)
         self._divide()
 
     def use(self, number: int, uses: Sequence[HostUse]) -> None:
@@ -241,10 +241,10 @@ class HostGrants:
         elif target.idle_since is None:
             target.idle_since = now
         for number in target.wanted:
-            shares.want(number, None if wanted is None else target.wanted[number], now)
+            shares.set_wanted(number, None if wanted is None else target.wanted[number], now)
         shares.away_until = round(target.away_until * 1000) if target.away_until > now else 0
-        shares.settle(now)
-        return shares.divide(now, next_versions | dict.fromkeys(shares.holders.keys() - next_versions.keys(), 0))
+        shares.release_freed(now)
+        return shares.divide_pool(now, next_versions | dict.fromkeys(shares.holders.keys() - next_versions.keys(), 0))
 
     def _shares_of(self, number: int) -> list[ProcessShare]:
         return [
@@ -254,7 +254,7 @@ class HostGrants:
         ]
 
     def _set_timer(self, now: float) -> None:
-        times = [at for target in self._targets.values() if (at := target.shares.due_at(now)) is not None]
+        times = [at for target in self._targets.values() if (at := target.shares.next_due_at(now)) is not None]
         idle = [target.idle_since + LINGER_S for target in self._targets.values() if target.idle_since is not None]
         times += [at for at in idle if at > now]
         if self._timer is not None:
