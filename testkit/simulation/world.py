@@ -243,7 +243,7 @@ class SimNode:
             try:
                 async with asyncio.timeout(5):
                     joined = await master.process.call(
-                        master.master.register.register, description, f"join key of {self.name}"
+                        master.master.register.register_node, description, f"join key of {self.name}"
                     )
                 self.id, self.secret = joined.node, joined.secret
                 self.world.watch.capacity[self.id] = Capacity(self.slots, RESOURCES)

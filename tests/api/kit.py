@@ -165,11 +165,11 @@ class Worker:
     @classmethod
     async def join(cls, master: Master, **fields: Any) -> Worker:
         described = {"name": "worker", "slots": 10, "task_types": tuple(SCHEMAS), **fields}
-        joined = await master.register.register(NodeDescription(**described), f"join {described['name']}")
+        joined = await master.register.register_node(NodeDescription(**described), f"join {described['name']}")
         return cls(master, joined.node, joined.secret)
 
     async def run(self) -> None:
-        opened = await self._master.open_session.open(OpenUp(self.node, self._secret, [], 10, list(SCHEMAS)))
+        opened = await self._master.open_session.open_session(OpenUp(self.node, self._secret, [], 10, list(SCHEMAS)))
         held: dict[int, AssignmentBody] = {}
         started: list[StartBody] = []
         outcomes: list[OutcomeBody] = []

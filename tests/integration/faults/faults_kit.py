@@ -65,14 +65,14 @@ class PlayedNode:
         self.starts: list[StartBody] = []
 
     async def join(self, master: Master | None = None) -> None:
-        joined = await self._to(master).register.register(self.description, f"join {self.description.name}")
+        joined = await self._to(master).register.register_node(self.description, f"join {self.description.name}")
         self.id, self.secret = joined.node, joined.secret
 
     async def open(self, master: Master | None = None) -> OpenDown:
         """Saved outcomes go up with it; what it held is of an older session, and gone."""
         self.drop_held()
         while True:
-            down = await self._to(master).open_session.open(self.open_up())
+            down = await self._to(master).open_session.open_session(self.open_up())
             self.newest = down.session
             for execution in down.acknowledged:
                 self.outcomes.pop(execution, None)

@@ -24,7 +24,7 @@ class Shutdown:
         self._services.event_feed.close()
         for close in (
             self._services.submit_audit.close,
-            self._services.sync.stop_parking,
+            self._services.sync.release_polls,
             self._services.crawl_coordination.wake,
         ):
             self._closing.add(asyncio.create_task(close(), name="when stopping"))

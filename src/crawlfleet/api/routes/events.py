@@ -162,7 +162,7 @@ async def _stream(
         try:
             found: Sequence[Event] = await feed.after(number)
             if heartbeats is not None:
-                beats, seen = await heartbeats.newer(seen)
+                beats, seen = await heartbeats.newer_heartbeats(seen)
                 if told := b"".join(_told(event) for event in beats if wanted.keeps(event)):
                     yield told
         except Unavailable:

@@ -1,4 +1,4 @@
-"""Nodes as placement sees them, from the store: for whoever asks outside the leader's pass."""
+"""Builds the node states that placement works on; outside the leader's pass they are read from the store."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.shared_machines import share_machines
 
 
-class _Nodes(TaskStore, ReadyTasks, NodeStore, Protocol):
+class _NodeStateStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
 def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger, at: float = math.inf) -> NodeState:
-    """`at` is the leader's monotonic time; without it, a node on trial is taken to be due for a task."""
+    """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due for a task."""
     cluster = clusters.get(node.description.cluster)
     on_trial = is_on_trial(node)
     if on_trial:
@@ -40,7 +40,7 @@ def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger, at: 
     )
 
 
-async def node_states(store: _Nodes, configure: Configure) -> list[NodeState]:
+async def node_states(store: _NodeStateStore, configure: Configure) -> list[NodeState]:
     await configure.refresh()
     nodes = [configure.sized(node) for node in await store.nodes()]
     clusters = {cluster.name: cluster for cluster in await store.clusters()}

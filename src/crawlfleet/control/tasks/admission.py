@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crawlfleet.control.admin.cluster_config import MAX_WAITING_DEFAULT, Configure
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import OverLimit
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.refusal import Refusal
@@ -34,7 +34,7 @@ class Figure:
     """How many tasks wait, in a project or in all."""
 
     __slots__ = ("known", "look", "project", "read_at", "since", "under_way")
-    look: Shared
+    look: SingleFlight
 
     def __init__(self, project: str | None) -> None:
         self.project = project
@@ -100,7 +100,7 @@ class Waiting:
             if len(self._figures) >= _FIGURES_KEPT:
                 self._figures.clear()
             figure = self._figures[project] = Figure(project)
-            figure.look = Shared(lambda: self._read(figure), "waiting tasks")
+            figure.look = SingleFlight(lambda: self._read(figure), "waiting tasks")
         if not self._is_fresh(figure):
             await figure.look()
         return figure

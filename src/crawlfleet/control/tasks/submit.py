@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell_ready
 from crawlfleet.control.tasks.admission import RETRY_AFTER_S, Room, Waiting
 from crawlfleet.control.tasks.task_content import host_in
@@ -102,8 +102,8 @@ class Submit:
         self._hosts = HostClasses()
         self._has_subjects = self._is_learning = False
         # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
-        self._gatherer: Gatherer[Submission, SubmissionAnswer] = Gatherer(
-            self._flush, most=_GATHER_MOST, weigh=lambda submission: len(submission.items)
+        self._gatherer: Batcher[Submission, SubmissionAnswer] = Batcher(
+            self._flush, max_weight=_GATHER_MOST, weigh=lambda submission: len(submission.items)
         )
 
     async def submit(

@@ -53,7 +53,7 @@ async def test_a_signal_that_brings_nothing_new_leaves_the_call_parked(site: Sit
 
     async def is_waiting() -> bool:
         assert isinstance(signals, MemorySignals)
-        return signals.topics() >= {node_topic(node.id)} and site.master.sync._parked.get(node.id) is up
+        return signals.topics() >= {node_topic(node.id)} and site.master.sync._pending_polls.get(node.id) is up
 
     for _ in range(3):
         await site.until(is_waiting)
@@ -186,7 +186,7 @@ async def test_a_master_that_stops_answers_parked_polls_at_once(site: Site) -> N
         parked = asyncio.create_task(node.sync(wait_ms=2_000))
 
         async def is_parked() -> bool:
-            return bool(site.master.sync._parked)
+            return bool(site.master.sync._pending_polls)
 
         await site.until(is_parked)
         app.shutdown.begin()

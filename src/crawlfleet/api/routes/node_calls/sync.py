@@ -33,7 +33,7 @@ _SYNC = msgspec.json.Decoder(SyncUp)
 
 async def open_session(request: Request) -> Response:
     up = await _spoken(request, _OPEN, "node.open")
-    return reply(await services_of(request).open_session.open(up))
+    return reply(await services_of(request).open_session.open_session(up))
 
 
 async def sync(request: Request) -> Response:

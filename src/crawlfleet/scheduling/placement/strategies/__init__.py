@@ -1,6 +1,6 @@
-"""Strategies: which of the nodes that would do takes the next task.
+"""Strategies: which of the suitable nodes gets the next task.
 
-A strategy prices the next task on a node; the cheapest node takes it, ties fall by chance. A price may only rise with
+A strategy prices the next task on a node; the cheapest node gets it, ties fall by chance. A price may only rise with
 what the node holds: then one heap spreads any number of tasks of a class. Strategies never refuse a node.
 """
 
@@ -40,7 +40,7 @@ BUILT_IN: Mapping[str, Make] = {
 }
 
 BY_SUBJECT = frozenset({"content_based", "anti_crawling"})
-"""Those that look at what the work is about."""
+"""Strategies that look at the subjects of the work."""
 
 __all__ = [
     "BUILT_IN",
