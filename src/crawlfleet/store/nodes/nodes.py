@@ -25,8 +25,7 @@ from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.nodes.node_health import clear_health, unavailable
 from crawlfleet.store.nodes.node_registration import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, announced, registered
-from crawlfleet.store.projects.project_quotas import described
-from crawlfleet.store.projects.projects import PROJECTS
+from crawlfleet.store.projects.project_rows import PROJECTS, described
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.live_tasks import HELD_BY
 from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of

@@ -19,24 +19,14 @@ from crawlfleet.ports.project_store import ProjectUse
 from crawlfleet.ports.task_store import Applied, Assignment
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
-from crawlfleet.store.projects.project_quotas import (
-    LOCK_PROJECTS,
-    READ,
-    SELECT,
-    described,
-    held_by_project,
-    waiting_by_project,
-)
+from crawlfleet.store.projects.project_quotas import held_by_project, waiting_by_project
+from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, PROJECT, PROJECTS, READ, described
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.task_assign import assign
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import LIVE_LIST
 
 _COLUMNS = (*READ, "is_metered")
-PROJECTS = f"{SELECT} ORDER BY name"
-PROJECT = f"{SELECT} WHERE name = $1"
-PROJECTS_AMONG = f"{SELECT} WHERE name AMONG($1) ORDER BY name"
-SHARE_PROJECTS = f"{PROJECTS_AMONG} SHARE_ROWS(project)"
 PROJECT_FENCES = "SELECT name, fence FROM project WHERE name AMONG($1) ORDER BY name SHARE_ROWS(project)"
 HELD_IN = f"SELECT {LIVE_LIST} FROM live l JOIN lane n ON n.id = l.lane WHERE l.node <> 0 AND n.project AMONG($1)"
 
