@@ -17,6 +17,8 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from crawlfleet.model.status import ErrorClass
+
 if TYPE_CHECKING:
     from crawlfleet.execution.budget.host_gate import Gate
     from crawlfleet.execution.budget.quota_meter import Meter
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from crawlfleet.execution.crawl.fetch.robots_cache import RobotsCache
     from crawlfleet.model.product import Product
 
-ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
+ERRORS = tuple(error.word for error in ErrorClass)
 LEVELS = ("debug", "info", "warning", "error")
 TASK_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 ANYTHING: Mapping[str, Any] = {"type": "object"}

@@ -22,8 +22,6 @@ from crawlfleet.model.host_budget import NONE, Units
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
-EASE = 1.05
-"""How much wider than its share a holder spaces its requests: then r units are at most r requests in any second."""
 WINDOW_S = 1.0
 """What was used before a cut counts for so long after it."""
 TURN_S = 10.0

@@ -8,7 +8,7 @@ from crawlfleet.errors import OverLimit
 from crawlfleet.model.daily_quota import day_of
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import OnFull, Project, Use
-from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_full
 from crawlfleet.scheduling.quotas.project_quota import Door
 from crawlfleet.store.engine.transaction import Tx
@@ -16,8 +16,7 @@ from crawlfleet.store.projects.daily_quota import uses_of
 from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, described
 from crawlfleet.store.tasks.lanes import LaneBook
 
-_WAITING = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.RETRYING)
-_WAITING_LIST = ", ".join(str(int(status)) for status in _WAITING)
+_WAITING_LIST = ", ".join(f"{status:d}" for status in WAITING_STATUSES)
 _COUNTERS = "(SELECT project, status, n FROM counter UNION ALL SELECT project, status, n FROM counter_delta) AS c"
 WAITING = f"SELECT project, SUM(n) FROM {_COUNTERS} WHERE status IN ({_WAITING_LIST}) GROUP BY project"
 WAITING_AMONG = (
