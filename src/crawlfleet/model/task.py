@@ -45,6 +45,35 @@ class LiveTask(NamedTuple):
     deadline_at: Instant | None = None
     group: GroupId | None = None
 
+    @classmethod
+    def new(
+        cls,
+        id: TaskId,
+        lane: LaneId,
+        timeout_s: int,
+        *,
+        status: TaskStatus = TaskStatus.PENDING,
+        round: int = 1,
+        waits: int = 0,
+        due_at: Instant | None = None,
+        group: GroupId | None = None,
+    ) -> LiveTask:
+        """The first row of a task's round: on no node, nothing used up yet."""
+        return cls(
+            id=id,
+            status=status,
+            lane=lane,
+            round=round,
+            retries=0,
+            losses=0,
+            deaths=0,
+            waits=waits,
+            due_at=due_at,
+            timeout_s=timeout_s,
+            recall=Recall.NONE,
+            group=group,
+        )
+
     def unheld(self, status: TaskStatus, **changes: object) -> LiveTask:
         """This row off its node."""
         return self._replace(

@@ -21,12 +21,35 @@ from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 # Called `group` everywhere but in SQL, where that is a word of the language.
 LIVE_COLUMNS = (*LiveTask._fields[:-1], "group_id")
 DONE_COLUMNS = (*FinalTask._fields[:-1], "group_id")
+COMPLETED_COLUMNS = (*DONE_COLUMNS, "session", "result", "metrics")
+"""Columns of `done` for a task whose completing execution is kept in the same row."""
 STATUSES = {int(status): status for status in TaskStatus}
 RECALLS = {int(recall): recall for recall in Recall}
 _STATUS, _RECALL = LIVE_COLUMNS.index("status"), LIVE_COLUMNS.index("recall")
 
 _encode = msgspec.json.Encoder().encode
 _policy = msgspec.json.Decoder(dict[str, Any])
+
+
+def sql_values(columns: Sequence[str], given: Mapping[str, str], source: str = "") -> str:
+    """SQL expressions in the order of `columns`: the given ones, and otherwise the column of that name in `source`."""
+    if unknown := given.keys() - set(columns):
+        raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
+    return ", ".join(given.get(column, f"{source}{column}") for column in columns)
+
+
+def new_live_values(**given: str) -> str:
+    """SQL expressions of a new pending row of `live`: the given ones, and otherwise the constants of `LiveTask.new`."""
+    constants = zip(LIVE_COLUMNS, plain(LiveTask.new(0, 0, 0)), strict=True)
+    return sql_values(
+        LIVE_COLUMNS, {name: "NULL" if value is None else str(value) for name, value in constants} | given
+    )
+
+
+def completed_values(source: str, **given: str) -> str:
+    """SQL expressions of the row of `done` that a completed row of `live` becomes, with its execution's columns."""
+    status = {"status": f"{TaskStatus.COMPLETED:d}", "reason": "NULL"}
+    return sql_values(COMPLETED_COLUMNS, status | given, source)
 
 
 def live_task(row: Sequence[Any]) -> LiveTask:
@@ -130,8 +153,9 @@ EXECUTION_COLUMNS = (
 def kept_in_done(where: str = "TRUE") -> str:
     """Executions that completed their task, as rows of `execution`."""
     return (
-        "SELECT execution AS id, id AS task, round, retries AS retry, node, session, 1 AS status, assigned_at, "
-        "started_at, ended_at, NULL AS error, NULL AS message, 0 AS is_permanent, result, metrics FROM done "
+        "SELECT execution AS id, id AS task, round, retries AS retry, node, session, "
+        f"{ExecutionStatus.COMPLETED:d} AS status, assigned_at, started_at, ended_at, NULL AS error, NULL AS message, "
+        "0 AS is_permanent, result, metrics FROM done "
         f"WHERE session IS NOT NULL AND {where}"
     )
 

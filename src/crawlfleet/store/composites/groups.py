@@ -28,8 +28,8 @@ GROUP_TOTALS = (
     "SELECT group_id, status, n FROM group_delta WHERE group_id AMONG($1)) AS c GROUP BY group_id, status"
 )
 COUNT_MEMBERS = (
-    "SELECT COALESCE(d.status, 0), COUNT(*) FROM task t LEFT JOIN done d ON d.id = t.id WHERE t.group_id = $1 "
-    "GROUP BY COALESCE(d.status, 0)"
+    f"SELECT COALESCE(d.status, {OPEN}), COUNT(*) FROM task t LEFT JOIN done d ON d.id = t.id WHERE t.group_id = $1 "
+    f"GROUP BY COALESCE(d.status, {OPEN})"
 )
 # A window of the index first, so that no page looks at more members than it was asked for.
 _WINDOW = "(SELECT id FROM task WHERE group_id = $1 AND id > $2 ORDER BY id LIMIT $3)"
@@ -41,13 +41,14 @@ _MEMBERS = (
 MEMBERS = _MEMBERS.format(result="d.result")
 MEMBERS_WITHOUT_RESULTS = _MEMBERS.format(result="NULL")
 WALK_MEMBERS = f"SELECT w.id, l.id FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id ORDER BY w.id"
-# `status <> 10` is said for the sake of the index that has no others.
+# Said for the sake of the index that has no completed members.
+_NOT_COMPLETED = f"status <> {TaskStatus.COMPLETED:d}"
 ENDED_MEMBERS = (
-    "SELECT id FROM done WHERE group_id = $1 AND status = $2 AND status <> 10 AND id > $3 ORDER BY id LIMIT $4"
+    f"SELECT id FROM done WHERE group_id = $1 AND status = $2 AND {_NOT_COMPLETED} AND id > $3 ORDER BY id LIMIT $4"
 )
 MEMBER_FAILURES = (
     "SELECT d.id, d.status, COALESCE(e.message, d.reason) FROM done d LEFT JOIN dead_letter e ON e.task = d.id "
-    "WHERE d.group_id = $1 AND d.status = $2 AND d.status <> 10 ORDER BY d.id LIMIT $3"
+    f"WHERE d.group_id = $1 AND d.status = $2 AND d.{_NOT_COMPLETED} ORDER BY d.id LIMIT $3"
 )
 DELTAS = "SELECT id, group_id FROM group_delta ORDER BY id LIMIT 10000"
 TAKE_DELTAS = "DELETE FROM group_delta WHERE id AMONG($1) RETURNING group_id, status, n"
