@@ -11,6 +11,9 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import Recall, TaskStatus
 
+# Looking a member up costs as much as making the row it is in.
+_NO_RECALL = Recall.NONE
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -70,7 +73,7 @@ class LiveTask(NamedTuple):
             waits=waits,
             due_at=due_at,
             timeout_s=timeout_s,
-            recall=Recall.NONE,
+            recall=_NO_RECALL,
             group=group,
         )
 
@@ -107,6 +110,27 @@ class FinalTask(NamedTuple):
     ended_at: Instant
     reason: str | None
     group: GroupId | None = None
+
+    @classmethod
+    def of(cls, task: LiveTask, reason: str | None, now: Instant) -> FinalTask:
+        """The final row of a task that ended as this row says."""
+        return cls(
+            id=task.id,
+            status=task.status,
+            lane=task.lane,
+            round=task.round,
+            retries=task.retries,
+            losses=task.losses,
+            deaths=task.deaths,
+            timeout_s=task.timeout_s,
+            node=task.node,
+            execution=task.execution,
+            assigned_at=task.assigned_at,
+            started_at=task.started_at,
+            ended_at=now,
+            reason=reason,
+            group=task.group,
+        )
 
 
 @dataclass(frozen=True, slots=True)

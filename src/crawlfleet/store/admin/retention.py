@@ -17,7 +17,7 @@ from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import EPOCH_MS, GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Pruned
-from crawlfleet.store import row_codec
+from crawlfleet.store import task_rows
 from crawlfleet.store.admin.audit import OLD_AUDIT
 from crawlfleet.store.admin.evidence import OLD_EVIDENCE
 from crawlfleet.store.admin.tokens import forget_enrolments
@@ -172,9 +172,9 @@ class _Sweep:
         await self._lanes.load(tx, {row[2] for row in rows})
         journal = Journal()
         for (lane, status), count in Counter((row[2], row[1]) for row in rows).items():
-            journal.moved(self._lanes[lane].project, row_codec.STATUSES[status], None, count)
+            journal.moved(self._lanes[lane].project, task_rows.STATUSES[status], None, count)
         for (group, status), count in Counter((row[3], row[1]) for row in rows if row[3] is not None).items():
-            journal.member_moved(group, row_codec.STATUSES[status], None, count)
+            journal.member_moved(group, task_rows.STATUSES[status], None, count)
         await forget(tx, tasks)
         await journal.write(tx, self._now)
         return tasks, len(rows) < len(held)

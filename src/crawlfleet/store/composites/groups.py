@@ -13,15 +13,16 @@ from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.group_store import Member, MemberFailure
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.composites.crawls import forget_crawls, shed_urls
+from crawlfleet.store.composites.group_membership import GROUPS
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.row_codec import RecordReader
 from crawlfleet.store.schema import task_group
 from crawlfleet.store.tasks.transaction_log import OPEN, write_events
 
-_COLUMNS = "id, project, name, kind, created_at, is_closed, finished_at, finishes, spec"
-GROUPS_AMONG = f"SELECT {_COLUMNS} FROM task_group WHERE id AMONG($1)"
+GROUPS_AMONG = f"SELECT {GROUPS.select} FROM task_group WHERE id AMONG($1)"
 GROUP_TOTALS = (
     "SELECT group_id, status, SUM(n) FROM ("
     "SELECT group_id, status, n FROM group_counter WHERE group_id AMONG($1) UNION ALL "
@@ -33,10 +34,16 @@ COUNT_MEMBERS = (
 )
 # A window of the index first, so that no page looks at more members than it was asked for.
 _WINDOW = "(SELECT id FROM task WHERE group_id = $1 AND id > $2 ORDER BY id LIMIT $3)"
+_MEMBER = RecordReader(Member)
+_MEMBER_VALUES = {
+    "task": "w.id",
+    "status": "COALESCE(l.status, d.status)",
+    "execution": "CASE WHEN d.session IS NULL THEN NULL ELSE d.execution END",
+    "result": "{result}",
+}
 _MEMBERS = (
-    "SELECT w.id, COALESCE(l.status, d.status), CASE WHEN d.session IS NULL THEN NULL ELSE d.execution END, {result}, "
-    f"d.metrics, d.reason FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id LEFT JOIN done d ON d.id = w.id "
-    "ORDER BY w.id"
+    f"SELECT {row_codec.sql_values(_MEMBER.names, _MEMBER_VALUES, 'd.')} FROM {_WINDOW} AS w "
+    "LEFT JOIN live l ON l.id = w.id LEFT JOIN done d ON d.id = w.id ORDER BY w.id"
 )
 MEMBERS = _MEMBERS.format(result="d.result")
 MEMBERS_WITHOUT_RESULTS = _MEMBERS.format(result="NULL")
@@ -78,19 +85,19 @@ class GroupTables:
 
     async def groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]:
         rows = await self._engine.glance(lambda tx: tx.fetch(GROUPS_AMONG, list(ids)))
-        return {row[0]: _group(row) for row in rows}
+        return {group.id: group for group in GROUPS.from_rows(rows)}
 
     async def list_groups(
         self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
     ) -> list[Group]:
-        query = select(*(task_group.c[name] for name in _COLUMNS.split(", ")))
+        query = select(*GROUPS.selected)
         if before is not None:
             query = query.where(task_group.c.id < before)
         if project is not None:
             query = query.where(task_group.c.project == project)
         if kind is not None:
             query = query.where(task_group.c.kind == int(kind))
-        return [_group(row) for row in await self._engine.query(query.order_by(task_group.c.id.desc()).limit(limit))]
+        return GROUPS.from_rows(await self._engine.query(query.order_by(task_group.c.id.desc()).limit(limit)))
 
     async def group_counts(self, ids: Sequence[GroupId]) -> dict[GroupId, GroupCounts]:
         return await self._engine.glance(lambda tx: _counts(tx, ids))
@@ -102,7 +109,7 @@ class GroupTables:
     async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
         sql = MEMBERS if with_results else MEMBERS_WITHOUT_RESULTS
         rows = await self._engine.browse(lambda tx: tx.fetch(sql, group, after, limit))
-        return [_member(row) for row in rows]
+        return _MEMBER.from_rows(rows)
 
     async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:
         rows = await self._engine.read(lambda tx: tx.fetch(WALK_MEMBERS, group, after, limit))
@@ -127,7 +134,7 @@ class GroupTables:
             ]
 
         rows = sorted(await self._engine.glance(work))[:limit]
-        return [MemberFailure(task, row_codec.STATUSES[status], message) for task, status, message in rows]
+        return [MemberFailure(task, task_rows.STATUSES[status], message) for task, status, message in rows]
 
     async def close_group(self, group: GroupId) -> bool:
         async def work(tx: Tx) -> bool:
@@ -228,24 +235,3 @@ async def _counts(tx: Tx, ids: Iterable[GroupId]) -> dict[GroupId, GroupCounts]:
 def _as_counts(by_status: dict[int, int]) -> GroupCounts:
     ends = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
     return GroupCounts(by_status.get(OPEN, 0), *(by_status.get(int(status), 0) for status in ends))
-
-
-def _group(row: Row) -> Group:
-    number, project, name, kind, created_at, is_closed, finished_at, finishes, spec = row
-    return Group(
-        number,
-        project,
-        name,
-        GroupKind(kind),
-        created_at,
-        bool(is_closed),
-        finished_at,
-        finishes,
-        None if spec is None else bytes(spec),
-    )
-
-
-def _member(row: Row) -> Member:
-    task, status, execution, result, metrics, reason = row
-    kept = [None if said is None else bytes(said) for said in (result, metrics)]
-    return Member(task, row_codec.STATUSES[status], execution, kept[0], kept[1], reason)

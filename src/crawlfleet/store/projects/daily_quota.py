@@ -18,18 +18,17 @@ from crawlfleet.model.project import Project
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.scheduling.quotas.daily_quota import given_back, granted, may_come_back, overs, taken
 from crawlfleet.store import schema
-from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.projects.project_rows import PROJECTS_AMONG, SHARE_PROJECTS, described
+from crawlfleet.store.row_codec import RowCodec
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.parking import EARLY_MS, NEWS_MS
 
 KEEP_DAYS = 7
 DAY_USES = "SELECT project, pages, bytes FROM day_use WHERE project AMONG($1) AND day = $2"
 ADD_TO_DAY = "UPDATE day_use SET pages = pages + $3, bytes = bytes + $4 WHERE project = $1 AND day = $2"
-HOLDINGS = (
-    "SELECT execution, project, day, number, day_pages, day_bytes, pages, bytes FROM day_slice "
-    "WHERE execution AMONG($1)"
-)
+_HOLDINGS = RowCodec(schema.day_slice, Holding, columns={"today.pages": "day_pages", "today.bytes": "day_bytes"})
+HOLDINGS = f"SELECT {_HOLDINGS.select} FROM day_slice WHERE execution AMONG($1)"
 FORGET_HOLDINGS = "DELETE FROM day_slice WHERE execution AMONG($1)"
 OLD_DAYS = "DELETE FROM day_use WHERE (project, day) IN (SELECT project, day FROM day_use WHERE day < $1 LIMIT $2)"
 # One that runs for days still has to be told all it was granted.
@@ -54,7 +53,7 @@ PARKED_LONGER = (
     "SELECT p.task FROM parking p JOIN task t ON t.id = p.task AND t.project = p.subject "
     f"WHERE p.cause = {_QUOTA} AND p.subject = $1 AND p.until > $2 AND p.at <= $3 ORDER BY p.until LIMIT $4"
 )
-_COLUMNS = ("execution", "task", "project", "day", "number", "day_pages", "day_bytes", "pages", "bytes")
+_COLUMNS = (*_HOLDINGS.columns, "task")
 
 
 class DailyTables:
@@ -105,10 +104,7 @@ async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
 
 async def holdings(tx: Tx, executions: Sequence[ExecutionId]) -> dict[ExecutionId, Holding]:
     rows = await tx.fetch(HOLDINGS, sorted(set(executions)))
-    return {
-        execution: Holding(execution, project, day, number, Amounts(*amounts[:2]), Amounts(*amounts[2:]))
-        for execution, project, day, number, *amounts in rows
-    }
+    return {holding.execution: holding for holding in _HOLDINGS.from_rows(rows)}
 
 
 async def uses_of(tx: Tx, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
@@ -175,12 +171,7 @@ class _Granting:
             more = Amounts(used[name].pages - before[name].pages, used[name].bytes - before[name].bytes)
             if any(more):
                 await self._tx.execute(ADD_TO_DAY, name, self._day, *more)
-        rows = [_row(self._holdings[execution], task) for execution, task in sorted(self._tasks.items())]
+        rows = [(*_HOLDINGS.to_row(self._holdings[execution]), task) for execution, task in sorted(self._tasks.items())]
         if rows:
             await self._tx.insert_new(schema.day_slice, _COLUMNS, rows)
             await self._tx.update(schema.day_slice, _COLUMNS, rows)
-
-
-def _row(holding: Holding, task: TaskId) -> Row:
-    execution, project, day, number, today, total = holding
-    return execution, task, project, day, number, *today, *total

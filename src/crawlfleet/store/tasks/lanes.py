@@ -8,9 +8,11 @@ from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.row_codec import Format, RowCodec
 
-_COLUMNS = ("id", "queue", "project", "priority", "requirement_id", "task_type", "requirement")
-_SELECT = "SELECT id, queue, project, priority, requirement_id, requirement FROM lane WHERE id AMONG($1)"
+_LANES = RowCodec(schema.lane, Lane, formats={"requirement": Format(row_codec.encode, row_codec.requirement)})
+_COLUMNS = (*_LANES.columns, "task_type")
+_SELECT = f"SELECT {_LANES.select} FROM lane WHERE id AMONG($1)"
 
 LANES_MOST = 50_000
 
@@ -41,7 +43,7 @@ class LaneBook:
         older = self._older
         missing = [lane for lane in stale if lane not in older]
         rows = await tx.fetch(_SELECT, missing) if missing else []
-        found = [Lane(*(*row[:5], row_codec.requirement(row[5]))) for row in rows]
+        found = _LANES.from_rows(rows)
         # Those of the older generation are in use: they move into the newer one.
         self.note([*(older[lane] for lane in stale if lane in older), *found])
         if unknown := set(missing) - {lane.id for lane in found}:
@@ -65,18 +67,7 @@ class LaneTables:
         if not new:
             return
         # In order of id, so that two masters adding the same lanes never wait for each other crosswise.
-        rows = [
-            (
-                lane.id,
-                lane.queue,
-                lane.project,
-                lane.priority,
-                lane.requirement_id,
-                lane.requirement.task_type,
-                row_codec.encode(lane.requirement),
-            )
-            for lane in sorted(new, key=lambda lane: lane.id)
-        ]
+        rows = [(*_LANES.to_row(lane), lane.requirement.task_type) for lane in sorted(new, key=lambda lane: lane.id)]
         await self._engine.write(lambda tx: tx.insert_new(schema.lane, _COLUMNS, rows))
         self._lanes.note(new)
 

@@ -15,7 +15,7 @@ from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
 
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.sqlalchemy_query import row_bytes
 from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
 
@@ -56,8 +56,8 @@ COMPLETE = (
     "taken AS (DELETE FROM live l USING said s "
     "WHERE l.id = s.id AND l.id = ANY($1) AND l.execution = s.execution AND l.node = s.node "
     "RETURNING l.*, s.told_at, s.result, s.metrics), "
-    f"ended AS (INSERT INTO done ({', '.join(row_codec.COMPLETED_COLUMNS)}) SELECT "
-    f"{row_codec.completed_values('', started_at='COALESCE(started_at, told_at)', ended_at='$7::bigint')} FROM taken) "
+    f"ended AS (INSERT INTO done ({', '.join(task_rows.COMPLETED_COLUMNS)}) SELECT "
+    f"{task_rows.completed_values('', started_at='COALESCE(started_at, told_at)', ended_at='$7::bigint')} FROM taken) "
     "SELECT id, execution, node, lane, status, group_id FROM taken"
 )
 
@@ -65,9 +65,9 @@ COMPLETE = (
 def _add_pending(**types: str) -> str:
     """Insert live rows whose columns of these names are sent as arrays of these types."""
     arrays = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(types.values(), 1))
-    values = row_codec.new_live_values(**{name: f"a.{name}" for name in types})
+    values = task_rows.new_live_values(**{name: f"a.{name}" for name in types})
     return (
-        f"INSERT INTO live ({', '.join(row_codec.LIVE_COLUMNS)}) "
+        f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
         f"SELECT {values} FROM unnest({arrays}) AS a({', '.join(types)})"
     )
 

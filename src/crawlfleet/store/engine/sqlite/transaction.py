@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import Table
 
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.store import row_codec
+from crawlfleet.store import task_rows
 from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
 
 _AMONG = re.compile(r"AMONG\(\$(\d+)\)")
@@ -28,13 +28,13 @@ ASSIGN = (
 ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
 # What the database can copy or repeat by itself it does: a value bound from Python costs more than a row moved there.
 ADD_PENDING = (
-    f"INSERT INTO live ({', '.join(row_codec.LIVE_COLUMNS)}) "
-    f"SELECT {row_codec.new_live_values(id='value', lane='?2', timeout_s='?3', group_id='?4')} FROM json_each(?1)"
+    f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
+    f"SELECT {task_rows.new_live_values(id='value', lane='?2', timeout_s='?3', group_id='?4')} FROM json_each(?1)"
 )
 HELD = "SELECT id, execution, node, lane, status, group_id FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
-    f"INSERT INTO done ({', '.join(row_codec.COMPLETED_COLUMNS)}) SELECT "
-    + row_codec.completed_values(
+    f"INSERT INTO done ({', '.join(task_rows.COMPLETED_COLUMNS)}) SELECT "
+    + task_rows.completed_values(
         "l.", started_at="COALESCE(l.started_at, {told})", ended_at="?2", result="{result}", metrics="{metrics}"
     )
     + " FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
