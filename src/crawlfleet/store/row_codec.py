@@ -23,8 +23,8 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.flow import StepSpec
 from crawlfleet.model.node import Measurement, NodeDescription
 from crawlfleet.model.requirement import Requirement
+from crawlfleet.store.engine.transaction import Row
 
-Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
 RecordT = TypeVar("RecordT")
 
@@ -92,7 +92,7 @@ class RowWriter(Generic[RecordT]):
         self._is_row = paths == getattr(record, "_fields", None)
         self._values: Callable[[RecordT], Row] = attrgetter(*paths)
         if len(paths) == 1:
-            raise TypeError("a row of one column is no row")
+            raise TypeError("attrgetter makes no row of a single field")
         self._writes = [(at, field.format.write) for at, field in enumerate(stored.values()) if field.format.write]
 
     def to_rows(self, records: Iterable[RecordT]) -> list[Row]:
@@ -124,8 +124,10 @@ class RowCodec(RecordReader[RecordT], RowWriter[RecordT]):
         RecordReader.__init__(self, record, formats, omitted)
         renamed = dict(columns or {})
         stored = {renamed.pop(field.path, field.path.rpartition(".")[2]): field for field in self._fields}
-        if renamed or len(stored) < len(self._fields) or (stored.keys() - table.columns.keys()):
-            raise TypeError(f"{table.name}: columns {', '.join(stored)} of {record.__name__}, and {renamed}")
+        if unknown := [*(stored.keys() - table.columns.keys()), *renamed]:
+            raise TypeError(f"{record.__name__} in table {table.name}: no columns or fields {', '.join(unknown)}")
+        if len(stored) < len(self._fields):
+            raise TypeError(f"{record.__name__} in table {table.name}: two fields in one column")
         RowWriter.__init__(self, record, stored)
         self._type, self._stored = record, stored
         self.table = table

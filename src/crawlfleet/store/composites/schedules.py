@@ -28,8 +28,15 @@ SCHEDULES = RowCodec(
     schema.schedule, Schedule, formats={"recent": Format(row_codec.encode, lambda body: tuple(row_codec.decode(body)))}
 )
 TICK_ROWS = RowCodec(schema.tick, Tick)
-COLUMNS = SCHEDULES.columns
-_TOLD = frozenset(COLUMNS) - {"anchor_at", "changed_at", "fired_until", "next_at", "due_at", "recent", "revision"}
+_TOLD = frozenset(SCHEDULES.columns) - {
+    "anchor_at",
+    "changed_at",
+    "fired_until",
+    "next_at",
+    "due_at",
+    "recent",
+    "revision",
+}
 _LIST = SCHEDULES.select
 SCHEDULE = f"SELECT {_LIST} FROM schedule WHERE id = $1"
 LOCK_SCHEDULE = f"{SCHEDULE} LOCK_ROWS(schedule)"
@@ -67,7 +74,7 @@ class ScheduleTables:
             schedule = make()
             if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
                 raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
-            await tx.insert(schema.schedule, COLUMNS, [SCHEDULES.to_row(schedule)])
+            await tx.insert(schema.schedule, SCHEDULES.columns, [SCHEDULES.to_row(schedule)])
             if claim is not None:
                 await keep_answer(tx, claim, str(schedule.id).encode())
             await _tell(tx, Kind.SCHEDULE_CREATED, schedule.id, now, task_type=schedule.task_type)
@@ -85,8 +92,8 @@ class ScheduleTables:
                 return have
             want = replace(want, revision=have.revision + 1)
             old, new = SCHEDULES.to_row(have), SCHEDULES.to_row(want)
-            await tx.update(schema.schedule, COLUMNS, [new])
-            fields = [name for name, before, after in zip(COLUMNS, old, new, strict=True) if before != after]
+            await tx.update(schema.schedule, SCHEDULES.columns, [new])
+            fields = [name for name, before, after in zip(SCHEDULES.columns, old, new, strict=True) if before != after]
             said = [name for name in fields if name in _TOLD]
             await _tell(tx, Kind.SCHEDULE_CHANGED, schedule, now, fields=said, is_paused=want.is_paused)
             return want

@@ -27,8 +27,8 @@ T = TypeVar("T")
 ASSIGN_COLUMNS = ("task", "lane", "execution", "node", "session")
 PENDING_COLUMNS = ("id", "lane", "timeout_s", "group_id")
 COMPLETE_COLUMNS = ("task", "execution", "node", "started_at", "result", "metrics")
-COMPLETED_COLUMNS = ("id", "execution", "node", "lane", "status", "group_id")
-"""Of the rows that `Tx.complete` answers."""
+MOVED_COLUMNS = ("id", "execution", "node", "lane", "status", "group_id")
+"""Columns of the live rows that `Tx.complete` moved."""
 
 
 class Tx(Protocol):

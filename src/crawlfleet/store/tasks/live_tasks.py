@@ -18,7 +18,7 @@ from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.group_membership import open_again
 from crawlfleet.store.composites.products import Seen, put_products
-from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.engine.transaction import COMPLETE_COLUMNS, Engine, Row, Tx
 from crawlfleet.store.projects.daily_quota import settle
 from crawlfleet.store.projects.projects import behind_fences
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -41,7 +41,7 @@ KEEP_EXECUTIONS = (
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 IN_FLOWS = "SELECT task FROM flow_step WHERE task AMONG($1)"
 _PART_OF_FLOW = Refusal(Code.PART_OF_FLOW, "is part of a flow: resume the flow, and it runs again in its place")
-_TOLD = itemgetter(*map(Outcome._fields.index, ("task", "execution", "node", "started_at", "result", "metrics")))
+_TOLD = itemgetter(*map(Outcome._fields.index, COMPLETE_COLUMNS))
 _PRODUCTS = itemgetter(Outcome._fields.index("products"))
 _ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
 _WAITING = TaskStatus.WAITING

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.sqlalchemy_query import row_bytes
-from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
+from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row
 
 if TYPE_CHECKING:
     import asyncpg
@@ -58,7 +58,7 @@ COMPLETE = (
     "RETURNING l.*, s.told_at, s.result, s.metrics), "
     f"ended AS (INSERT INTO done ({', '.join(task_rows.COMPLETED_COLUMNS)}) SELECT "
     f"{task_rows.completed_values('', started_at='COALESCE(started_at, told_at)', ended_at='$7::bigint')} FROM taken) "
-    "SELECT id, execution, node, lane, status, group_id FROM taken"
+    f"SELECT {', '.join(MOVED_COLUMNS)} FROM taken"
 )
 
 

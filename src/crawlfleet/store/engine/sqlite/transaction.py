@@ -15,7 +15,7 @@ from sqlalchemy import Table
 
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store import task_rows
-from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
+from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row
 
 _AMONG = re.compile(r"AMONG\(\$(\d+)\)")
 _LOCK = re.compile(r" (?:LOCK_ROWS|SHARE_ROWS|SHARE_KEYS)\(\w+\)")
@@ -31,7 +31,7 @@ ADD_PENDING = (
     f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
     f"SELECT {task_rows.new_live_values(id='value', lane='?2', timeout_s='?3', group_id='?4')} FROM json_each(?1)"
 )
-HELD = "SELECT id, execution, node, lane, status, group_id FROM live WHERE id IN (SELECT value FROM json_each(?))"
+HELD = f"SELECT {', '.join(MOVED_COLUMNS)} FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
     f"INSERT INTO done ({', '.join(task_rows.COMPLETED_COLUMNS)}) SELECT "
     + task_rows.completed_values(
