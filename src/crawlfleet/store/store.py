@@ -30,7 +30,7 @@ from crawlfleet.store.nodes.node_proxies import NodeProxyTables
 from crawlfleet.store.nodes.nodes import NodeTables
 from crawlfleet.store.nodes.slots import SlotTables
 from crawlfleet.store.nodes.task_types import TypeTables
-from crawlfleet.store.projects.daily_quota_slices import DailyTables
+from crawlfleet.store.projects.daily_quota import DailyTables
 from crawlfleet.store.projects.projects import ProjectTables
 from crawlfleet.store.tasks.lane_removal import LaneRemovalTables
 from crawlfleet.store.tasks.lanes import LaneBook, LaneTables

@@ -22,8 +22,6 @@ from crawlfleet.model.host_budget import NONE, Units
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
-EASE = 1.05
-"""Factor by which a holder spaces its requests wider than its share: then r units are at most r requests a second."""
 WINDOW_S = 1.0
 """Seconds after a cut during which units used before it still count."""
 TURN_S = 10.0

@@ -16,10 +16,12 @@ from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.ports.clock import boot_time
 from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.store import row_codec, schema
-from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.row_codec import Format, RowCodec
 
-_COLUMNS = ("id", "queue", "project", "priority", "requirement_id", "task_type", "requirement")
-_SELECT = "SELECT id, queue, project, priority, requirement_id, requirement FROM lane WHERE id AMONG($1)"
+_LANES = RowCodec(schema.lane, Lane, formats={"requirement": Format(row_codec.encode, row_codec.requirement)})
+_COLUMNS = (*_LANES.columns, "task_type")
+_SELECT = f"SELECT {_LANES.select} FROM lane WHERE id AMONG($1)"
 # Shared: those who add tasks to one lane do not wait for each other.
 HOLD_LANES = "SELECT id, unused_mark FROM lane WHERE id AMONG($1) ORDER BY id SHARE_KEYS(lane)"
 CLEAR_MARKS = "UPDATE lane SET unused_mark = 0 WHERE id AMONG($1)"
@@ -56,7 +58,7 @@ class LaneBook:
         older = self._older
         missing = [lane for lane in stale if lane not in older]
         rows = await tx.fetch(_SELECT, missing) if missing else []
-        found = [Lane(*(*row[:5], row_codec.requirement(row[5]))) for row in rows]
+        found = _LANES.from_rows(rows)
         # Those of the older generation are in use: they move into the newer one.
         self.note([*(older[lane] for lane in stale if lane in older), *found])
         if unknown := set(missing) - {lane.id for lane in found}:
@@ -102,19 +104,11 @@ async def hold_lanes(tx: Tx, wanted: Sequence[LaneId], known: Mapping[LaneId, La
     if unknown := [lane for lane in missing if lane not in known]:
         raise InvariantBroken(f"tasks are put into lanes that do not exist: {unknown}")
     if missing:
-        await tx.insert_new(schema.lane, _COLUMNS, [_row(known[lane]) for lane in missing])
-
-
-def _row(lane: Lane) -> Row:
-    return (
-        lane.id,
-        lane.queue,
-        lane.project,
-        lane.priority,
-        lane.requirement_id,
-        lane.requirement.task_type,
-        row_codec.encode(lane.requirement),
-    )
+        await tx.insert_new(
+            schema.lane,
+            _COLUMNS,
+            [(*_LANES.to_row(known[lane]), known[lane].requirement.task_type) for lane in missing],
+        )
 
 
 class LaneTables:

@@ -104,32 +104,24 @@ def test_sqlite_migrations_can_be_taken_back(path: Path) -> None:
     migrate_sqlite(path)
 
 
-LANE_OF_BEFORE = (
+LANE_WITHOUT_MARK = (
     "INSERT INTO lane (id, queue, project, priority, requirement_id, task_type, requirement) "
     "VALUES (5, 'default', '', 5, 6, 'echo', '{}')"
 )
 
 
-def to_before_lanes_were_removed(connection: Connection) -> None:
-    command.upgrade(alembic_config(connection), "0022")
-    connection.exec_driver_sql(LANE_OF_BEFORE)
-
-
-def test_lanes_of_an_older_sqlite_file_count_as_used(path: Path) -> None:
-    engine = create_engine(f"sqlite:///{path}")
-    with engine.begin() as connection:
-        to_before_lanes_were_removed(connection)
-    engine.dispose()
+def test_a_lane_of_a_sqlite_file_counts_as_used_until_it_is_marked(path: Path) -> None:
     migrate_sqlite(path)
     with sqlite3.connect(path) as database:
+        database.execute(LANE_WITHOUT_MARK)
         assert database.execute("SELECT id, unused_mark FROM lane").fetchall() == [(5, 0)]
 
 
 @pytest.mark.postgres
-async def test_lanes_of_an_older_postgres_database_count_as_used(postgres_dsn: str) -> None:
-    await on_postgres(postgres_dsn, to_before_lanes_were_removed)
+async def test_a_lane_of_a_postgres_database_counts_as_used_until_it_is_marked(postgres_dsn: str) -> None:
     await migrate_postgres(postgres_dsn)
     connection = await asyncpg.connect(postgres_dsn)
+    await connection.execute(LANE_WITHOUT_MARK)
     assert [tuple(row) for row in await connection.fetch("SELECT id, unused_mark FROM lane")] == [(5, 0)]
     await connection.close()
 

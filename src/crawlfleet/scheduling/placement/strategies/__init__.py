@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from crawlfleet.model.strategy_names import DEFAULT_STRATEGY
 from crawlfleet.scheduling.placement.strategies.anti_crawling import AntiCrawling
 from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded, LeastTasks, Weighted
 from crawlfleet.scheduling.placement.strategies.by_size import Largest
@@ -24,8 +25,6 @@ from crawlfleet.scheduling.placement.strategies.protocol import (
 )
 from crawlfleet.scheduling.placement.strategies.round_robin import Random, RoundRobin
 from crawlfleet.scheduling.placement.strategies.user_strategy_guard import Guarded
-
-DEFAULT_STRATEGY = "least_loaded"
 
 BUILT_IN: Mapping[str, Make] = {
     "least_loaded": LeastLoaded,
