@@ -27,7 +27,7 @@ NOT_IN_RECORDS = {
     "audit": {"id"},
     "day_slice": {"task"},
     "done": {"session", "result", "metrics"},
-    "lane": {"task_type"},
+    "lane": {"task_type", "unused_mark"},
     "parking": {"task", "at"},
     "preemption": {"at"},
     "product_change": {"product"},
