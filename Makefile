@@ -19,6 +19,8 @@ EVERY ?= 20
 TREES ?=
 PRODUCTS ?= 5000
 TIMES ?= 3
+BASE ?= main
+ALL ?=
 TESTS ?= tests/processes
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -44,6 +46,10 @@ test: system setup lint types ## Everything that must hold before a change is ta
 	@$(MAKE) --no-print-directory simulate SEEDS=200 START=0
 	scripts/test.sh $(BIN)/python
 
+.PHONY: check
+check: setup ## The quick check: style, types, and unit and property tests of what changed (BASE=main; ALL=1 for all of them)
+	BASE='$(BASE)' ALL='$(ALL)' scripts/check.sh $(BIN)
+
 .PHONY: test-steady
 test-steady: system setup ## Run tests many times: as it is, with busy cores, with pages at once and in 50 ms (TIMES=3 TESTS=tests/processes)
 	$(BIN)/python scripts/steady_runs.py --times $(TIMES) $(TESTS)
@@ -62,6 +68,10 @@ fmt: setup ## Format the code and mend what can be mended
 .PHONY: types
 types: setup ## Check the types (mypy, strict)
 	$(BIN)/mypy src testkit tests bench
+
+.PHONY: ratchets
+ratchets: setup ## Print how plain the words of the source are, and lower the limits in tests/rules/ to it
+	$(BIN)/python -m scripts.ratchets --lower
 
 .PHONY: simulate
 simulate: setup ## Run the simulated installation under faults (SEEDS=200 START=0)

@@ -65,7 +65,7 @@ class Cluster:
 
     async def _join(self, number: int, slots: int) -> None:
         description = NodeDescription(f"n{number}", slots=slots, task_types=(TASK_TYPE,))
-        joined = await self.master.register.register(description, f"bench-{number}")
+        joined = await self.master.register.register_node(description, f"bench-{number}")
         now = self.clock.now()
         decide = task_state_machine.lose("bench", now, Random(0))
         session, _ = await self.store.open_session(joined.node, slots, [TASK_TYPE], decide, now)

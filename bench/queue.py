@@ -24,7 +24,7 @@ from bench.installation import BODY, Installation, installation
 from bench.peers import run as peers
 from bench.raw import RawPostgres, RawSqlite
 from bench.table import Row, print_table, say
-from bench.task_latency import measure_gaps
+from bench.task_latency import measure_gaps, measure_raw_gaps
 from testkit.servers import PostgresServer
 
 TASKS = 20_000
@@ -133,6 +133,7 @@ def _wrk(url: str, script: Path, token: str) -> float:
 
 
 async def measure_latency(folder: Path, ours: dict[str, Installation], rows: list[Row]) -> None:
+    await measure_raw_gaps(rows)
     for name, one in ours.items():
         await measure_gaps(name, one, rows)
     # With one node every task finds the same agent, at some moment of its last call.

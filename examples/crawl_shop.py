@@ -1,6 +1,6 @@
 """Crawls the demo shop and prints its products, one JSON object a line.
 
-python -m crawlfleet.shop --port 8001 --products 60
+python -m crawlfleet.demo_shop --port 8001 --products 60
 crawlfleet standalone --data-dir ./fleet --allow-host 127.0.0.1
 CRAWLFLEET_DATA_DIR=./fleet python crawl_shop.py http://127.0.0.1:8001
 """

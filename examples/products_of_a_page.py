@@ -1,6 +1,6 @@
 """The task of the API's specification: products with title and price, and the result as it is documented.
 
-python -m crawlfleet.shop --port 8001 --products 60
+python -m crawlfleet.demo_shop --port 8001 --products 60
 crawlfleet standalone --data-dir ./fleet --allow-host 127.0.0.1
 CRAWLFLEET_DATA_DIR=./fleet python products_of_a_page.py http://127.0.0.1:8001/products
 """

@@ -1,6 +1,6 @@
 """Splits a list of URLs of the demo shop over the nodes, and prints what all of them found as one list.
 
-python -m crawlfleet.shop --port 8001 --products 60
+python -m crawlfleet.demo_shop --port 8001 --products 60
 crawlfleet standalone --data-dir ./fleet --nodes 2 --allow-host 127.0.0.1
 CRAWLFLEET_DATA_DIR=./fleet python shard_urls.py http://127.0.0.1:8001
 """

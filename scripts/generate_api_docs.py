@@ -17,8 +17,8 @@ from error_meanings import AT_THE_CALLER, CLASSES, MEANINGS, NEVER_TOLD, Meaning
 
 # The client and the settings bring errors of their own.
 from crawlfleet import client  # noqa: F401
+from crawlfleet.api.app import create_app
 from crawlfleet.api.http import errors as problems
-from crawlfleet.api.http.app import create_app
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.scheduling.explain import task

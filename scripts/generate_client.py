@@ -89,7 +89,7 @@ def formatted(text: str, path: Path) -> str:
 
 
 def openapi_document() -> dict[str, Any]:
-    from crawlfleet.api.http.app import create_app
+    from crawlfleet.api.app import create_app
     from crawlfleet.ports.clock import SystemClock
 
     # The document says what the routes are, not what they do: nothing behind them is touched.

@@ -19,7 +19,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.reads import TaskFilter
-from crawlfleet.store import row_codec
+from crawlfleet.store import task_rows
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from testkit.checker import check
@@ -126,13 +126,13 @@ async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]
             record.reason,
         )
         named[record.name or ""].append(record.id)
-    rows = await store.engine.read(lambda tx: tx.fetch(row_codec.all_ended_executions()))
+    rows = await store.engine.read(lambda tx: tx.fetch(task_rows.all_ended_executions()))
     held = await store.held([node.id for node in await store.nodes()])
     return FinalState(
         at=seen.until - seen.since,
         tasks=tasks,
         batches=_only(named, seen.sent) if seen.sent else answered,
-        executions=[row_codec.execution_record(row) for row in rows],
+        executions=[task_rows.execution_record(row) for row in rows],
         counters=await store.totals(),
         rows=await store.count_rows(),
         groups=await group_states(store),

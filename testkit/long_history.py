@@ -16,17 +16,20 @@ from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
+from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.node_store import HealthChange
 from crawlfleet.ports.preemptions import Preemption
 from crawlfleet.ports.slots import SlotChange
-from crawlfleet.ports.task_store import Submission
+from crawlfleet.ports.task_store import NewTask, Submission
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
-from crawlfleet.store.engine.transaction import Row, Tx
-from crawlfleet.store.tasks.task_insert import TASK_COLUMNS
+from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.store import SqlStore
+from crawlfleet.store.task_rows import ExecutionRow
+from crawlfleet.store.tasks.task_insert import NEW_TASKS
 from testkit.factories import START, Kit, ReadyNode
 
 DAY_MS = 24 * 3_600_000
@@ -45,58 +48,67 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
     for n in range(count):
         at = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
         task, failed, execution = ids.take(3)
-        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
-        done.append(
-            (
-                task,
-                int(TaskStatus.COMPLETED),
-                lane.id,
-                1,
-                0,
-                0,
-                0,
-                60,
-                NODE,
-                execution,
-                at,
-                at,
-                at + 1_000,
-                None,
-                None,
-                1,
-                b"{}",
-                None,
-            )
-        )
+        tasks.append(_new_task(task, lane, at))
+        done.append((*task_rows.DONE.to_row(_completed(task, lane, execution, at)), 1, b"{}", None))
         executions.append(_failed(failed, task, at))
         events.append((n + 1, 1, at, row_codec.encode([("task.completed", {"task": [task]}, {})])))
-    live: list[Row] = []
+    live: list[LiveTask] = []
     for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
-        tasks.append((task, lane.project, None, None, at, b"{}", None, None))
+        tasks.append(_new_task(task, lane, at))
         live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
 
     async def work(tx: Tx) -> None:
-        await tx.insert(schema.task, TASK_COLUMNS, tasks)
-        await tx.insert(schema.done, (*row_codec.DONE_COLUMNS, "session", "result", "metrics"), done)
-        await tx.insert(schema.execution, row_codec.EXECUTION_COLUMNS, executions)
+        await tx.insert(schema.task, NEW_TASKS.columns, NEW_TASKS.to_rows(tasks))
+        await tx.insert(schema.done, task_rows.COMPLETED_COLUMNS, done)
+        await tx.insert(schema.execution, task_rows.EXECUTION_COLUMNS, executions)
         await tx.insert(schema.event_log, ("first", "count", "at", "body"), events)
-        await tx.insert(schema.live, row_codec.LIVE_COLUMNS, live)
+        await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(live))
 
     await engine.write(work)
 
 
-def _pending(task: int, lane: Lane) -> Row:
-    return (task, int(TaskStatus.PENDING), lane.id, 1, 0, 0, 0, 0, None, 60, 0, 0, 0, 0, None, None, None, None)
+def _new_task(task: int, lane: Lane, at: int) -> NewTask:
+    return NewTask(task, lane.project, None, None, at, b"{}", None, lane.id, lane.priority, timeout_s=60)
 
 
-def _held(task: int, lane: Lane, execution: int, node: int) -> Row:
-    status = int(TaskStatus.ASSIGNED)
-    return (task, status, lane.id, 1, 0, 0, 0, 0, None, 60, 0, node, 1, execution, START, None, START + DAY_MS, None)
+def _pending(task: int, lane: Lane) -> LiveTask:
+    return LiveTask.new(task, lane.id, 60)
 
 
-def _failed(execution: int, task: int, at: int) -> Row:
-    status = int(ExecutionStatus.FAILED)
-    return (execution, task, 1, 0, NODE, 1, status, at, at, at + 1_000, 1, "failed", 0, None, None)
+def _held(task: int, lane: Lane, execution: int, node: int) -> LiveTask:
+    return _pending(task, lane)._replace(
+        status=TaskStatus.ASSIGNED,
+        node=node,
+        session=1,
+        execution=execution,
+        assigned_at=START,
+        deadline_at=START + DAY_MS,
+    )
+
+
+def _completed(task: int, lane: Lane, execution: int, at: int) -> FinalTask:
+    ended = _held(task, lane, execution, NODE)._replace(status=TaskStatus.COMPLETED, assigned_at=at, started_at=at)
+    return FinalTask.of(ended, None, at + 1_000)
+
+
+def _failed(execution: int, task: int, at: int) -> ExecutionRow:
+    return ExecutionRow(
+        id=execution,
+        task=task,
+        round=1,
+        retry=0,
+        node=NODE,
+        session=1,
+        status=int(ExecutionStatus.FAILED),
+        assigned_at=at,
+        started_at=at,
+        ended_at=at + 1_000,
+        error=int(ErrorClass.NETWORK),
+        message="failed",
+        is_permanent=0,
+        result=None,
+        metrics=None,
+    )
 
 
 async def use_every_hot_verb(kit: Kit) -> None:
@@ -152,8 +164,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.settle_groups(term, kit.now)
     await known.group_counts([group.id])
     await known.groups([group.id])
-    await known.prune(term, kit.now, 40 * DAY_MS, 40 * DAY_MS, 100)
-    await known.prune(term, kit.now, 20 * DAY_MS, 20 * DAY_MS, 100)
+    await _retain(kit, term)
     await known.host_look(kit.now)
     await known.granted([node.id])
     await known.secret_hash(node.id)
@@ -163,6 +174,18 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.reopen([plain], kit.now)
     await kit.online(node.id)
     await kit.end(node)
+
+
+async def _retain(kit: Kit, term: int) -> None:
+    known, unused = kit.store, await kit.known_lane("seldom")
+    for days in (40, 20):
+        await known.prune(term, kit.now, days * DAY_MS, days * DAY_MS, 100)
+    await known.lane_ids(-1, 1_000)
+    await known.lanes_of_tasks(0, 1_000)
+    await known.remove_unused_lanes(term, 1, [unused.id])
+    await known.remove_unused_lanes(term, 2, [unused.id, kit.lane.id])
+    # By a master that does not know of the mark.
+    await SqlStore(kit.second.engine).ensure_lanes([kit.lane])
 
 
 async def _park(kit: Kit, node: ReadyNode) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from crawlfleet.bootstrap.master import Master
-from crawlfleet.control.nodes.node_states import node_states
+from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.node import DEFAULT_CLUSTER

@@ -13,7 +13,7 @@ from crawlfleet.model.event import Event
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.reads import TaskFilter
-from crawlfleet.store import row_codec
+from crawlfleet.store import task_rows
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from testkit.chaos.load import Load
@@ -94,9 +94,9 @@ async def _all_closed(store: SqlStore) -> list[Violation]:
 
 async def _own_results(store: SqlStore) -> list[Violation]:
     """A witness says in its result which execution it was: no other may have been credited with it."""
-    rows = await store.engine.read(lambda tx: tx.fetch(row_codec.all_ended_executions()))
+    rows = await store.engine.read(lambda tx: tx.fetch(task_rows.all_ended_executions()))
     found = []
-    for one in map(row_codec.execution_record, rows):
+    for one in map(task_rows.execution_record, rows):
         said = msgspec.json.decode(one.result).get("execution") if one.result else None
         if said is not None and said != execution_text(one.id):
             detail = f"{task_text(one.task)} was completed by {execution_text(one.id)} with the result of {said}"

@@ -67,7 +67,7 @@ class SimTransport:
         up = msgspec.json.decode(request, type=up_type)
         try:
             if isinstance(up, OpenUp):
-                return msgspec.json.encode(await process.call(master.open_session.open, up))
+                return msgspec.json.encode(await process.call(master.open_session.open_session, up))
             return msgspec.json.encode(await process.call(master.sync.sync, up))
         except ConnectionResetError as exc:
             raise Unavailable("connection reset") from exc

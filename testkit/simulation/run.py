@@ -14,7 +14,7 @@ import msgspec
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.reads import TaskFilter
-from crawlfleet.store import row_codec
+from crawlfleet.store import task_rows
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from testkit.checker import check
 from testkit.history import FinalState, HeldSlots, TaskState
@@ -186,8 +186,8 @@ async def _reservations(world: World) -> dict[str, float]:
 
 
 async def _executions(world: World) -> list[ExecutionRecord]:
-    sql = row_codec.all_ended_executions()
-    ended = [row_codec.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
+    sql = task_rows.all_ended_executions()
+    ended = [task_rows.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
     held = await world.store.held([node.id for node in world.nodes])
     return ended + [
         ExecutionRecord(

@@ -103,6 +103,8 @@ _READS = frozenset(
         "parked_in_vain",
         "day_uses",
         "parked_with_room",
+        "lane_ids",
+        "lanes_of_tasks",
     }
 )
 

@@ -13,7 +13,7 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Outcome
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.placement.dispatch_round import Chooser, _Turns
 from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, Door
@@ -24,11 +24,11 @@ from testkit.simulation.world import World
 
 _HELD_STEPS = (
     "SELECT l.id FROM live l JOIN flow_step f ON f.task = l.id WHERE f.item IS NULL AND f.items IS NULL "
-    "AND l.status = 3 AND l.recall = 0"
+    f"AND l.status = {TaskStatus.PROCESSING:d} AND l.recall = {Recall.NONE:d}"
 )
 _AGAIN = (
-    "UPDATE live SET status = 0, node = 0, session = 0, execution = 0, assigned_at = NULL, started_at = NULL, "
-    "deadline_at = NULL WHERE id = $1"
+    f"UPDATE live SET status = {TaskStatus.PENDING:d}, node = 0, session = 0, execution = 0, assigned_at = NULL, "
+    "started_at = NULL, deadline_at = NULL WHERE id = $1"
 )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, TaskId, node_text, task_text
 from crawlfleet.model.requirement import LaneId
-from crawlfleet.model.status import NodeStatus
+from crawlfleet.model.status import WAITING_STATUSES, NodeStatus, TaskStatus
 from testkit.simulation.watch_order import OrderWatch
 from testkit.violations import Invariant, Violation
 
@@ -25,8 +25,11 @@ Look = Callable[..., Sequence[tuple[Any, ...]]]
 """Rows of the store as they are now: a statement and its arguments."""
 _LANE = "SELECT queue, project, requirement FROM lane WHERE id = ?"
 _HELD = "SELECT id, lane, node FROM live WHERE node <> 0"
-_PENDING = "SELECT id, lane FROM live WHERE status = 0"
-_WAITING = "SELECT COUNT(*) FROM live l JOIN lane n ON n.id = l.lane WHERE n.project = ? AND l.status IN (0, 1, 4)"
+_PENDING = f"SELECT id, lane FROM live WHERE status = {TaskStatus.PENDING:d}"
+_WAITING = (
+    "SELECT COUNT(*) FROM live l JOIN lane n ON n.id = l.lane WHERE n.project = ? "
+    f"AND l.status IN ({', '.join(f'{status:d}' for status in WAITING_STATUSES)})"
+)
 # What a flow makes on its way is not asked for at the door.
 _ADDED = (
     "SELECT DISTINCT project FROM task WHERE id IN (SELECT value FROM json_each(?)) "

@@ -66,7 +66,7 @@ class World:
         self.history = History(lambda: loop.now_ms)
         self.weather = Weather()
         self.engine = ObservedEngine(template, self._observe)
-        self.store = SqlStore(self.engine)
+        self.store = SqlStore(self.engine, loop.time)
         self.broker = MemoryBroker(window=64, total=512, rng=loop.rng("broker"))
         self.rounds: dict[TaskId, int] = {}
         self.ended: dict[TaskId, TaskStatus] = {}
@@ -243,7 +243,7 @@ class SimNode:
             try:
                 async with asyncio.timeout(5):
                     joined = await master.process.call(
-                        master.master.register.register, description, f"join key of {self.name}"
+                        master.master.register.register_node, description, f"join key of {self.name}"
                     )
                 self.id, self.secret = joined.node, joined.secret
                 self.world.watch.capacity[self.id] = Capacity(self.slots, RESOURCES)

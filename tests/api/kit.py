@@ -19,9 +19,10 @@ import msgspec
 import uvicorn
 from yarl import URL
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.master import Master, Terms
+from crawlfleet.bootstrap.services import build_services
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.execution.executors.registry import builtin_checks
@@ -164,11 +165,11 @@ class Worker:
     @classmethod
     async def join(cls, master: Master, **fields: Any) -> Worker:
         described = {"name": "worker", "slots": 10, "task_types": tuple(SCHEMAS), **fields}
-        joined = await master.register.register(NodeDescription(**described), f"join {described['name']}")
+        joined = await master.register.register_node(NodeDescription(**described), f"join {described['name']}")
         return cls(master, joined.node, joined.secret)
 
     async def run(self) -> None:
-        opened = await self._master.open_session.open(OpenUp(self.node, self._secret, [], 10, list(SCHEMAS)))
+        opened = await self._master.open_session.open_session(OpenUp(self.node, self._secret, [], 10, list(SCHEMAS)))
         held: dict[int, AssignmentBody] = {}
         started: list[StartBody] = []
         outcomes: list[OutcomeBody] = []
@@ -272,7 +273,7 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
             for role in (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.ENROL)
         }
         await master.lead.until_won()
-        async with serving(create_app(master, settings)) as url, aiohttp.ClientSession() as session:
+        async with serving(create_app(build_services(master), settings)) as url, aiohttp.ClientSession() as session:
             yield Site(master, url, tokens, session)
     finally:
         loops.cancel()

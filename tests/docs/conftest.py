@@ -116,5 +116,5 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("shop") / "shop.log"
-    with _running(log, "crawlfleet.shop", "--port", "0", "--products", "60") as url:
+    with _running(log, "crawlfleet.demo_shop", "--port", "0", "--products", "60") as url:
         yield url

@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from crawlfleet.shop.page_gate import PageGate, page_delay_s
+from testkit.site.page_gate import PageGate, page_delay_s
 
 PAGES = 30
 _TICK_S = 0.01

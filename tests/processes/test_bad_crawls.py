@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from crawlfleet.shop import start_shop
 from testkit.patience import PATIENCE_S
 from testkit.servers import S3Server
 from testkit.servers.server import free_port
+from testkit.site import start_shop
 from tests.processes.crawl_proof import proving
 from tests.processes.fleet import Fleet, fleet
 

@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 PATIENCE_S = 300.0
 
 
-async def demo(folder: Path, *options: str) -> asyncio.subprocess.Process:
+async def demo(folder: Path, *options: str, module: str = "crawlfleet.cli") -> asyncio.subprocess.Process:
     """In a folder for temporary files of its own."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "crawlfleet.cli",
+        module,
         "demo",
         *options,
         cwd=folder,
@@ -53,7 +53,8 @@ async def test_it_crawls_the_shop_with_all_nodes_though_a_worker_is_killed(tmp_p
 
 @pytest.mark.parametrize("word", ["Starting", "kill -9"])
 async def test_ctrl_c_ends_it_at_any_moment_and_leaves_nothing(tmp_path: Path, word: str) -> None:
-    process = await demo(tmp_path, "--products", "200")
+    module = "crawlfleet.cli" if word == "Starting" else "tests.processes.demo_on_test_site"
+    process = await demo(tmp_path, "--products", "200", module=module)
     assert process.stderr is not None
     async with asyncio.timeout(PATIENCE_S):
         if word != "Starting":

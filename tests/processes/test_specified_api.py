@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from crawlfleet.shop import start_shop
+from testkit.site import start_shop
 from tests.processes import specified
 from tests.processes.fleet import Fleet, fleet
 from tests.unit.execution.crawl.crawl_kit import site

@@ -16,8 +16,8 @@ from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, stopped_by_si
 from crawlfleet.bootstrap.standalone import Agents, agents_of, run_with_agents
 from crawlfleet.client import AsyncClient
 from crawlfleet.client._generated.models import GroupView
+from crawlfleet.demo_shop.server import RunningShop, start_shop
 from crawlfleet.settings.master import LogLevel, MasterSettings
-from crawlfleet.shop.server import RunningShop, start_shop
 
 NODES, SLOTS = 3, 2
 PAGE_S = 0.2

@@ -50,7 +50,7 @@ from crawlfleet.control.nodes.drain import Drain
 from crawlfleet.control.nodes.heartbeat import Heartbeat, SimpleClients
 from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.register import Register
-from crawlfleet.control.nodes.resource_allocation import Allocate
+from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
 from crawlfleet.control.tasks.admission import Waiting, WaitingLimit
@@ -159,7 +159,7 @@ class Master:
         self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids, configure=self.configure)
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
-        allocate = Allocate(store=store, clock=clock, configure=self.configure)
+        allocate = ResourceAllocator(store=store, clock=clock, configure=self.configure)
         self.why = Why(store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate)
         self.flows = Flows(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)

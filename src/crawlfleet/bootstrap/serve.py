@@ -20,7 +20,7 @@ import structlog
 import uvicorn
 import uvloop
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.brokers import BrokerNews, is_memory, open_broker
 from crawlfleet.bootstrap.connection_guard import SWEEP_S, ConnectionGuard, ConnectionLimits
@@ -29,6 +29,7 @@ from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.bootstrap.http_protocol import BoundedHttpProtocol
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.bootstrap.results import open_results
+from crawlfleet.bootstrap.services import build_services
 from crawlfleet.bootstrap.stores import open_store, when_there
 from crawlfleet.bootstrap.strategies import own_strategies
 from crawlfleet.bootstrap.tls_entry import TlsEntry, tls_context
@@ -71,7 +72,7 @@ class MasterProcess:
         self._clock = SystemClock()
         self._asked = asyncio.Event()
         self._closing = asyncio.Event()
-        self.app = create_app(master, api_settings(settings))
+        self.app = create_app(build_services(master), api_settings(settings))
         guard = ConnectionGuard(connection_limits(settings, raise_file_limit()), self._clock.monotonic)
         self._server = _Server(uvicorn_config(self.app, settings, guard), guard)
 
@@ -177,8 +178,8 @@ class MasterProcess:
         )
 
     async def _stop_server(self, server: asyncio.Task[None]) -> None:
-        # First those that wait for nothing in particular go home; then the server can close in order.
-        self.app.state.stopping.set()
+        # First long polls and streams end; then the server can close in order.
+        self.app.shutdown.begin()
         self._server.should_exit = True
         await asyncio.wait({server})
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-ERRORS = ("network", "http", "blocked", "parse", "input", "timeout", "crash", "policy", "internal")
+from crawlfleet.model.status import ErrorClass
+
+ERRORS = tuple(error.word for error in ErrorClass)
 
 
 class TaskError(Exception):

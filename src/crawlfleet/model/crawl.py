@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntFlag
+from enum import IntEnum, IntFlag
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -15,6 +15,15 @@ CHUNK_URLS = 100
 """URLs in one lease, at most."""
 FOUND_MAX = 10_000_000
 """URLs that one crawl keeps track of."""
+
+
+class UrlBatchState(IntEnum):
+    """State of a batch of URLs."""
+
+    WAITING = 0
+    LEASED = 1
+    """A member visits its URLs."""
+    DONE = 2
 
 
 class UrlFlag(IntFlag):

@@ -8,6 +8,9 @@ from typing import NamedTuple
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 
+EASE = 1.05
+"""How much wider than its share a holder spaces its requests: then r units are at most r requests in any second."""
+
 
 class Units(NamedTuple):
     """Whole parts of a budget: they can be added and given away."""

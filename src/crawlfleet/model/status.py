@@ -132,3 +132,5 @@ def is_legal(have: TaskStatus, want: TaskStatus, *, is_unrun: bool = False) -> b
 
 LIVE_STATUSES = tuple(status for status in TaskStatus if not status.is_final)
 FINAL_STATUSES = tuple(status for status in TaskStatus if status.is_final)
+WAITING_STATUSES = (_S.PENDING, _S.WAITING, _S.RETRYING)
+"""Statuses of live tasks on no node: what the limits on waiting tasks count."""

@@ -11,6 +11,9 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import Recall, TaskStatus
 
+# Looking a member up costs as much as making the row it is in.
+_NO_RECALL = Recall.NONE
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -45,6 +48,35 @@ class LiveTask(NamedTuple):
     deadline_at: Instant | None = None
     group: GroupId | None = None
 
+    @classmethod
+    def new(
+        cls,
+        id: TaskId,
+        lane: LaneId,
+        timeout_s: int,
+        *,
+        status: TaskStatus = TaskStatus.PENDING,
+        round: int = 1,
+        waits: int = 0,
+        due_at: Instant | None = None,
+        group: GroupId | None = None,
+    ) -> LiveTask:
+        """The first row of a task's round: on no node, nothing used up yet."""
+        return cls(
+            id=id,
+            status=status,
+            lane=lane,
+            round=round,
+            retries=0,
+            losses=0,
+            deaths=0,
+            waits=waits,
+            due_at=due_at,
+            timeout_s=timeout_s,
+            recall=_NO_RECALL,
+            group=group,
+        )
+
     def unheld(self, status: TaskStatus, **changes: object) -> LiveTask:
         """This row off its node."""
         return self._replace(
@@ -78,6 +110,27 @@ class FinalTask(NamedTuple):
     ended_at: Instant
     reason: str | None
     group: GroupId | None = None
+
+    @classmethod
+    def of(cls, task: LiveTask, reason: str | None, now: Instant) -> FinalTask:
+        """The final row of a task that ended as this row says."""
+        return cls(
+            id=task.id,
+            status=task.status,
+            lane=task.lane,
+            round=task.round,
+            retries=task.retries,
+            losses=task.losses,
+            deaths=task.deaths,
+            timeout_s=task.timeout_s,
+            node=task.node,
+            execution=task.execution,
+            assigned_at=task.assigned_at,
+            started_at=task.started_at,
+            ended_at=now,
+            reason=reason,
+            group=task.group,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
+from crawlfleet.ports.lane_upkeep import LaneUpkeep
 from crawlfleet.ports.leadership import Leadership
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.parking import ParkingStore
@@ -63,6 +64,7 @@ class Store(
     ProductStore,
     CookieStore,
     ProxyStore,
+    LaneUpkeep,
     Protocol,
 ):
     """All of it. Services ask for the part they use."""

@@ -103,7 +103,8 @@ class Delivery(NamedTuple):
 
 class TaskStore(Protocol):
     async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Make the lanes known; doing it again changes nothing."""
+        """Make the lanes known, so that tasks can be added to them within `LANE_FRESH_S`; doing it again changes
+        nothing else."""
         ...
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:

@@ -21,6 +21,7 @@ from crawlfleet.results.chunk_reader import Chunks
 from crawlfleet.results.csv_table import CsvTable
 from crawlfleet.results.merged_items import Part, ReadParts
 from crawlfleet.results.page_notes import Which, chosen
+from crawlfleet.results.parquet_support import INSTALL_PARQUET, is_parquet_installed
 from crawlfleet.results.table_columns import Column, Columns
 from crawlfleet.version import __version__
 from crawlfleet.wire.warc import record
@@ -115,6 +116,11 @@ class Asked:
         for name in ("bom", "guard"):
             if getattr(self, name) and self.format != "csv":
                 raise InvalidInput("only CSV has it", field=name)
+        if self.format == "parquet" and not is_parquet_installed():
+            raise InvalidInput(
+                f"Parquet needs pyarrow, which the master does not have: {INSTALL_PARQUET} there, or take csv or jsonl",
+                field="format",
+            )
 
 
 StillWanted = Callable[[], Awaitable[None]]
@@ -179,7 +185,7 @@ async def _archive(source: Source) -> AsyncIterator[bytes]:
 def _table(columns: tuple[Column, ...], asked: Asked) -> Table:
     if asked.format == "csv":
         return CsvTable(columns, bom=asked.bom, guard=asked.guard)
-    # Only whoever uses it pays for loading it.
+    # An extra that may not be installed, and takes time to load: only where Parquet was asked for.
     from crawlfleet.results.parquet_table import ParquetTable
 
     return ParquetTable(columns)

@@ -10,20 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from crawlfleet.model import limits
+from crawlfleet.model.strategy_names import DEFAULT_STRATEGY, STRATEGIES
 from crawlfleet.settings.base import Settings, default_data_dir, setting
 from crawlfleet.settings.values import Count, CrawlHosts, Factor, Folder, Host, Label, Modules, Networks, Port, Seconds
 
-STRATEGIES = (
-    "anti_crawling",
-    "content_based",
-    "geo_location",
-    "largest",
-    "least_loaded",
-    "least_tasks",
-    "random",
-    "round_robin",
-    "weighted",
-)
 STRATEGY_GROUP = "crawlfleet.strategies"
 """Of entry points: users' own."""
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -118,7 +108,7 @@ class MasterSettings(Settings):
     )
     max_retries: Count = setting(3, about="Retries of a failed task when it does not say.", ge=0, le=limits.RETRIES_MAX)
     strategy: Annotated[str, AfterValidator(_strategy)] = setting(
-        "least_loaded",
+        DEFAULT_STRATEGY,
         about=f"How a node is chosen when a task does not say: {', '.join(STRATEGIES)}, or one of your own.",
     )
     overcommit: Factor = setting(

@@ -1,39 +1,200 @@
-"""How records are kept in columns."""
+"""Rows by field name: a codec per table, built once from the fields of its record, and the JSON that columns hold.
+
+A field stands in the column of its name. Its type decides how it is converted: enums and booleans are stored as
+integers, bytes are bytes whatever the driver gives. A field that is a record itself stands for its own fields, which
+are named with a dot (`timing.every_s`). Columns keep the order of the record's fields, so that a row read with
+`codec.select` becomes a record without a look-up; a batch is converted column by column.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from types import UnionType
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+from sqlalchemy import Table
 
 from crawlfleet.model.event import EventBatch, Kind
-from crawlfleet.model.execution import ExecutionRecord, Failure
 from crawlfleet.model.flow import StepSpec
 from crawlfleet.model.node import Measurement, NodeDescription
-from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
-from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
-from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
+from crawlfleet.store.engine.transaction import Row
 
-# Called `group` everywhere but in SQL, where that is a word of the language.
-LIVE_COLUMNS = (*LiveTask._fields[:-1], "group_id")
-DONE_COLUMNS = (*FinalTask._fields[:-1], "group_id")
-STATUSES = {int(status): status for status in TaskStatus}
-RECALLS = {int(recall): recall for recall in Recall}
-_STATUS, _RECALL = LIVE_COLUMNS.index("status"), LIVE_COLUMNS.index("recall")
+Convert = Callable[[Any], Any]
+RecordT = TypeVar("RecordT")
 
+_AS_IT_IS = (int, float, str)
 _encode = msgspec.json.Encoder().encode
-_policy = msgspec.json.Decoder(dict[str, Any])
 
 
-def live_task(row: Sequence[Any]) -> LiveTask:
-    values = list(row)
-    values[_STATUS] = STATUSES[values[_STATUS]]
-    values[_RECALL] = RECALLS[values[_RECALL]]
-    return LiveTask._make(values)
+class Format(NamedTuple):
+    """How a value is stored in its column; None for a value that is stored as it is."""
+
+    write: Convert | None = None
+    read: Convert | None = None
+
+
+class _Field(NamedTuple):
+    path: str
+    """Name of the field; of a field of a field with a dot."""
+    format: Format
+
+
+class RecordReader(Generic[RecordT]):
+    """Makes records of rows whose values stand in the order of `names`."""
+
+    def __init__(
+        self, record: type[RecordT], formats: Mapping[str, Format] | None = None, omitted: Collection[str] = ()
+    ) -> None:
+        """`formats` are for fields whose type does not say enough; `omitted` ones are left to their defaults."""
+        self._record: Callable[..., RecordT] = record
+        self._fields: list[_Field] = []
+        parts: list[tuple[slice, Callable[..., Any]]] = []
+        chosen = dict(formats or {})
+        for name, hint in _hints(record, omitted).items():
+            first = len(self._fields)
+            if name not in chosen and _is_record(hint):
+                inner = _hints(hint, {path.removeprefix(f"{name}.") for path in omitted})
+                self._fields += (_field(f"{name}.{each}", of, chosen) for each, of in inner.items())
+                parts.append((slice(first, len(self._fields)), hint))
+            else:
+                self._fields.append(_field(name, hint, chosen))
+        if chosen:
+            raise TypeError(f"{record.__name__} has no fields {', '.join(chosen)}")
+        self.names = tuple(field.path for field in self._fields)
+        self._reads = [(at, field.format.read) for at, field in enumerate(self._fields) if field.format.read]
+        # From the last to the first: the places of the others stay right.
+        self._parts = parts[::-1]
+
+    def from_row(self, row: Sequence[Any]) -> RecordT:
+        values = list(row)
+        for at, read in self._reads:
+            values[at] = read(values[at])
+        for part, nested in self._parts:
+            values[part] = [nested(*values[part])]
+        return self._record(*values)
+
+    def from_rows(self, rows: Iterable[Sequence[Any]]) -> list[RecordT]:
+        return [self.from_row(row) for row in rows]
+
+
+class RowWriter(Generic[RecordT]):
+    """Makes rows of some columns of a table from records."""
+
+    def __init__(self, record: type[RecordT], stored: Mapping[str, _Field]) -> None:
+        self.columns = tuple(stored)
+        paths = tuple(field.path for field in stored.values())
+        self._is_row = paths == getattr(record, "_fields", None)
+        self._values: Callable[[RecordT], Row] = attrgetter(*paths)
+        if len(paths) == 1:
+            raise TypeError("attrgetter makes no row of a single field")
+        self._writes = [(at, field.format.write) for at, field in enumerate(stored.values()) if field.format.write]
+
+    def to_rows(self, records: Iterable[RecordT]) -> list[Row]:
+        columns: list[Iterable[Any]] = list(
+            zip(*(records if self._is_row else map(self._values, records)), strict=True)
+        )
+        if columns:
+            for at, write in self._writes:
+                columns[at] = map(write, columns[at])
+        return list(zip(*columns, strict=True))
+
+    def to_row(self, record: RecordT) -> Row:
+        return self.to_rows([record])[0]
+
+
+class RowCodec(RecordReader[RecordT], RowWriter[RecordT]):
+    """Both ways between the records of a type and the rows of a table."""
+
+    def __init__(
+        self,
+        table: Table,
+        record: type[RecordT],
+        *,
+        columns: Mapping[str, str] | None = None,
+        formats: Mapping[str, Format] | None = None,
+        omitted: Collection[str] = (),
+    ) -> None:
+        """`columns` are those of fields that have another name in the table."""
+        RecordReader.__init__(self, record, formats, omitted)
+        renamed = dict(columns or {})
+        stored = {renamed.pop(field.path, field.path.rpartition(".")[2]): field for field in self._fields}
+        if unknown := [*(stored.keys() - table.columns.keys()), *renamed]:
+            raise TypeError(f"{record.__name__} in table {table.name}: no columns or fields {', '.join(unknown)}")
+        if len(stored) < len(self._fields):
+            raise TypeError(f"{record.__name__} in table {table.name}: two fields in one column")
+        RowWriter.__init__(self, record, stored)
+        self._type, self._stored = record, stored
+        self.table = table
+        self.select = ", ".join(stored)
+        """The list of columns for a SELECT whose rows become records."""
+        self.selected = tuple(table.columns[name] for name in stored)
+        """The same for a query of SQLAlchemy."""
+
+    def only(self, *columns: str) -> RowWriter[RecordT]:
+        """A writer of these columns, in this order."""
+        return RowWriter(self._type, {column: self._stored[column] for column in columns})
+
+
+def row_writer(table: Table, record: type[RecordT], columns: Mapping[str, str]) -> RowWriter[RecordT]:
+    """A writer for a record that has more than the table keeps: the field of each column."""
+    if unknown := columns.keys() - table.columns.keys():
+        raise TypeError(f"{table.name}: no columns {', '.join(unknown)}")
+    hints = _hints(record, ())
+    return RowWriter(record, {column: _field(name, hints[name], {}) for column, name in columns.items()})
+
+
+def _hints(record: Any, omitted: Collection[str]) -> dict[str, Any]:
+    """The types of a record's fields, in their order."""
+    hints = get_type_hints(record)
+    names = [field.name for field in fields(record)] if is_dataclass(record) else list(record._fields)
+    kept = [name for name in names if name not in omitted]
+    if kept != names[: len(kept)]:
+        raise TypeError(f"{record.__name__}: only its last fields can be omitted")
+    return {name: hints[name] for name in kept}
+
+
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields"))
+
+
+def _field(path: str, hint: Any, formats: dict[str, Format]) -> _Field:
+    """Takes its format out of `formats`, if there is one."""
+    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    real = [kind for kind in kinds if kind is not type(None)]
+    found = formats.pop(path, None) or _format_of_type(path, real)
+    return _Field(path, found if len(real) == len(kinds) else Format(*map(_or_none, found)))
+
+
+def _format_of_type(path: str, kinds: Sequence[Any]) -> Format:
+    kind = kinds[0]
+    if len(kinds) > 1 or not isinstance(kind, type):
+        raise TypeError(f"{path}: a format is needed for {kinds}")
+    if kind is bool:
+        return Format(int, bool)
+    if kind is bytes:
+        return Format(None, bytes)
+    if issubclass(kind, IntEnum):
+        return Format(int, {int(member): member for member in kind}.__getitem__)
+    if kind in _AS_IT_IS:
+        return Format()
+    raise TypeError(f"{path}: a format is needed for {kind}")
+
+
+def _or_none(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda value: None if value is None else convert(value)
+
+
+def sql_values(columns: Sequence[str], given: Mapping[str, str], source: str = "") -> str:
+    """SQL expressions in the order of `columns`: the given ones, and otherwise the column of that name in `source`."""
+    if unknown := given.keys() - set(columns):
+        raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
+    return ", ".join(given.get(column, f"{source}{column}") for column in columns)
 
 
 def encode(value: Any) -> bytes:
@@ -50,35 +211,6 @@ def encode_events(batches: Sequence[EventBatch]) -> bytes:
 
 def decode_events(body: bytes) -> list[EventBatch]:
     return [EventBatch(Kind(kind), each, shared) for kind, each, shared in msgspec.json.decode(body)]
-
-
-def retry_policy(spec: bytes | None) -> RetryPolicy:
-    if spec is None:
-        return _DEFAULT_POLICY
-    retry = _policy.decode(spec).get("retry")
-    return RetryPolicy(**retry) if retry else _DEFAULT_POLICY
-
-
-_DEFAULT_POLICY = RetryPolicy()
-
-
-def encode_answer(answer: SubmissionAnswer) -> bytes:
-    items = [
-        list(item) if isinstance(item, Accepted) else [item.code, item.detail, item.field] for item in answer.items
-    ]
-    return _encode(items if answer.group is None else {"group": answer.group, "items": items})
-
-
-def decode_answer(body: bytes) -> SubmissionAnswer:
-    items: list[Accepted | Refusal] = []
-    said = msgspec.json.decode(body)
-    group, listed = (said["group"], said["items"]) if isinstance(said, dict) else (None, said)
-    for item in listed:
-        if isinstance(item[0], int):
-            items.append(Accepted(item[0], STATUSES[item[1]], item[2], item[3]))
-        else:
-            items.append(Refusal(Code(item[0]), item[1], item[2]))
-    return SubmissionAnswer(items, is_replay=True, group=group)
 
 
 def plain(row: Sequence[object]) -> tuple[Any, ...]:
@@ -104,51 +236,11 @@ def measurement(body: bytes | None) -> Measurement | None:
     return None if body is None else msgspec.json.decode(body, type=Measurement)
 
 
-def failure(error: int | None, message: str | None, is_permanent: int) -> Failure | None:
-    return None if error is None else Failure(ErrorClass(error), message or "", bool(is_permanent))
-
-
-EXECUTION_COLUMNS = (
-    "id",
-    "task",
-    "round",
-    "retry",
-    "node",
-    "session",
-    "status",
-    "assigned_at",
-    "started_at",
-    "ended_at",
-    "error",
-    "message",
-    "is_permanent",
-    "result",
-    "metrics",
-)
-
-
-def kept_in_done(where: str = "TRUE") -> str:
-    """Executions that completed their task, as rows of `execution`."""
-    return (
-        "SELECT execution AS id, id AS task, round, retries AS retry, node, session, 1 AS status, assigned_at, "
-        "started_at, ended_at, NULL AS error, NULL AS message, 0 AS is_permanent, result, metrics FROM done "
-        f"WHERE session IS NOT NULL AND {where}"
-    )
-
-
-def all_ended_executions() -> str:
-    return f"SELECT {', '.join(EXECUTION_COLUMNS)} FROM execution UNION ALL {kept_in_done()} ORDER BY id"
-
-
-def execution_record(row: Sequence[Any]) -> ExecutionRecord:
-    ended = (ExecutionStatus(row[6]), row[7], row[8], row[9], failure(row[10], row[11], row[12]))
-    return ExecutionRecord(*(*row[:6], *ended, _bytes(row[13]), _bytes(row[14])))
-
-
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)
-
-
 def details(body: bytes) -> Mapping[str, Any]:
     decoded: Mapping[str, Any] = msgspec.json.decode(body)
     return decoded
+
+
+JSON = Format(encode, decode)
+"""A column of JSON."""
+JSON_OBJECT = Format(encode, details)

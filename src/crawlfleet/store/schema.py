@@ -11,8 +11,13 @@ what the loops ask for: ready by lane, held by node, due by time.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text, text
 from sqlalchemy.types import Double, TypeEngine
+
+from crawlfleet.model.crawl import UrlBatchState
+from crawlfleet.model.status import TaskStatus
 
 metadata = MetaData(naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"})
 
@@ -41,6 +46,15 @@ def _at(name: str) -> Column[int]:
     return Column(name, BigInteger, nullable=True)
 
 
+def _where(condition: str) -> dict[str, Any]:
+    """The condition of a partial index, for both databases."""
+    return {f"{dialect}_where": text(condition) for dialect in ("sqlite", "postgresql")}
+
+
+_PENDING = f"status = {TaskStatus.PENDING:d}"
+_NOT_COMPLETED = f"status <> {TaskStatus.COMPLETED:d}"
+
+
 task = Table(
     "task",
     metadata,
@@ -57,16 +71,14 @@ task = Table(
         "ix_task_workflow",
         "workflow",
         "id",
-        sqlite_where=text("workflow IS NOT NULL"),
-        postgresql_where=text("workflow IS NOT NULL"),
+        **_where("workflow IS NOT NULL"),
     ),
     # In order of id, which is the order of a group's members.
     Index(
         "ix_task_group",
         "group_id",
         "id",
-        sqlite_where=text("group_id IS NOT NULL"),
-        postgresql_where=text("group_id IS NOT NULL"),
+        **_where("group_id IS NOT NULL"),
     ),
 )
 
@@ -91,13 +103,12 @@ live = Table(
     _at("started_at"),
     _at("deadline_at"),
     _big("group_id", nullable=True),
-    Index("ix_live_ready", "lane", "id", sqlite_where=text("status = 0"), postgresql_where=text("status = 0")),
-    Index("ix_live_held", "node", "id", sqlite_where=text("node <> 0"), postgresql_where=text("node <> 0")),
+    Index("ix_live_ready", "lane", "id", **_where(_PENDING)),
+    Index("ix_live_held", "node", "id", **_where("node <> 0")),
     Index(
         "ix_live_due",
         "due_at",
-        sqlite_where=text("due_at IS NOT NULL AND waits = 0"),
-        postgresql_where=text("due_at IS NOT NULL AND waits = 0"),
+        **_where("due_at IS NOT NULL AND waits = 0"),
     ),
 )
 
@@ -125,15 +136,14 @@ done = Table(
     Column("metrics", LargeBinary, nullable=True),
     _big("group_id", nullable=True),
     # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
-    Index("ix_done_status", "status", "id", sqlite_where=text("status <> 10"), postgresql_where=text("status <> 10")),
+    Index("ix_done_status", "status", "id", **_where(_NOT_COMPLETED)),
     # What a group's progress shows first and its retry opens again.
     Index(
         "ix_done_group",
         "group_id",
         "status",
         "id",
-        sqlite_where=text("group_id IS NOT NULL AND status <> 10"),
-        postgresql_where=text("group_id IS NOT NULL AND status <> 10"),
+        **_where(f"group_id IS NOT NULL AND {_NOT_COMPLETED}"),
     ),
 )
 
@@ -285,7 +295,7 @@ crawl_seen = Table(
     sqlite_with_rowid=False,
 )
 
-# URLs to visit, many in a row. 0 waiting, 1 leased, 2 done.
+# URLs to visit, many in a row.
 crawl_chunk = Table(
     "crawl_chunk",
     metadata,
@@ -307,8 +317,7 @@ crawl_chunk = Table(
         "state",
         "depth",
         "number",
-        sqlite_where=text("state < 2"),
-        postgresql_where=text("state < 2"),
+        **_where(f"state < {UrlBatchState.DONE:d}"),
     ),
 )
 
@@ -342,8 +351,7 @@ product = Table(
     Index(
         "ix_product_gone",
         "gone_at",
-        sqlite_where=text("gone_at IS NOT NULL"),
-        postgresql_where=text("gone_at IS NOT NULL"),
+        **_where("gone_at IS NOT NULL"),
     ),
 )
 
@@ -413,6 +421,8 @@ lane = Table(
     _big("requirement_id"),
     _text("task_type"),
     Column("requirement", LargeBinary, nullable=False),
+    # The sweep that found no task in it, or 0: see store.tasks.lane_removal.
+    _big("unused_mark", server_default=text("0")),
 )
 
 queue = Table(
@@ -767,17 +777,13 @@ schedule = Table(
     Index(
         "ix_schedule_due",
         "due_at",
-        sqlite_where=text("due_at IS NOT NULL"),
-        postgresql_where=text("due_at IS NOT NULL"),
+        **_where("due_at IS NOT NULL"),
     ),
-    Index(
-        "ix_schedule_held", "id", sqlite_where=text("held_at IS NOT NULL"), postgresql_where=text("held_at IS NOT NULL")
-    ),
+    Index("ix_schedule_held", "id", **_where("held_at IS NOT NULL")),
     Index(
         "ix_schedule_ended",
         "fired_until",
-        sqlite_where=text("next_at IS NULL"),
-        postgresql_where=text("next_at IS NULL"),
+        **_where("next_at IS NULL"),
     ),
     Index(None, "project", "id"),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from crawlfleet.ports.clock import boot_time
 from crawlfleet.store.admin.audit import AuditTables
 from crawlfleet.store.admin.cluster_config import ConfigTables
 from crawlfleet.store.admin.counters import UpkeepTables
@@ -27,8 +30,9 @@ from crawlfleet.store.nodes.node_proxies import NodeProxyTables
 from crawlfleet.store.nodes.nodes import NodeTables
 from crawlfleet.store.nodes.slots import SlotTables
 from crawlfleet.store.nodes.task_types import TypeTables
-from crawlfleet.store.projects.daily_quota_slices import DailyTables
+from crawlfleet.store.projects.daily_quota import DailyTables
 from crawlfleet.store.projects.projects import ProjectTables
+from crawlfleet.store.tasks.lane_removal import LaneRemovalTables
 from crawlfleet.store.tasks.lanes import LaneBook, LaneTables
 from crawlfleet.store.tasks.live_tasks import TaskTables
 from crawlfleet.store.tasks.parking import ParkingTables
@@ -72,10 +76,11 @@ class SqlStore(
     IdSlotTables,
     NodeHealthTables,
     ClusterRemovalTables,
+    LaneRemovalTables,
 ):
-    def __init__(self, engine: QueryEngine) -> None:
+    def __init__(self, engine: QueryEngine, monotonic: Callable[[], float] = boot_time) -> None:
         self._engine: QueryEngine = engine
-        self._lanes = LaneBook()
+        self._lanes = LaneBook(monotonic=monotonic)
 
     @property
     def engine(self) -> QueryEngine:

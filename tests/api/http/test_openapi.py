@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.wire.sync import OpenUp, SyncUp
 from tests.api.fuzzed_site import FuzzedSite, fuzzed_site

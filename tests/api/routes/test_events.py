@@ -9,8 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
 from crawlfleet.api.routes import events
+from crawlfleet.bootstrap.services import build_services
 from tests.api.kit import PATIENCE_S, Site, Worker, serving
 from tests.api.remote_node import RemoteNode
 
@@ -199,11 +200,11 @@ async def test_a_bad_question_is_told_what_is_wrong(
 
 
 async def test_streams_end_when_the_master_stops(site: Site) -> None:
-    app = create_app(site.master)
+    app = create_app(build_services(site.master))
     async with serving(app) as url, listening(site, "?kind=task.submitted", url=url) as stream:
         await site.submit()
         assert (await stream.event())["kind"] == "task.submitted"
-        app.state.stopping.set()
+        app.shutdown.begin()
         assert await stream.event() is None
         async with listening(site, url=url) as late:
             assert await late.event() is None

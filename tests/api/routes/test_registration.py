@@ -105,7 +105,7 @@ async def test_a_registration_that_is_repeated_with_its_own_secret_keeps_it(agen
 
 async def test_a_node_that_may_not_tell_what_is_new_goes_on_as_it_was_known(agent: Agent) -> None:
     joined = await agent.join(WORKER, await agent.enrolment())
-    await agent.site.master.register.register(_taken(), "somebody else")
+    await agent.site.master.register.register_node(_taken(), "somebody else")
     with structlog.testing.capture_logs() as logs:
         same = await agent.join(msgspec.structs.replace(WORKER, device_id="worker-001"))
     assert same == joined

@@ -43,7 +43,9 @@ class InProcess:
 
     async def open(self, up: OpenUp) -> OpenDown:
         sent = msgspec.json.decode(msgspec.json.encode(up), type=OpenUp)
-        return msgspec.json.decode(msgspec.json.encode(await self._master.open_session.open(sent)), type=OpenDown)
+        return msgspec.json.decode(
+            msgspec.json.encode(await self._master.open_session.open_session(sent)), type=OpenDown
+        )
 
     async def sync(self, up: SyncUp) -> SyncDown:
         sent = msgspec.json.decode(msgspec.json.encode(up), type=SyncUp)
@@ -78,7 +80,7 @@ class Installation:
 
     async def add_agent(self, name: str, slots: int) -> NodeId:
         description = NodeDescription(name, slots=slots, task_types=("echo",), lease_ms=LEASE_MS)
-        joined = await self.master.register.register(description, f"join {name}")
+        joined = await self.master.register.register_node(description, f"join {name}")
         settings = AgentSettings(joined.node, joined.secret, self._folder / name, slots, ["echo"])
         self.agents[joined.node] = agent = Agent(
             settings, [InProcess(self.master)], self.echo, clock=SystemClock(), rng=Random(1), measure=MeasurementBody

@@ -24,7 +24,7 @@ from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, OpenDown, OpenUp, OutcomeBody, StartBody, SyncDown, SyncUp, SyncVerdict
 from crawlfleet.wire.tasks import TaskBody, task_body
@@ -65,14 +65,14 @@ class PlayedNode:
         self.starts: list[StartBody] = []
 
     async def join(self, master: Master | None = None) -> None:
-        joined = await self._to(master).register.register(self.description, f"join {self.description.name}")
+        joined = await self._to(master).register.register_node(self.description, f"join {self.description.name}")
         self.id, self.secret = joined.node, joined.secret
 
     async def open(self, master: Master | None = None) -> OpenDown:
         """Saved outcomes go up with it; what it held is of an older session, and gone."""
         self.drop_held()
         while True:
-            down = await self._to(master).open_session.open(self.open_up())
+            down = await self._to(master).open_session.open_session(self.open_up())
             self.newest = down.session
             for execution in down.acknowledged:
                 self.outcomes.pop(execution, None)
@@ -337,8 +337,8 @@ class Fleet:
 
     async def executions(self) -> list[ExecutionRecord]:
         """Every execution that is over."""
-        sql = row_codec.all_ended_executions()
-        return [row_codec.execution_record(row) for row in await self.store.engine.read(lambda tx: tx.fetch(sql))]
+        sql = task_rows.all_ended_executions()
+        return [task_rows.execution_record(row) for row in await self.store.engine.read(lambda tx: tx.fetch(sql))]
 
     async def dump(self) -> Dump:
         """Every row of every table."""

@@ -70,6 +70,7 @@ WRITES = frozenset(
         "take_id_slot",
         "keep_id_slot",
         "drop_cluster",
+        "remove_unused_lanes",
     }
 )
 

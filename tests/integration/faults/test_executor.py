@@ -17,9 +17,9 @@ from crawlfleet.execution.executors.outside import shared_process
 from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.shop.nasty.table import FAMILIES
 from testkit.patience import promised
 from testkit.site import SiteProcess, site_process
+from testkit.site.nasty.behaviour_table import FAMILIES
 from tests.integration.execution.executors.executors_kit import ChunkServer, assignment, executing
 from tests.integration.faults.test_sites import CLASSES, EXPECTED
 

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.execution.sdk import TaskError
-from crawlfleet.shop.nasty.table import FAMILIES
 from testkit.patience import promised
 from testkit.site import SiteProcess, site_process
+from testkit.site.nasty.behaviour_table import FAMILIES
 from tests.unit.execution.crawl.crawl_kit import Heard, crawl
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

@@ -29,7 +29,7 @@ async def parked(fleet: Fleet, node: PlayedNode, wait_ms: int = 2_000) -> asynci
     # A wake-up that nobody waited for is kept for the next one: not for this.
     await fleet.master.broker.signals.wait(node_topic(node.id), 0)
     call = asyncio.create_task(fleet.master.sync.sync(node.next_up(wait_ms=wait_ms)))
-    await until(lambda: node.id in fleet.master.sync._parked)
+    await until(lambda: node.id in fleet.master.sync._pending_polls)
     return call
 
 
@@ -110,7 +110,7 @@ async def test_saved_outcomes_are_taken_before_the_rest_is_given_back(fleet: Fle
     node.end(runs[completed], result=msgspec.Raw(b'{"pages":7}'))
     node.end(runs[failed], End.FAILED, ErrorClass.INPUT)
     node.end(runs[retried], End.FAILED, ErrorClass.NETWORK)
-    first = await fleet.master.open_session.open(node.open_up())
+    first = await fleet.master.open_session.open_session(node.open_up())
     assert sorted(first.acknowledged) == sorted(runs[task] for task in (completed, failed, retried))
     statuses = [await fleet.status(task) for task in tasks]
     assert statuses == [TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.RETRYING, TaskStatus.PENDING]
@@ -130,7 +130,7 @@ async def test_an_opening_whose_answer_is_lost_holds_nothing_when_it_is_repeated
     node.end(next(iter(node.held)))
     node.drop_held()
     before = node.session
-    await fleet.master.open_session.open(node.open_up())
+    await fleet.master.open_session.open_session(node.open_up())
     # That answer did not arrive; meanwhile the leader gives work to the session that nobody knows of.
     await fleet.dispatch()
     assert len(await fleet.held_by(node)) == 5
@@ -148,7 +148,7 @@ async def test_an_opening_that_arrives_late_a_second_time_ends_nothing(fleet: Fl
     await fleet.tasks(5)
     await fleet.dispatch()
     await node.sync()
-    down = await fleet.master.open_session.open(up)
+    down = await fleet.master.open_session.open_session(up)
     assert (down.is_open, down.session) == (False, node.session)
     assert (await node.sync()).verdict is SyncVerdict.OK
     assert len(node.held) == 5

@@ -140,7 +140,7 @@ async def test_cores_and_memory_are_counted_as_they_are_reserved(fleet: Fleet) -
     await set_quotas(fleet, "p", quotas=Quotas(cpu=2.0, memory_mb=512.0))
     node = await fleet.node(slots=100)
     node.description = replace(node.description, resources=(("cpu", 64.0), ("memory_mb", 65_536.0)))
-    await fleet.master.register.register(node.description, f"join {node.description.name}")
+    await fleet.master.register.register_node(node.description, f"join {node.description.name}")
     await node.join()
     await node.open()
     await node.sync()
@@ -368,7 +368,7 @@ async def test_a_cancelled_task_leaves_a_window_that_is_newest_first(fleet: Flee
 async def test_a_node_for_some_categories_takes_no_other_tasks(fleet: Fleet) -> None:
     node = await fleet.node(slots=10)
     node.description = replace(node.description, capabilities=(("categories", ("news", "sport")),))
-    await fleet.master.register.register(node.description, f"join {node.description.name}")
+    await fleet.master.register.register_node(node.description, f"join {node.description.name}")
     await node.join()
     await node.open()
     await node.sync()

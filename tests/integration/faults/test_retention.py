@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from crawlfleet.control.leader.lane_sweep import FEW_LANES
 from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.model.ids import TaskId
+from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.ports.lane_upkeep import LANE_SWEEP_EVERY_S
 from crawlfleet.results.chunk_folder import FolderChunks
 from tests.integration.faults.faults_kit import Fleet
 
@@ -126,3 +129,19 @@ async def test_files_of_tasks_go_though_the_process_ended_after_their_rows(fleet
     await run_minutes(fleet, new_pruner(fleet, chunks))
     assert [await chunks.count(task, 7, "items") for task in tasks] == [0, 0, 0]
     assert await fleet.store.unremoved_chunks(10) == []
+
+
+async def test_unused_lanes_go_whatever_the_wall_clock_says(fleet: Fleet) -> None:
+    await finished_tasks(fleet)
+    used = {row[2] for row in (await fleet.dump())["done"]}
+    seldom = [Lane.of("default", f"project {number}", 5, Requirement("echo")) for number in range(FEW_LANES)]
+    await fleet.store.ensure_lanes(seldom)
+    pruner = new_pruner(fleet)
+    for _ in range(2):
+        assert {row[0] for row in (await fleet.dump())["lane"]} == used | {lane.id for lane in seldom}
+        fleet.clock.jump(MONTH_MS)
+        await pruner.run_term(await fleet.lead(), fleet.clock.now())
+        fleet.clock.advance(LANE_SWEEP_EVERY_S)
+    assert {row[0] for row in (await fleet.dump())["lane"]} == used
+    await fleet.tasks(1)
+    await fleet.settle()

@@ -11,7 +11,7 @@ from crawlfleet.errors import OutcomeUnknown
 from crawlfleet.model.schedule import TickStatus
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store import schema
-from crawlfleet.store.composites.schedules import COLUMNS, row_of
+from crawlfleet.store.composites.schedules import SCHEDULES
 from tests.integration.faults.faults_crashes import Failpoints, Point, bury
 from tests.integration.faults.faults_kit import Fleet
 from tests.integration.faults.faults_schedules import check_ticks, fire, fired_ticks, new_schedule, ticks_of
@@ -30,8 +30,8 @@ async def test_many_due_at_once_are_each_fired_once_though_the_leader_dies(store
     fleet = await Fleet(await stores.fresh()).begun()
     one = await new_schedule(fleet, cron="0 0 * * *")
     numbers = range(one.id + 1, one.id + count)
-    rows = [row_of(replace(one, id=number)) for number in numbers]
-    await fleet.store.engine.write(lambda tx: tx.insert(schema.schedule, COLUMNS, rows))
+    rows = SCHEDULES.to_rows(replace(one, id=number) for number in numbers)
+    await fleet.store.engine.write(lambda tx: tx.insert(schema.schedule, SCHEDULES.columns, rows))
     failpoints = Failpoints(Point(call=7, is_after=is_after))
     await fleet.start(*failpoints.ports(fleet.store, fleet.new_broker()))
     assert one.next_at is not None

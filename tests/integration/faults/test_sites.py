@@ -16,9 +16,9 @@ from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
 from crawlfleet.execution.crawl.fetch.fetcher import MAX_HOPS, Fetcher, FetchLimits
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from crawlfleet.execution.sdk import TaskError
-from crawlfleet.shop.nasty.table import BEHAVIOURS, FAMILIES
 from testkit.patience import promised
 from testkit.site import SiteProcess, site_process
+from testkit.site.nasty.behaviour_table import BEHAVIOURS, FAMILIES
 from tests.unit.execution.crawl.crawl_kit import Heard, crawl
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

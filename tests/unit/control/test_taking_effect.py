@@ -13,7 +13,7 @@ import pytest
 from crawlfleet.bootstrap.master import Master, Terms
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.loops.pruner import Retention
-from crawlfleet.control.nodes.sync import DELIVER_BYTES
+from crawlfleet.control.nodes.sync import DELIVERY_BYTES
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import Cluster, NodeDescription
@@ -43,7 +43,7 @@ class Played:
 
     async def open(self) -> int:
         """Its first session; how often it is to sync."""
-        down = await self._master.open_session.open(OpenUp(self.id, self._secret, [], self._slots, ["echo"]))
+        down = await self._master.open_session.open_session(OpenUp(self.id, self._secret, [], self._slots, ["echo"]))
         self._session = down.session
         return down.sync_ms
 
@@ -95,7 +95,7 @@ class Installation:
     async def node(self, name: str = "n", slots: int = 10, cluster: str = "default") -> Played:
         """Known, with a session; it has not synced yet."""
         said = NodeDescription(name, slots=slots, task_types=("echo",), cluster=cluster)
-        joined = await self.master.register.register(said, f"join {name}")
+        joined = await self.master.register.register_node(said, f"join {name}")
         node = Played(self.master, joined.node, joined.secret, slots)
         await node.open()
         return node
@@ -213,7 +213,7 @@ async def test_more_than_an_answer_holds_is_delivered_with_the_next_ones(one: In
     answers: list[list[int]] = []
     while len(held := [execution for answer in answers for execution in answer]) < 40:
         down = await node.sync(held=held)
-        assert 0 < sum(len(each.parameters) for each in down.assignments) <= DELIVER_BYTES
+        assert 0 < sum(len(each.parameters) for each in down.assignments) <= DELIVERY_BYTES
         answers.append([each.execution for each in down.assignments])
     assert [len(answer) for answer in answers] == [16, 16, 8]
     assert len(set(held)) == 40

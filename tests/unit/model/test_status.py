@@ -7,6 +7,7 @@ from crawlfleet.model.status import (
     LIVE_STATUSES,
     REOPENED,
     TRANSITIONS,
+    WAITING_STATUSES,
     ErrorClass,
     ExecutionStatus,
     Health,
@@ -65,6 +66,10 @@ def test_live_and_final_are_all_and_apart() -> None:
 
 def test_only_a_node_holds_what_is_assigned_or_processing() -> None:
     assert {status for status in TaskStatus if status.is_held} == {S.ASSIGNED, S.PROCESSING}
+
+
+def test_live_tasks_wait_unless_a_node_holds_them() -> None:
+    assert set(WAITING_STATUSES) == {status for status in LIVE_STATUSES if not status.is_held}
 
 
 def test_the_stored_numbers_never_change() -> None:

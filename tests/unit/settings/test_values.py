@@ -9,10 +9,11 @@ import pytest
 
 from crawlfleet.bootstrap.serve import master_terms
 from crawlfleet.execution.crawl.fetch.address_guard import allowed
+from crawlfleet.model.strategy_names import STRATEGIES
 from crawlfleet.scheduling.placement.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.loading import CLASSES, load
-from crawlfleet.settings.master import STRATEGIES, MasterSettings, StandaloneSettings
+from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.provenance import BadSetting
 from crawlfleet.settings.worker import WorkerSettings
 

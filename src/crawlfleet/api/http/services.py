@@ -1,107 +1,114 @@
-"""What the routes stand on: the services of a master, by the names they have there."""
+"""The services of a master that routes call, in one dataclass that bootstrap fills."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol, cast
+from dataclasses import dataclass
+from typing import Annotated, cast
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from crawlfleet.control.admin.audit import Audit
 from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.clusters import Clusters
 from crawlfleet.control.admin.hosts import Hosts
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.admin.queues import Pause
+from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.admin.tokens import Tokens
+from crawlfleet.control.composites.crawl_coordination import Exchange
+from crawlfleet.control.composites.crawl_summary import CrawlSummaries
 from crawlfleet.control.composites.flows import Flows
 from crawlfleet.control.composites.groups import Groups
+from crawlfleet.control.composites.products import Products
 from crawlfleet.control.composites.schedules import Schedules
+from crawlfleet.control.composites.shop_flows import ShopFlows
+from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.control.explain.task import Why
 from crawlfleet.control.loops.base import Loop
 from crawlfleet.control.nodes.drain import Drain
 from crawlfleet.control.nodes.heartbeat import Heartbeat
+from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
 from crawlfleet.control.nodes.open_session import OpenSession
+from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
-from crawlfleet.control.tasks.cancel import Cancel
+from crawlfleet.control.results.cookie_jars import CookieJars
+from crawlfleet.control.results.execution_lookup import ExecutionLookup
+from crawlfleet.control.results.page_notes import PageNotes
+from crawlfleet.control.results.result_collection import Collect
+from crawlfleet.control.support.event_feed import EventFeed
+from crawlfleet.control.support.task_completion_watcher import Ends
 from crawlfleet.control.tasks.dead_letters import DeadLetters
-from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
 from crawlfleet.control.tasks.reprioritize import Reprioritize
 from crawlfleet.control.tasks.retry import Retry
 from crawlfleet.control.tasks.submit import Submit
-from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.store import Store
 
 
-class Services(Protocol):
-    """Read-only attributes, so that a master is one without saying so."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Every service that a route calls. What waits or remembers (feeds, watchers) exists once for each application."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def store(self) -> Store: ...
-    @property
-    def broker(self) -> Broker: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def loops(self) -> Sequence[Loop]: ...
-    @property
-    def submit(self) -> Submit: ...
-    @property
-    def schedules(self) -> Schedules: ...
-    @property
-    def cancel(self) -> Cancel: ...
-    @property
-    def retry(self) -> Retry: ...
-    @property
-    def groups(self) -> Groups: ...
-    @property
-    def reprioritize(self) -> Reprioritize: ...
-    @property
-    def assign(self) -> AssignByHand: ...
-    @property
-    def pause(self) -> Pause: ...
-    @property
-    def dead_letters(self) -> DeadLetters: ...
-    @property
-    def flows(self) -> Flows: ...
-    @property
-    def why(self) -> Why: ...
-    @property
-    def finish(self) -> Finish: ...
-    @property
-    def sync(self) -> Sync: ...
-    @property
-    def open_session(self) -> OpenSession: ...
-    @property
-    def register(self) -> Register: ...
-    @property
-    def heartbeat(self) -> Heartbeat: ...
-    @property
-    def hosts(self) -> Hosts: ...
-    @property
-    def drain(self) -> Drain: ...
-    @property
-    def unregister(self) -> Unregister: ...
-    @property
-    def task_types(self) -> TaskTypes: ...
-    @property
-    def tokens(self) -> Tokens: ...
-    @property
-    def audit(self) -> Audit: ...
-    @property
-    def configure(self) -> Configure: ...
-    @property
-    def projects(self) -> Projects: ...
-    @property
-    def chunks(self) -> ChunkStore: ...
+    name: str
+    """The master's name, of this start."""
+    store: Store
+    broker: Broker
+    clock: Clock
+    chunks: ChunkStore
+    loops: Sequence[Loop]
+
+    # tasks
+    submit: Submit
+    submit_audit: SubmitLog
+    retry: Retry
+    reprioritize: Reprioritize
+    assign: AssignByHand
+    dead_letters: DeadLetters
+    task_completions: Ends
+
+    # composites
+    groups: Groups
+    flows: Flows
+    schedules: Schedules
+    shop_flows: ShopFlows
+    spread_crawl: SpreadCrawl
+    products: Products
+    crawl_coordination: Exchange
+    crawl_summaries: CrawlSummaries
+
+    # what executions leave
+    collect: Collect
+    executions: ExecutionLookup
+    page_notes: PageNotes
+    cookie_jars: CookieJars
+
+    # nodes
+    register: Register
+    unregister: Unregister
+    open_session: OpenSession
+    sync: Sync
+    heartbeat: Heartbeat
+    heartbeat_feed: HeartbeatFeed
+    drain: Drain
+    proxy_reports: ProxyReports
+
+    # operators
+    tokens: Tokens
+    audit: Audit
+    clusters: Clusters
+    configure: Configure
+    projects: Projects
+    pause: Pause
+    hosts: Hosts
+    why: Why
+    event_feed: EventFeed
 
 
 def services_of(connection: HTTPConnection) -> Services:

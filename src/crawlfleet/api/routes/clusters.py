@@ -19,15 +19,14 @@ from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.nodes import MeasurementView, PathName, measurement_view
 from crawlfleet.api.views.tasks import Time
-from crawlfleet.control.admin.cluster_report import ClusterReport, Use, cluster_reports
-from crawlfleet.errors import Conflict, InvalidInput, NotFound
+from crawlfleet.control.admin.cluster_report import ClusterReport, Use
+from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
+from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
-from crawlfleet.ports.broker import LEADER, LOOK
 from crawlfleet.ports.identity import ClusterConfig
 
 router = APIRouter(prefix=PREFIX, tags=["clusters"])
@@ -134,7 +133,7 @@ structs = (SlotsView, ClusterView, ClusterList, UsageView, FullConfigView, Confi
 
 @router.get("/clusters", responses={200: shows(ClusterList)})
 async def list_clusters(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    return reply(ClusterList([_view(report) for report in await cluster_reports(services.store, services.configure)]))
+    return reply(ClusterList([_view(report) for report in await services.clusters.reports()]))
 
 
 @router.get("/clusters/{cluster}", responses={200: shows(ClusterView)})
@@ -151,17 +150,17 @@ async def put(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Make a cluster, or change one. An inactive one, or one in maintenance, gets no work."""
-    known = {one.name: one for one in await services.store.clusters()}
-    have = known.get(cluster, Cluster(cluster))
     changes = body.model_dump(exclude_unset=True)
-    want = Cluster(
-        cluster,
-        ClusterStatus.of_word(body.status) if body.status else have.status,
-        have.description if body.description is None else body.description,
-        body.project if "project" in changes else have.project,
-    )
-    await services.store.put_cluster(want, services.clock.now())
-    await services.broker.signals.wake([LOOK, LEADER])
+
+    def change(have: Cluster) -> Cluster:
+        return Cluster(
+            cluster,
+            ClusterStatus.of_word(body.status) if body.status else have.status,
+            have.description if body.description is None else body.description,
+            body.project if "project" in changes else have.project,
+        )
+
+    await services.clusters.change(cluster, change)
     await audited(request, principal, "cluster.put", cluster, changes)
     return reply(_view(await _report(services, cluster)))
 
@@ -172,10 +171,7 @@ async def remove(
 ) -> Response:
     """With its configuration and the history of it. Refused while a node is in it or an open task names it; `default`
     stays always."""
-    if cluster == DEFAULT_CLUSTER:
-        raise Conflict(f"cluster {DEFAULT_CLUSTER} is always there")
-    await services.store.drop_cluster(cluster, services.clock.now())
-    await services.broker.signals.wake([LOOK, LEADER])
+    await services.clusters.remove(cluster)
     await audited(request, principal, "cluster.remove", cluster)
     return nothing()
 
@@ -222,8 +218,7 @@ async def put_config(
     expected = body.expected_version if if_match is None else _version(if_match)
     if expected is not None and body.expected_version not in (None, expected):
         raise InvalidInput("not the version of If-Match", field="expected_version")
-    done = await services.configure.put(cluster, body.values, principal, expected)
-    await services.broker.signals.wake([LOOK, LEADER])
+    done = await services.clusters.configure(cluster, body.values, principal, expected)
     details = {"version": done.version, "values": dict(done.values)}
     await audited(request, principal, "cluster.configure", cluster, details)
     return await _configured(services, done)
@@ -239,7 +234,7 @@ async def history(
 
 
 async def _report(services: Services, cluster: str) -> ClusterReport:
-    found = await cluster_reports(services.store, services.configure, only=cluster)
+    found = await services.clusters.reports(only=cluster)
     if not found:
         raise NotFound(f"no cluster {shown(cluster)!r}")
     return found[0]

@@ -14,11 +14,10 @@ from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.openapi import operation
 from crawlfleet.api.http.parameters import Text
 from crawlfleet.api.http.responses import nothing, reply, shows
-from crawlfleet.api.http.services import Services, TheServices, services_of
+from crawlfleet.api.http.services import TheServices, services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.node_calls.execution_products import EXECUTION_PARAMETERS, read_call
 from crawlfleet.api.views.tasks import Time
-from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.model.cookie import JAR_NAME_CHARS
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.limits import LABEL_CHARS
@@ -54,7 +53,7 @@ structs = (CookieJarsView,)
 async def list_cookie_jars(
     services: TheServices, project_id: ProjectQuery = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    found = await _service(services).list_jars(project_id)
+    found = await services.cookie_jars.list_jars(project_id)
     return reply(
         CookieJarsView(
             [
@@ -75,18 +74,14 @@ async def remove_cookie_jar(
 ) -> Response:
     """Forget the cookies in it. A running execution that keeps its cookies there may bring them back."""
     project = project_id or ""
-    await _service(services).remove(project, name)
+    await services.cookie_jars.remove(project, name)
     await audited(request, principal, "cookie_jar.remove", f"{project}/{name}")
     return nothing()
 
 
 async def exchange_cookies(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UP, BODY_BYTES)
-    return reply(await _service(services_of(request)).exchange(speaker, up))
-
-
-def _service(services: Services) -> CookieJars:
-    return CookieJars(store=services.store, clock=services.clock)
+    return reply(await services_of(request).cookie_jars.exchange(speaker, up))
 
 
 _PATH = f"{PREFIX}/executions/{{execution_id}}/cookies"

@@ -11,11 +11,11 @@ from fastapi import APIRouter, Depends, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Label, Limit, node_named
 from crawlfleet.api.http.responses import ref, reply
 from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
 from crawlfleet.control.nodes.heartbeat_feed import READ_S, UNNUMBERED, HeartbeatFeed, SeenRenewals
@@ -121,37 +121,16 @@ async def events(
 ) -> Response:
     """What happens, as it happens. A stream begins now, or after `Last-Event-ID` or `after`, and so goes on where it
     broke off; a page begins with the oldest event kept. `node.heartbeat` is told live, to streams that name it."""
-    feed = event_feed(request)
+    services = services_of(request)
+    feed = services.event_feed
     if format == "json":
         return reply(await _page(feed, after or 0, limit, wanted))
     start = _number(last_event_id) if last_event_id else after
     last = await feed.last()
-    heartbeats = heartbeat_feed(request) if wanted.wants_heartbeats else None
+    heartbeats = services.heartbeat_feed if wanted.wants_heartbeats else None
     stream = _stream(request, feed, last if start is None else min(start, last), wanted, heartbeats)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
-
-
-def event_feed(request: Request) -> EventFeed:
-    """The application's one."""
-    return kept(request, EventFeed, lambda: _feed(request))
-
-
-def heartbeat_feed(request: Request) -> HeartbeatFeed:
-    """The application's one."""
-    services = services_of(request)
-    return kept(request, HeartbeatFeed, lambda: HeartbeatFeed(store=services.store, clock=services.clock))
-
-
-def _feed(request: Request) -> EventFeed:
-    services = services_of(request)
-    feed = EventFeed(store=services.store, broker=services.broker)
-
-    async def close() -> None:
-        feed.close()
-
-    when_stopping(request.app, close)
-    return feed
 
 
 async def _page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) -> EventPage:
@@ -183,7 +162,7 @@ async def _stream(
         try:
             found: Sequence[Event] = await feed.after(number)
             if heartbeats is not None:
-                beats, seen = await heartbeats.newer(seen)
+                beats, seen = await heartbeats.newer_heartbeats(seen)
                 if told := b"".join(_told(event) for event in beats if wanted.keeps(event)):
                     yield told
         except Unavailable:

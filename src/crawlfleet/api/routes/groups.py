@@ -31,7 +31,6 @@ from crawlfleet.api.routes.tasks.submit import (
     unreadable,
 )
 from crawlfleet.api.routes.tasks.task_filters import split_commas
-from crawlfleet.api.services.spread_crawl import spread
 from crawlfleet.api.views.groups import (
     GroupPageView,
     GroupView,
@@ -44,6 +43,7 @@ from crawlfleet.api.views.groups import (
 from crawlfleet.api.views.tasks import BulkView, item_view
 from crawlfleet.control.composites.groups import PAGE, GroupOpen, Some, Wanted
 from crawlfleet.control.composites.sharding import split
+from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId, TaskId, group_text
@@ -68,9 +68,9 @@ async def create(request: PlainRequest) -> Response:
     only_query(request)
     body_kind(request, JSON)
     raw = await request.body()
-    bodies, wanted = _read(raw, most=request.limit)
-    scope = f"project:{wanted.project}" if wanted.project else f"token:{principal.token}"
     services = services_of(request)
+    bodies, wanted = _read(raw, services.spread_crawl, most=request.limit)
+    scope = f"project:{wanted.project}" if wanted.project else f"token:{principal.token}"
     answer = await services.groups.create(wanted, bodies, scope=scope, key=key_of(request))
     if answer.group is None:
         return _refused(answer, is_split=wanted.kind is not GroupKind.GROUP)
@@ -81,7 +81,7 @@ async def create(request: PlainRequest) -> Response:
     return reply(view, 201, {"Location": f"{PREFIX}/groups/{view.id}", **replayed(answer)})
 
 
-def _read(raw: bytes, *, most: int) -> tuple[Bodies, Wanted]:
+def _read(raw: bytes, spreading: SpreadCrawl, *, most: int) -> tuple[Bodies, Wanted]:
     try:
         frame = _frame(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
@@ -91,7 +91,7 @@ def _read(raw: bytes, *, most: int) -> tuple[Bodies, Wanted]:
             raise InvalidInput(complaint, field=field)
     wanted = Wanted(frame.project_id or "", frame.name, frame.is_closed)
     if frame.crawl is not None:
-        return _crawl(frame, frame.crawl, wanted, most)
+        return _crawl(frame, spreading, frame.crawl, wanted, most)
     if frame.task is not _UNSET or frame.shard is not None:
         return _shards(frame, wanted, most)
     bodies = _tasks(raw, frame)
@@ -120,12 +120,14 @@ def _shards(frame: GroupFrame, wanted: Wanted, most: int) -> tuple[Bodies, Wante
     return bodies, Wanted(wanted.project, wanted.name, True, spec)
 
 
-def _crawl(frame: GroupFrame, crawl: CrawlBody, wanted: Wanted, most: int) -> tuple[Bodies, Wanted]:
+def _crawl(
+    frame: GroupFrame, spreading: SpreadCrawl, crawl: CrawlBody, wanted: Wanted, most: int
+) -> tuple[Bodies, Wanted]:
     if frame.tasks is not _UNSET or frame.shard is not None:
         raise InvalidInput("give either tasks, or a task with shard, or a task with crawl", field="crawl")
     if isinstance(frame.task, msgspec.UnsetType):
         raise InvalidInput("which crawl is to run over many nodes?", field="task")
-    members, new = spread(_template(frame.task, most), crawl)
+    members, new = spreading.spread(_template(frame.task, most), crawl)
     return list(members), Wanted(wanted.project, wanted.name, True, crawl=new)
 
 

@@ -24,7 +24,7 @@ from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.host_store import HostFilter
-from crawlfleet.scheduling.hosts.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_LEAST, RATE_MAX, Source
+from crawlfleet.scheduling.hosts.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_MAX, RATE_MIN, Source
 
 router = APIRouter(prefix=PREFIX, tags=["hosts"])
 POINTS = 500
@@ -36,7 +36,7 @@ HostInPath = Annotated[HostName, Path(description="A name or an address, with it
 class BudgetBody(Body):
     """What is left out, or null, has its default."""
 
-    rate: Annotated[float, Field(ge=RATE_LEAST, le=RATE_MAX)] | None = None
+    rate: Annotated[float, Field(ge=RATE_MIN, le=RATE_MAX)] | None = None
     """Requests a second; above one the whole part counts."""
     concurrency: Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)] | None = None
     """Requests under way at once."""

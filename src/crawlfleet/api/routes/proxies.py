@@ -19,7 +19,6 @@ from crawlfleet.api.http.responses import nothing, reply, shows
 from crawlfleet.api.http.services import TheServices, services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
-from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant, to_text
@@ -27,7 +26,6 @@ from crawlfleet.model.limits import LABEL_CHARS
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.proxy_health import ProxyHealth
 from crawlfleet.wire.proxies import BODY_BYTES, ProxiesUp
-from crawlfleet.wire.tasks import unstorable
 
 router = APIRouter(prefix=PREFIX, tags=["proxies"])
 _UP = msgspec.json.Decoder(ProxiesUp)
@@ -65,13 +63,11 @@ async def list_proxies(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Those that crawls have used. The health of a proxy is what one node found out: others may reach it."""
-    reports = await services.store.node_proxies()
-    names = {node.id: node.description.name for node in await services.store.nodes()}
+    reports = await services.proxy_reports.list_reports()
     now = services.clock.now()
     views = [
-        _view(node_text(report.node), names[report.node], health, report.reported_at, now)
-        for report in reports
-        if report.node in names
+        _view(node_text(node.id), node.description.name, health, report.reported_at, now)
+        for node, report in reports
         for health in report.proxies
         if pool in (None, health.pool)
     ]
@@ -104,18 +100,7 @@ async def put_proxies(request: PlainRequest) -> Response:
     if principal.node != node:
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
     up = cast("ProxiesUp", decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
-    proxies = [
-        ProxyHealth(
-            body.pool, body.proxy, body.uses, body.failures, body.down_for_ms, body.latency_ms, body.last_failure
-        )
-        for body in up.proxies
-    ]
-    for at, health in enumerate(proxies):
-        if any(unstorable(text) for text in (health.pool, health.proxy, health.last_failure)):
-            raise InvalidInput("has characters that cannot be stored", field=f"proxies[{at}]")
-    services = services_of(request)
-    if not await services.store.put_node_proxies(node, proxies, services.clock.now()):
-        raise NotFound(f"no node {node_text(node)}")
+    await services_of(request).proxy_reports.put(node, up)
     return nothing()
 
 

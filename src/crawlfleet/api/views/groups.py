@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from crawlfleet.api.services.crawl_summary import Told
 from crawlfleet.api.views.tasks import NULL, StatusWord, Time
+from crawlfleet.control.composites.crawl_summary import CrawlSummary
 from crawlfleet.control.composites.groups import Progress
 from crawlfleet.model.crawl import CrawlCounts, CrawlState
 from crawlfleet.model.group import GroupCounts
@@ -266,7 +266,7 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
     )
 
 
-def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], told: Told) -> CrawlResult:
+def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], summary: CrawlSummary) -> CrawlResult:
     counts, until = crawl.counts, crawl.finished_at or now
     spent_s = 0.0 if crawl.started_at is None else (until - crawl.started_at) / 1_000
     metrics = CrawlMetrics(
@@ -280,13 +280,13 @@ def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], told
         crawl.limits.max_pages,
         crawl.stopped_by,
         _changes(counts),
-        dict(told.errors),
-        dict(told.failures),
-        dict(told.links_left_out),
-        {path: dict(one) for path, one in told.fields.items()},
+        dict(summary.errors),
+        dict(summary.failures),
+        dict(summary.links_left_out),
+        {path: dict(one) for path, one in summary.fields.items()},
     )
     is_cut = len(items) < counts.items
-    return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until), told.notes)
+    return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until), summary.notes)
 
 
 def _changes(counts: CrawlCounts) -> CrawlChanges | None:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from crawlfleet.api.http.errors import shown
 from crawlfleet.api.http.parameters import Body, Label, Name, Text
-from crawlfleet.control.nodes.heartbeat import LEASE_INTERVALS, LEASE_UNSAID_MS
+from crawlfleet.control.nodes.heartbeat import LEASE_INTERVALS, LEASE_UNSET_MS
 from crawlfleet.control.nodes.register import LEASE_MS_MAX
 from crawlfleet.control.tasks.task_types import TYPES_MOST
 from crawlfleet.errors import InvalidInput
@@ -177,7 +177,7 @@ class NodeRegistration(Body):
         )
         if not is_pull_only:
             return said
-        lease_ms = LEASE_UNSAID_MS if self.interval_s is None else ms(LEASE_INTERVALS * self.interval_s)
+        lease_ms = LEASE_UNSET_MS if self.interval_s is None else ms(LEASE_INTERVALS * self.interval_s)
         return replace(said, lease_ms=lease_ms)
 
 

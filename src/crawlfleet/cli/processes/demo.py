@@ -67,6 +67,11 @@ def _check(output: Path) -> None:
         usage_error(f"--output: {output.name!r} ends like none of {', '.join(_FORMATS)}")
     if not output.parent.is_dir():
         usage_error(f"--output: there is no folder {output.parent}")
+    if _FORMATS[output.suffix] == "parquet":
+        from crawlfleet.results.parquet_support import INSTALL_PARQUET, is_parquet_installed
+
+        if not is_parquet_installed():
+            usage_error("--output: Parquet needs pyarrow, which is not installed", INSTALL_PARQUET)
 
 
 async def _until_interrupted(out: Output, products: int, output: Path | None, keep: bool) -> None:

@@ -1,1 +1,1 @@
-"""Services for operators: tokens, audit log, configuration, projects, queues, hosts, reports."""
+"""Services for operators: tokens, audit log, audit of submits, configuration, projects, queues, hosts, reports."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from crawlfleet.control.admin.tokens import name_of
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.host_names import crawl_host
@@ -17,7 +17,7 @@ from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.principal import Principal
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.identity import ClusterConfig, ConfigStore
-from crawlfleet.scheduling.hosts.budgets import read_concurrency, read_delay, read_rate
+from crawlfleet.scheduling.hosts.budgets import parse_concurrency, parse_delay, parse_rate
 from crawlfleet.scheduling.nodes.health import Thresholds
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY
 from crawlfleet.wire.field_messages import unknown_name
@@ -145,9 +145,9 @@ SETTINGS: Mapping[str, Setting] = {
     "task_timeout_s": Setting(limits.TIMEOUT_S_DEFAULT, _whole(1, limits.TIMEOUT_S_MAX)),
     "max_retries": Setting(3, _whole(0, limits.RETRIES_MAX)),
     "allow_hosts": Setting([], _hosts),
-    "host_rate": Setting(10.0, read_rate, is_for_all=True),
-    "host_concurrency": Setting(8, read_concurrency, is_for_all=True),
-    "host_delay_s": Setting(0.0, read_delay, is_for_all=True),
+    "host_rate": Setting(10.0, parse_rate, is_for_all=True),
+    "host_concurrency": Setting(8, parse_concurrency, is_for_all=True),
+    "host_delay_s": Setting(0.0, parse_delay, is_for_all=True),
     "max_waiting": Setting(MAX_WAITING_DEFAULT, _whole(0, 10**12), is_for_all=True),
     "overcommit": Setting(1.0, _number(0.1, OVERCOMMIT_MOST), is_for_all=True),
     "regions": Setting({}, _regions, is_for_all=True),
@@ -201,7 +201,7 @@ class Configure:
         self._puts = 0
         self.reads = 0
         """How often the store was asked: `known` gives the same answers until it is again."""
-        self._look = Shared(self._read, "configuration")
+        self._look = SingleFlight(self._read, "configuration")
 
     @property
     def strategies(self) -> Collection[str]:

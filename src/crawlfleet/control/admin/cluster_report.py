@@ -21,7 +21,7 @@ _EXPECTED = (NodeStatus.ONLINE, NodeStatus.UNRESPONSIVE)
 """Who should be working: not those that never came, left cleanly or are held by a person."""
 
 
-class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+class ReportStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
@@ -82,7 +82,7 @@ def cluster_health(nodes: Iterable[Node]) -> Health:
     return Health.DEGRADED if share >= DEGRADED_SHARE else Health.UNHEALTHY
 
 
-async def cluster_reports(store: _Store, configure: Configure, only: str | None = None) -> list[ClusterReport]:
+async def cluster_reports(store: ReportStore, configure: Configure, only: str | None = None) -> list[ClusterReport]:
     """By name; of one cluster when it is named. A cluster that only its nodes speak of is there too."""
     await configure.refresh()
     nodes = [configure.sized(node) for node in await store.nodes() if only in (None, node.description.cluster)]

@@ -19,8 +19,8 @@ from crawlfleet.ports.broker import GRANTS, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.ports.host_store import HostFilter, HostNote, HostStore
-from crawlfleet.scheduling.hosts.budgets import Budget, budget_of, read_concurrency, read_delay, read_rate
-from crawlfleet.scheduling.hosts.host_backoff import forgiven
+from crawlfleet.scheduling.hosts.budgets import HostBudget, effective_budget, parse_concurrency, parse_delay, parse_rate
+from crawlfleet.scheduling.hosts.host_backoff import backoff_after_quiet
 
 RECENT_MS = 5 * 60_000
 RECENT_MOST = 6
@@ -29,7 +29,7 @@ RECENT_MOST = 6
 @dataclass(frozen=True, slots=True)
 class HostReport:
     host: Host
-    budget: Budget
+    budget: HostBudget
     is_backing_off: bool
     shares: Sequence[HostShare] = ()
     """Only where one host is shown,"""
@@ -101,7 +101,7 @@ class Hosts:
     async def forgive(self, name: str) -> bool:
         """End its back-off; False when it has none."""
         host = await self._known(name)
-        if not forgiven(host.backoff, self._clock.now()).level:
+        if not backoff_after_quiet(host.backoff, self._clock.now()).level:
             return False
         await self._store.note_hosts([HostNote(host.name, HostNews.FORGIVE)])
         await self._broker.signals.wake([GRANTS])
@@ -127,14 +127,14 @@ class Hosts:
     def _report(self, host: Host, usual: HostLimits) -> HostReport:
         now = self._clock.now()
         # The leader forgives a host when somebody wants it again; people see what it would then be.
-        host = replace(host, backoff=forgiven(host.backoff, now))
-        budget = budget_of(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
+        host = replace(host, backoff=backoff_after_quiet(host.backoff, now))
+        budget = effective_budget(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
         return HostReport(host, budget, host.backoff.is_on(now))
 
 
 def _checked(limits: HostLimits) -> HostLimits:
     read = {}
-    for field, reader in (("rate", read_rate), ("concurrency", read_concurrency), ("delay_s", read_delay)):
+    for field, reader in (("rate", parse_rate), ("concurrency", parse_concurrency), ("delay_s", parse_delay)):
         value = getattr(limits, field)
         try:
             read[field] = None if value is None else reader(value)

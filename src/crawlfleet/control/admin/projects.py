@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import NotFound
 from crawlfleet.model.daily_quota import Amounts, day_of, end_of
 from crawlfleet.model.ids import IdFactory
@@ -52,7 +52,7 @@ class Projects:
         self._limited: frozenset[str] = frozenset()
         self._read_at: float | None = None
         self._changes = 0
-        self._look = Shared(self._read, "projects")
+        self._look = SingleFlight(self._read, "projects")
 
     async def change(
         self, name: str, change: Callable[[Project], Project], expected_version: int | None = None

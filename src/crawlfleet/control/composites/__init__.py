@@ -1,1 +1,1 @@
-"""Services over many tasks: groups, shards, flows, schedules, crawls over many nodes, products."""
+"""Services over many tasks: groups, shards, flows, schedules, shop flows, crawls over many nodes, products."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from crawlfleet.control.results.result_collection import StaleExecution
+from crawlfleet.control.results.result_collection import Speaker, StaleExecution
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text, task_text
+from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.product import (
     ChangeKind,
     ProductChange,
@@ -28,14 +28,6 @@ _KINDS = {kind.word: kind for kind in (ChangeKind.NEW, ChangeKind.CHANGED, Chang
 
 class _Store(ProductStore, TaskStore, Reads, Protocol):
     pass
-
-
-class Speaker(NamedTuple):
-    """The execution that speaks, as its node names it."""
-
-    node: NodeId
-    task: TaskId
-    execution: ExecutionId
 
 
 class Products:

@@ -21,7 +21,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.scheduling.explain.hosts import HostUse, HostWait, host_waits
-from crawlfleet.scheduling.hosts.budgets import budget_of
+from crawlfleet.scheduling.hosts.budgets import effective_budget
 
 NAMED_MOST = 5
 """Of the hosts that hold a task up; a list of URLs may name thousands."""
@@ -45,7 +45,7 @@ class AwaitedHosts:
         usual = HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
         for name in names[: 4 * NAMED_MOST]:
             host = known.get(name, Host(name))
-            budget = budget_of(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
+            budget = effective_budget(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
             sharing = {share.node for share in await self._store.host_shares(name) if share.wanted}
             uses.append(HostUse(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
         return host_waits(uses, now)[:NAMED_MOST]

@@ -11,9 +11,9 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.explain.group import WhyGroup
 from crawlfleet.control.explain.host_waits import AwaitedHosts
 from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.leader.placement_context import Advice
-from crawlfleet.control.nodes.node_states import node_states
-from crawlfleet.control.nodes.resource_allocation import Allocate
+from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.errors import NotFound
 from crawlfleet.model.daily_quota import day_of
 from crawlfleet.model.ids import GroupId, TaskId, task_text
@@ -63,7 +63,14 @@ class _All(
 
 class Why:
     def __init__(
-        self, *, store: _All, clock: Clock, configure: Configure, advice: Advice, rng: Random, allocate: Allocate
+        self,
+        *,
+        store: _All,
+        clock: Clock,
+        configure: Configure,
+        advice: Advice,
+        rng: Random,
+        allocate: ResourceAllocator,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -144,7 +151,7 @@ class Why:
         others = [one for one in nodes if one is state or would_do(one, ask)]
         chosen = choice(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
         live = await self._store.live([task.id]) if requirement.resources else {}
-        given = await self._allocate.given(state.node.id, list(live.values()))
+        given = await self._allocate.allocate_tasks(state.node.id, list(live.values()))
         return replace(chosen, allocation=given.get(task.id, {}))
 
     async def _last_failure(self, task: TaskId) -> str | None:

@@ -1,1 +1,1 @@
-"""The leader's memory: its view of the cluster, ledgers of slots and grants, caches its loops share."""
+"""The leader's memory: its view of the cluster and of nodes, ledgers of slots and grants, caches its loops share."""

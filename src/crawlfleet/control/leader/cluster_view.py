@@ -1,7 +1,7 @@
-"""What the leader sees: nodes, queues, projects, and the lanes that have something to place.
+"""The leader's view of the cluster: nodes, queues, projects, and the lanes that have something to place.
 
-All of it is a cache. Once a second, and whenever somebody says that something has changed, the leader *looks*: it reads
-nodes, queues, projects and the heads of lanes from the store. In between it *follows*: windows that changed, and nodes
+All of it is a cache. Once a second, and whenever a change is signalled, the leader *refreshes* it: it reads nodes,
+queues, projects and the heads of lanes from the store. In between it *applies changes*: windows that changed, and nodes
 that hold something else than before. So a pass costs what has happened, not what there is.
 """
 
@@ -14,10 +14,11 @@ from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.placement_context import Advice
 from crawlfleet.control.leader.queue_ordering import QueueOrders
 from crawlfleet.control.leader.slot_ledger import Ledger
-from crawlfleet.control.nodes.node_states import node_state
+from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
@@ -39,10 +40,10 @@ from crawlfleet.scheduling.placement.stuck_lanes import Reason, reason
 from crawlfleet.scheduling.quotas.daily_quota import DayFull
 
 SHOWN = 200_000
-"""So many ids are about as many as all windows together hold: with many lanes each is shown less of."""
+"""Limit on the task ids in all windows together, roughly: with many lanes each window is smaller."""
 SHOWN_LEAST = 500
 LANES_AT_ONCE = 200
-"""So many lanes without a window get one before the next choice: a new leader does not wait for all of them."""
+"""Lanes without a window that get one before the next round: a new leader does not wait for all of them."""
 
 
 class _Store(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
@@ -77,15 +78,15 @@ class Sight:
         self.nodes: Sequence[Node] = ()
         self.paused: set[str] = set()
         self.strategy = ""
-        """Of whoever names none."""
+        """Strategy of tasks that name none."""
         self.placer = Placer((), rng=rng)
         self.deep: dict[LaneId, int] = {}
-        """Of windows behind which the store has more: how much they show."""
+        """Number of ids in each window behind which the store has more tasks."""
         self._clusters: Mapping[str, Cluster] = {}
         self._projects: dict[str, Project] = {}
         self._spent: Mapping[str, DayFull] = {}
         self._lifo: frozenset[str] = frozenset()
-        """The queues whose windows are newest first."""
+        """Queues whose windows are newest first."""
         self._shares = SharesByRank()
         self._cursors: Cursors = {}
         self._lanes: dict[LaneId, Lane] = {}
@@ -95,7 +96,7 @@ class Sight:
 
     @property
     def has_more(self) -> bool:
-        """Lanes wait to be shown."""
+        """Whether lanes still wait for a window."""
         return bool(self._unshown)
 
     def lane(self, lane: LaneId) -> Lane:
@@ -105,19 +106,19 @@ class Sight:
         return self._orders.is_lifo(self._lanes[lane])
 
     def fences(self, lanes: Iterable[LaneId]) -> dict[str, int]:
-        """What this leader's count of each project is good for. Nothing where nobody described any project: then there
-        is nothing to be behind of, and the store is spared the look."""
+        """The fence up to which this leader's count of each project is valid. Empty where no project is configured: then
+        there is nothing to compare, and the store is spared the read."""
         if not self._projects:
             return {}
         projects = {self._lanes[lane].project for lane in lanes}
         return {name: self._projects[name].fence if name in self._projects else 0 for name in projects}
 
     def forget(self) -> None:
-        """Of another term."""
+        """Forget what belongs to an earlier term."""
         self._projects = {}
         self._shares = SharesByRank()
 
-    # -- the second's look
+    # -- reading the store and the ready index
 
     async def look(self) -> None:
         await self._configure.refresh()
@@ -139,14 +140,14 @@ class Sight:
         await self._see_windows(windows)
 
     async def follow(self, term: int, now: Instant) -> None:
-        """What happened since: cheap, and to be called before every choice."""
+        """Apply what happened since; cheap, to be called before every round."""
         await self._show_some()
         await self._see_windows(await self._broker.ready.changed())
         self.placer.knowledge = await self._knowing.for_pass(self.order.about.values(), term, now)
         follow_ledger(self.placer, self._ledger)
 
     async def _see_projects(self, projects: Sequence[Project]) -> None:
-        """Before the leader counts on a fence, it has everything in its ledger that was assigned by hand up to it."""
+        """Load projects; before a fence counts, the ledger has everything that was assigned by hand up to it."""
         before, self._projects = self._projects, {project.name: project for project in projects}
         moved = [
             project.name
@@ -171,9 +172,9 @@ class Sight:
         self.paused = {queue.name for queue in queues if queue.is_paused}
         before, self._lifo = self._lifo, self._orders.learn(queues)
         if changed := before ^ self._lifo:
-            # Their windows are the wrong way round: the look shows these lanes anew.
+            # Their windows are the wrong way round: the refresh loads them anew.
             lanes = [window.lane for window in await self._broker.ready.windows()]
-            await self._know(lanes)
+            await self._know_shown(lanes)
             await self._broker.ready.drop([lane for lane in lanes if self._lanes[lane].queue in changed])
 
     def _see_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
@@ -201,7 +202,7 @@ class Sight:
             del self._unshown[:LANES_AT_ONCE]
 
     async def show(self, lanes: Sequence[LaneId]) -> None:
-        """Windows over the lanes, as the store has them now."""
+        """Load the windows of the lanes into the ready index, as the store has them now."""
         most = min(self._window, max(SHOWN_LEAST, SHOWN // max(1, len(self.order))))
         newest = [lane for lane in lanes if self.is_lifo(lane)]
         oldest = [lane for lane in lanes if lane not in newest] if newest else lanes
@@ -209,7 +210,9 @@ class Sight:
             await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == most)
 
     async def _see_windows(self, windows: Sequence[Window]) -> None:
-        await self._know(window.lane for window in windows)
+        # One that was dropped is told of once more.
+        windows = [window for window in windows if window.size or window.is_deep or window.lane in self._lanes]
+        await self._know_shown([window.lane for window in windows])
         for window in windows:
             lane = self._lanes[window.lane]
             # Age counts from the oldest task: behind a window that is newest first, that is the store's.
@@ -220,12 +223,21 @@ class Sight:
             else:
                 self.deep.pop(window.lane, None)
 
+    async def _know_shown(self, lanes: Sequence[LaneId]) -> None:
+        """Know lanes that only the index names. It has no truth: a hint that comes days late names a lane whose row is
+        gone."""
+        try:
+            await self._know(lanes)
+        except InvariantBroken:
+            await self._broker.ready.drop([lane for lane in lanes if lane not in self._lanes])
+            raise
+
     async def _know(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]
         if unknown:
             self._lanes.update((lane.id, lane) for lane in await self._store.lanes(unknown))
 
-    # -- the choice
+    # -- rounds
 
     def choose(self, pace: Pace, now: Instant) -> Choice:
         self.placer.begin_pass()
@@ -233,13 +245,13 @@ class Sight:
         return Chooser(self.placer, self._shares, terms, pace, self.asked).choose(self.order, now)
 
     def why_stuck(self, lane: Lane) -> Reason | None:
-        """Why nothing of the lane is placed, after a pass; None when it waits for its turn."""
+        """Why nothing of the lane was placed by the last round; None when it waits for its turn."""
         return reason(
             lane, self._projects.get(lane.project), self._ledger.use, self.placer, self._spent.get(lane.project)
         )
 
     def asked(self, requirement: Requirement) -> Requirement:
-        """With the strategy of the cluster it names; the default's is the placer's own."""
+        """The requirement with the strategy of the cluster it names; the default cluster's is the placer's own."""
         asked = self._asked.get(requirement)
         if asked is None:
             asked = self._asked[requirement] = self._with_strategy(requirement)
@@ -253,7 +265,7 @@ class Sight:
 
 
 def follow_ledger(placer: Placer, ledger: Ledger) -> None:
-    """What nodes hold that is not what the placer counted on; for nodes of one machine, what all of them reserve."""
+    """Correct the placer by the ledger's changes; nodes of one machine share what all of them reserve."""
     ended, doubted = ledger.take_news()
     placer.give_back(ended)
     for node in doubted:
@@ -263,6 +275,6 @@ def follow_ledger(placer: Placer, ledger: Ledger) -> None:
 
 
 def _is_behind(head: TaskId, lane: LaneId, view: PlacementView) -> bool:
-    """What should be at the head was committed and never offered: in a busy lane its turn would never come."""
+    """Whether a committed task before the window was never offered: in a busy lane its turn would never come."""
     newest = view.ready_ends.get(lane)
     return not head or (view.ready_heads[lane] < head if newest is None else newest > head)

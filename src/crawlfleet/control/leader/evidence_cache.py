@@ -1,7 +1,7 @@
-"""What strategies know beside the nodes: evidence on what waits, and where regions are.
+"""Cache of the evidence that strategies use, and of the locations of regions.
 
-The leader keeps the evidence on subjects that it was asked for in memory; what its learner folds is added there too.
-It is a cache of the store, thrown away with the term.
+The leader keeps the evidence on requested subjects in memory, and adds what the evidence aggregator folds. It is a
+cache of the store, dropped with the term.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Knowing:
         self._regions_of: object = {}
 
     async def for_pass(self, requirements: Iterable[Requirement], term: int, now: Instant) -> Knowledge:
-        """For a pass of the leader: from memory, but for subjects that are new to it."""
+        """The knowledge for a pass of the leader: from memory, except for subjects that are new."""
         self._begin(term)
         subjects = {subject for requirement in requirements for subject in requirement.subjects}
         if missing := subjects.difference(self._rows):
@@ -42,12 +42,12 @@ class Knowing:
         return Knowledge(now, Evidence(self._rows), self.regions())
 
     async def now(self, requirement: Requirement, now: Instant) -> Knowledge:
-        """For whoever asks about one task, on any master: from the store."""
+        """The knowledge for an explanation of one task, on any master: from the store."""
         rows = await self._store.evidence(requirement.subjects)
         return Knowledge(now, Evidence(_by_subject(requirement.subjects, rows)), self.regions())
 
     def folded(self, rows: Sequence[EvidenceRow], term: int) -> None:
-        """What the learner has just committed."""
+        """Add rows that the evidence aggregator has just committed."""
         self._begin(term)
         self._folds += 1
         for row in rows:

@@ -1,4 +1,4 @@
-"""Which projects have nothing left of their day. Costs nothing where no project has daily quotas."""
+"""Finds the projects whose daily quota is exhausted. Costs nothing where no project has daily quotas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where tasks that are about to be tried again failed the last time: the leader's memory, and only a wish.
+"""The leader's memory of the node on which a task that is about to be retried failed the last time.
 
-The stager notes it when their time has come, so that tasks that never failed cost nothing. What a new leader does not
-know is placed like any other task.
+It is a preference, not a rule. The stager fills it when the task is due, so that tasks that never failed cost nothing.
+A task that a new leader does not know is placed like any other.
 """
 
 from __future__ import annotations

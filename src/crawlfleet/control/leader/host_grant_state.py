@@ -1,4 +1,4 @@
-"""One host, as the leader has it in mind: what is known of it, who holds what, and what of that the store has."""
+"""The leader's state of one host: its record, the shares of its budget, and how the store has both."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from crawlfleet.model.host_names import HostNews
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.host_store import GrantChange, HostNote
-from crawlfleet.scheduling.hosts.budgets import budget_of
-from crawlfleet.scheduling.hosts.grant_versions import HostShares, Share
-from crawlfleet.scheduling.hosts.host_backoff import QUIET_MS, forgiven, refused
+from crawlfleet.scheduling.hosts.budgets import effective_budget
+from crawlfleet.scheduling.hosts.grant_versions import HolderShare, HostShares
+from crawlfleet.scheduling.hosts.host_backoff import QUIET_MS, backoff_after_quiet, backoff_after_refusal
 from crawlfleet.wire.sync import HostWantBody
 
-Key = tuple[NodeId, int]
+SessionKey = tuple[NodeId, int]
 """A session of a node."""
 
 
-RECENT_COUNTS = 3
-"""A node tells its sums with its syncs: between two counts there may be none, or those of two."""
+RECENT_SPANS = 3
+"""Number of recent counts that are averaged. A node reports sums with its syncs: a span may have none, or two."""
 
 
-class HostState:
+class HostGrantState:
     def __init__(self, host: Host, at: float) -> None:
         self.host = host
-        self.shares: HostShares[Key] = HostShares()
+        self.shares: HostShares[SessionKey] = HostShares()
         self.due_at: float | None = None
-        self._kept = host
-        self._rows: dict[Key, HostShare] = {}
-        """As they are in the store."""
-        self._counted: dict[Key, tuple[int, int, int]] = {}
+        self._stored_host = host
+        self._stored_shares: dict[SessionKey, HostShare] = {}
+        """Shares as the store has them."""
+        self._counted_totals: dict[SessionKey, tuple[int, int, int]] = {}
         self._counted_at = at
-        self._spans: deque[tuple[float, int]] = deque(maxlen=RECENT_COUNTS)
+        self._recent_counts: deque[tuple[float, int]] = deque(maxlen=RECENT_SPANS)
 
-    def load(self, row: HostShare, at: float) -> None:
+    def load_share(self, row: HostShare, at: float) -> None:
         key = (row.node, row.session)
-        self._rows[key] = row
-        self._counted[key] = row.counted
-        self.shares.holders[key] = Share(
+        self._stored_shares[key] = row
+        self._counted_totals[key] = row.counted
+        self.shares.holders[key] = HolderShare(
             wanted=row.wanted, current=row.current, may_use=row.may_use, since=at, cut_version=row.cut_version
         )
 
-    def reread(self, host: Host) -> None:
-        """A person changed it: their part is news, the rest is ours."""
+    def apply_settings(self, host: Host) -> None:
+        """Take over the settings that a person changed; everything else of the host is the leader's."""
         self.host = replace(self.host, limits=host.limits, set_by=host.set_by, set_at=host.set_at)
 
-    def note(self, note: HostNote, now: Instant, rng: Random) -> EventBatch | None:
+    def apply_note(self, note: HostNote, now: Instant, rng: Random) -> EventBatch | None:
         host = self.host
         if note.kind.is_refusal:
-            backoff = refused(host.backoff, f"answered {note.kind.value}", note.span_ms, now, rng)
+            backoff = backoff_after_refusal(host.backoff, f"answered {note.kind.value}", note.span_ms, now, rng)
             self.host = replace(host, backoff=backoff)
             if backoff.level == host.backoff.level:
                 return None
-            said = {"host": host.name, "until": to_text(backoff.until), "level": backoff.level, "why": backoff.reason}
-            return EventBatch(Kind.HOST_BACKOFF, shared=said | ({} if note.node is None else {"node": note.node}))
+            shared = {"host": host.name, "until": to_text(backoff.until), "level": backoff.level, "why": backoff.reason}
+            return EventBatch(Kind.HOST_BACKOFF, shared=shared | ({} if note.node is None else {"node": note.node}))
         if note.kind is HostNews.CRAWL_DELAY:
             self.host = replace(host, crawl_delay_ms=note.span_ms)
         elif note.kind is HostNews.FORGIVE and host.backoff.level:
@@ -66,27 +66,27 @@ class HostState:
             return EventBatch(Kind.HOST_FORGIVEN, shared={"host": host.name, "why": "a person said so"})
         return None
 
-    def refresh(self, usual: HostLimits, now: Instant) -> EventBatch | None:
-        """What may be asked of it at this moment."""
+    def refresh_budget(self, defaults: HostLimits, now: Instant) -> EventBatch | None:
+        """Update the pool that is divided, from limits and back-off as of now."""
         host = self.host
-        backoff = forgiven(host.backoff, now)
+        backoff = backoff_after_quiet(host.backoff, now)
         event = None
         if backoff != host.backoff:
             self.host = host = replace(host, backoff=backoff)
             if not backoff.level:
                 event = EventBatch(Kind.HOST_FORGIVEN, shared={"host": host.name, "why": "it was quiet"})
-        budget = budget_of(host.limits, usual, host.crawl_delay_ms / 1000, backoff.level)
+        budget = effective_budget(host.limits, defaults, host.crawl_delay_ms / 1000, backoff.level)
         is_away = backoff.is_on(now)
         self.shares.pool = NONE if is_away else budget.pool
         self.shares.spacing_ms = budget.spacing_ms
         self.shares.away_until = backoff.until if is_away else 0
         return event
 
-    def divide(self, version_of: Callable[[Key], int], now: Instant, at: float) -> set[Key]:
-        """Whose grant changed."""
-        self.shares.settle(at)
-        changed = self.shares.divide(at, {key: version_of(key) for key in self.shares.holders})
-        times = [due_at for due_at in (self.shares.due_at(at),) if due_at is not None]
+    def divide_budget(self, version_of: Callable[[SessionKey], int], now: Instant, at: float) -> set[SessionKey]:
+        """Divide the pool among the holders; returns those whose grant changed."""
+        self.shares.release_freed(at)
+        changed = self.shares.divide_pool(at, {key: version_of(key) for key in self.shares.holders})
+        times = [due_at for due_at in (self.shares.next_due_at(at),) if due_at is not None]
         backoff = self.host.backoff
         if backoff.level:
             wait_ms = backoff.until - now if backoff.is_on(now) else QUIET_MS
@@ -94,20 +94,22 @@ class HostState:
         self.due_at = min(times, default=None)
         return changed
 
-    def count(self, wants: Mapping[Key, HostWantBody], now: Instant, at: float) -> None:
-        """Sessions tell sums since their beginning: what is more than the last time is new."""
+    def add_request_counts(self, wants: Mapping[SessionKey, HostWantBody], now: Instant, at: float) -> None:
+        """Add what sessions counted since the last time; they report sums since they began."""
         sums = [0, 0, 0]
         for key, want in wants.items():
-            have = self._counted.get(key, (0, 0, 0))
-            told = (want.requests, want.refused, want.blocked)
-            since = (0, 0, 0) if told[0] < have[0] else have
-            for place in range(3):
-                sums[place] += max(0, told[place] - since[place])
-            self._counted[key] = told
+            before = self._counted_totals.get(key, (0, 0, 0))
+            totals = (want.requests, want.refused, want.blocked)
+            baseline = (0, 0, 0) if totals[0] < before[0] else before
+            for index in range(3):
+                sums[index] += max(0, totals[index] - baseline[index])
+            self._counted_totals[key] = totals
         host, span_s = self.host, max(0.001, at - self._counted_at)
         self._counted_at = at
-        self._spans.append((span_s, sums[0]))
-        recent = round(1000 * sum(count for _, count in self._spans) / sum(span for span, _ in self._spans))
+        self._recent_counts.append((span_s, sums[0]))
+        recent = round(
+            1000 * sum(count for _, count in self._recent_counts) / sum(span for span, _ in self._recent_counts)
+        )
         if any(sums) or host.recent_milli:
             self.host = replace(
                 host,
@@ -118,20 +120,20 @@ class HostState:
                 counted_at=now if any(sums) else host.counted_at,
             )
 
-    def write(self, change: GrantChange, next_id: Callable[[], int]) -> None:
-        """What the store does not have yet."""
-        if self.host != self._kept:
+    def collect_changes(self, change: GrantChange, next_id: Callable[[], int]) -> None:
+        """Add to `change` what the store does not have yet."""
+        if self.host != self._stored_host:
             change.hosts.append(self.host)
-            self._kept = self.host
-        for key in self._rows.keys() - self.shares.holders.keys():
-            change.gone.append(self._rows.pop(key).id)
-            self._counted.pop(key, None)
+            self._stored_host = self.host
+        for key in self._stored_shares.keys() - self.shares.holders.keys():
+            change.gone.append(self._stored_shares.pop(key).id)
+            self._counted_totals.pop(key, None)
         for key, share in self.shares.holders.items():
-            have = self._rows.get(key)
-            number = next_id() if have is None else have.id
+            stored = self._stored_shares.get(key)
+            share_id = next_id() if stored is None else stored.id
             node, session = key
             row = HostShare(
-                number,
+                share_id,
                 node,
                 session,
                 self.host.name,
@@ -140,8 +142,8 @@ class HostState:
                 share.may_use,
                 self.shares.spacing_ms,
                 share.cut_version,
-                self._counted.get(key, (0, 0, 0)),
+                self._counted_totals.get(key, (0, 0, 0)),
             )
-            if row != have:
-                (change.new_shares if have is None else change.shares).append(row)
-                self._rows[key] = row
+            if row != stored:
+                (change.new_shares if stored is None else change.shares).append(row)
+                self._stored_shares[key] = row

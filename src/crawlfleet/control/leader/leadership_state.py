@@ -1,4 +1,4 @@
-"""Whether this master leads, and under which term. Shared by the leader's loops; only the leader loop sets it."""
+"""Holds whether this master leads, and under which term. The leader's loops share it; only the leader loop sets it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Lead:
         await self._has_won.wait()
 
     def lost(self, term: int | None = None) -> None:
-        """`term` is over (or whichever we hold). A newer one we have won meanwhile stands."""
+        """End `term`, or the current one if none is named. A newer term that was won meanwhile stands."""
         if term is None or term == self._term:
             self._term = None
             self._has_won.clear()

@@ -1,4 +1,4 @@
-"""What the choice of a node goes by, beside the nodes themselves."""
+"""What placement goes by beside the nodes: evidence, strategies, and the nodes on which tasks failed."""
 
 from __future__ import annotations
 

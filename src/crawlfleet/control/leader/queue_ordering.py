@@ -1,11 +1,11 @@
 """The ready index in the order of each queue.
 
-To the index the smallest id is the oldest. The lanes of a queue that is last in first out stand in it by negated ids:
-so they come out newest first, a full window keeps the newest, and nothing in the index knows of it. Everybody outside
-speaks of tasks by their ids.
+To the index the smallest id is the oldest. The lanes of a queue that is last in first out (LIFO) stand in it by negated
+ids: so they come out newest first, a full window keeps the newest, and the index needs no rule for it. Outside this
+module tasks always have their own ids.
 
 A master may learn of a new order a second late, and offer an id the wrong way round meanwhile. The task then stands in
-its window twice; of the two the store takes one, and the leader begins the lane's window anew when the order changes.
+its window twice; of the two the store accepts one, and the leader begins the lane's window anew when the order changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 import structlog
 
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import Queue
@@ -44,17 +44,17 @@ class _Store(Protocol):
 
 
 class QueueOrders:
-    """Which queues are last in first out, as of a second ago at most."""
+    """The queues that are last in first out, at most a second old."""
 
     def __init__(self, store: _Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._lifo: frozenset[str] = frozenset()
         self._read_at: float | None = None
-        self._look = Shared(self._read, "orders of queues")
+        self._look = SingleFlight(self._read, "orders of queues")
 
     def learn(self, queues: Iterable[Queue]) -> frozenset[str]:
-        """Those that are, of all queues."""
+        """Update from all queues; returns the names of those that are last in first out."""
         self._lifo = frozenset(queue.name for queue in queues if queue.is_lifo)
         self._read_at = self._clock.monotonic()
         return self._lifo
@@ -70,7 +70,7 @@ class QueueOrders:
                 return set()
             return {lane.id for lane in await self._store.lanes(lanes) if lane.queue in self._lifo}
         except Unavailable as exc:
-            # What is to be told is a hint, after a commit that stands: it may be told in the wrong order.
+            # The offer is a hint, after a commit that stands: it may go out in the wrong order.
             log.debug("order_unknown", error=repr(exc))
             return set()
 

@@ -1,4 +1,4 @@
-"""Where tasks were placed a moment ago: the leader's memory, which keeps a task from bouncing.
+"""The leader's memory of the placements of the last second, which keeps tasks from bouncing.
 
 A task that is pending again within a second of its placement was handed back by its node. Placed there again at once it
 would come back again, dozens of times a second. It goes to another node, or waits until the second is over. A new
@@ -25,7 +25,7 @@ class _Placement(NamedTuple):
 class RecentPlacements:
     def __init__(self) -> None:
         self._placements: dict[TaskId, _Placement] = {}
-        """In the order of their time."""
+        """Placements by task, oldest first."""
 
     def note(self, assignments: Iterable[Assignment], at: float) -> None:
         for assignment in assignments:
@@ -33,7 +33,7 @@ class RecentPlacements:
             self._placements[assignment.task] = _Placement(assignment.node, assignment.session, at)
 
     def forget_before(self, at: float) -> None:
-        """Forget what is older than the pause: done in each pass, so that memory holds what one second places."""
+        """Drop placements older than the pause: done in each pass, so that memory holds those of one second."""
         while self._placements:
             task, oldest = next(iter(self._placements.items()))
             if oldest.placed_at > at - PAUSE_S:
@@ -41,7 +41,7 @@ class RecentPlacements:
             del self._placements[task]
 
     def nodes(self, tasks: Iterable[TaskId]) -> dict[TaskId, NodeId]:
-        """The node of each task that was placed a moment ago."""
+        """The node of each task that was placed within the last second."""
         return {task: self._placements[task].node for task in tasks if task in self._placements}
 
     def bounces(self, assignments: Sequence[Assignment]) -> set[TaskId]:

@@ -1,8 +1,8 @@
-"""The leader's memory of what each node and each project holds: slots, reservations, and since when by its own clock.
+"""The leader's ledger of what each node and each project holds: slots, reservations, and since when by its own clock.
 
-A cache of the store. It errs only towards fuller: an execution is entered when its assignment is committed and leaves
-with a hint, and a hint that is lost is found by the reconciler. Executions and not tasks: a task may be back on a node
-before the hint has come that it left.
+It is a cache of the store. It errs only towards fuller: an execution is added when its assignment is committed and
+removed by a hint, and the reconciler finds hints that were lost. It holds executions, not tasks: a task may be back on a
+node before the hint has come that it left.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _NOTHING = Use()
 class Hold(NamedTuple):
     requirement: Requirement
     since: float
-    """Monotonic seconds of the leader."""
+    """Time of the assignment, in monotonic seconds of the leader."""
     project: str = ""
 
 
 class News(NamedTuple):
-    """What the placer does not know yet."""
+    """Changes that the placer does not know yet."""
 
     ended: list[tuple[NodeId, Requirement]]
-    """A task of this class no longer holds this node; of nodes that are not in doubt."""
+    """Node and class of each task that ended, for nodes that are not in doubt."""
     doubted: set[NodeId]
-    """Whatever was counted on, they may hold something else."""
+    """Nodes that may hold something else than the placer has counted."""
 
 
 class Ledger:
@@ -43,7 +43,7 @@ class Ledger:
         self._ended: list[tuple[NodeId, Requirement]] = []
         self._doubted: set[NodeId] = set()
         self.is_doubted = False
-        """Hints are known to be lost: the reconciler should not take its time."""
+        """Whether hints are known to be lost: the reconciler should run soon."""
 
     def hold(self, node: NodeId, run: ExecutionId, requirement: Requirement, at: float, project: str = "") -> None:
         self.hold_all([(node, run)], requirement, at, project)
@@ -57,7 +57,8 @@ class Ledger:
         *,
         is_news: bool = True,
     ) -> None:
-        """Executions of one class and project, assigned at one time. No news is what the placer has counted already."""
+        """Add executions of one class and project, assigned at one time; `is_unknown_to_placer` is False for those that
+        the placer has counted already."""
         hold, held, count = Hold(requirement, at, project), self._held, 0
         resources = requirement.resources
         for node, execution in pairs:
@@ -90,7 +91,7 @@ class Ledger:
             if hold is not None:
                 ended.append((node, hold.requirement))
                 if not runs:
-                    # Sums of fractions leave crumbs: an empty node starts from nothing again.
+                    # Sums of fractions leave remainders: an empty node starts from zero again.
                     del held[node]
                     self._reserved.pop(node, None)
                 elif hold.requirement.resources:
@@ -110,17 +111,17 @@ class Ledger:
         return dict(self._reserved.get(node, ()))
 
     def use(self, project: str) -> Use:
-        """What the project's tasks hold on all nodes. To be looked at only."""
+        """What the project's tasks hold on all nodes; not to be changed by the caller."""
         return self._use.get(project, _NOTHING)
 
     def take_news(self) -> News:
-        """Since this was asked last."""
+        """Return and clear the changes since the last call."""
         ended, self._ended = self._ended, []
         doubted, self._doubted = self._doubted, set()
         return News([one for one in ended if one[0] not in doubted] if doubted else ended, doubted)
 
     def doubt(self, nodes: Iterable[NodeId]) -> None:
-        """Somebody counted on other things than what is held: let them look again."""
+        """Mark nodes of which the placer has counted something else than is held."""
         self._doubted.update(nodes)
 
     def __bool__(self) -> bool:
@@ -130,12 +131,12 @@ class Ledger:
         return {(node, execution) for node, runs in self._held.items() for execution in runs}
 
     def held_for_s(self, node: NodeId, execution: ExecutionId, at: float) -> float:
-        """How long this leader has seen it held; 0 for what it does not know."""
+        """Seconds for which this leader has seen the execution held; 0 for an unknown one."""
         hold = self.held(node).get(execution)
         return at - hold.since if hold else 0.0
 
     def waited_s(self, node: NodeId, at: float) -> float:
-        """How long ago this leader gave the node something; infinite for one that it gave nothing."""
+        """Seconds since this leader assigned something to the node; infinite if it never did."""
         return at - self._given_at.get(node, -math.inf)
 
     def clear(self) -> None:

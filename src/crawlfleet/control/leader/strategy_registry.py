@@ -1,4 +1,4 @@
-"""The strategies of this master, users' own among them, and what went wrong with them."""
+"""The placement strategies of this master, users' own included, and the events on those that failed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEG
 log = structlog.get_logger()
 
 NAMES_MOST = 1_000
-"""Tasks may name strategies that nobody has: these must not fill the memory."""
+"""Limit on reported names: tasks may name strategies that do not exist, which must not fill the memory."""
 
 
 class StrategyBook:
-    """A strategy that fails is told once, in the log and as an event; tasks are placed all the same."""
+    """Strategies by name. A strategy that fails is reported once, as a log line and an event; tasks are still placed."""
 
     def __init__(self, own: Mapping[str, Make] | None = None) -> None:
         guarded = {name: Guarded(name, make, self.failed) for name, make in (own or {}).items()}
@@ -39,7 +39,7 @@ class StrategyBook:
 
     @property
     def news(self) -> list[EventBatch]:
-        """Events not yet written; `wrote` says that they are."""
+        """Events that are not written yet; `drop_events` removes those that are."""
         return list(self._news)
 
     def wrote(self, count: int) -> None:

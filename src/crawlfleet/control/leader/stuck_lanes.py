@@ -1,4 +1,4 @@
-"""Tells of lanes that had no task placed for long: one event each, with what `why` says of their tasks."""
+"""Reports lanes of which no task was placed for long: one event each, with the explanation that `why` gives."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class StuckLanes:
         self._stuck = Stuck()
 
     def clear(self) -> None:
-        """Of another term."""
+        """Forget everything of an earlier term."""
         self._stuck.clear()
 
     def served(self, lanes: Iterable[LaneId]) -> None:
         self._stuck.served(lanes)
 
     async def tell(self, blocked: Container[Requirement], term: int, now: Instant) -> None:
-        """After a pass. Of the `blocked` classes, which no node would ever take, it was told already."""
+        """Report stuck lanes after a pass. `blocked` classes, which no node would ever take, were reported before."""
         sight, stuck, at = self._sight, self._stuck, self._clock.monotonic()
         told = {}
         for ready in stuck.look(sight.order, sight.paused, at):

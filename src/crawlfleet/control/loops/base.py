@@ -1,4 +1,4 @@
-"""A loop: passes with pauses between them, that outlives every error and says what happened.
+"""Base of all loops: passes with pauses between them; a loop survives every error and logs it.
 
 Tests and people wait for `passes`, a count that rises, instead of sleeping.
 """
@@ -23,18 +23,18 @@ class Loop(ABC):
     name: ClassVar[str]
     pause_s: ClassVar[float] = 1.0
     away_pause_s: ClassVar[float] = 0.5
-    """Before the next try when the store did not answer."""
+    """Pause before the next try when the store did not answer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.passes = 0
         self.trouble: str | None = None
-        """Why the store did not take the last pass, in words for everybody."""
+        """Why the store did not accept the last pass, in words for people."""
 
     @abstractmethod
     async def run_once(self, now: Instant) -> object:
-        """One pass. What it returns says what it did: a true value asks for another pass at once."""
+        """Run one pass. It returns a report of what it did: a true value asks for another pass at once."""
 
     async def run(self) -> None:
         while True:
@@ -49,7 +49,7 @@ class Loop(ABC):
             except CrawlfleetError as exc:
                 self.refused(exc)
             except Exception:
-                # A bug in one pass must not end the loop that everybody's tasks depend on: it is told, and tried again.
+                # A bug in one pass must not end the loop that all tasks depend on: it is logged, and tried again.
                 log.exception("loop_failed", loop=self.name)
             if self.trouble is not None and trouble is None:
                 log.info("loop_store_back", loop=self.name)
@@ -64,8 +64,8 @@ class Loop(ABC):
         await asyncio.sleep(pause_s)
 
     async def wait_for_passes(self, count: int = 1) -> None:
-        """Until `count` more passes that begin after now have ended."""
-        # The pass under way may have begun before whatever the caller wants seen.
+        """Wait until `count` more passes that begin after now have ended."""
+        # The pass under way may have begun before the change that the caller waits for.
         waiter = (self.passes + count + 1, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         try:
@@ -81,7 +81,7 @@ class Loop(ABC):
 
 
 class LeaderLoop(Loop):
-    """A loop of the leader: its writes carry the term, and it rests while somebody else leads."""
+    """A loop of the leader: its writes carry the term, and it rests while another master leads."""
 
     def __init__(self, clock: Clock, lead: Lead) -> None:
         super().__init__(clock)
@@ -93,7 +93,7 @@ class LeaderLoop(Loop):
 
     async def wait(self, pause_s: float) -> None:
         if self.lead.term is None:
-            # What the store did not take was of a term that is over: another master writes now.
+            # What the store did not accept was of a term that is over: another master writes now.
             self.trouble = None
             await self.lead.until_won()
         else:
@@ -101,7 +101,7 @@ class LeaderLoop(Loop):
 
     @abstractmethod
     async def run_term(self, term: int, now: Instant) -> object:
-        """One pass under `term`."""
+        """Run one pass under `term`."""
 
     def refused(self, exc: CrawlfleetError) -> None:
         if isinstance(exc, NotLeader):

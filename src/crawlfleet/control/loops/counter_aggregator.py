@@ -1,4 +1,4 @@
-"""Folds counter deltas into the counters, so that totals stay exact and cheap to read; and notices finished groups."""
+"""Folds counter deltas into the counters, so that totals stay exact and cheap to read; and settles finished groups."""
 
 from __future__ import annotations
 

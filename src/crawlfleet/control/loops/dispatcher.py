@@ -1,11 +1,11 @@
 """Places ready tasks on nodes, whole batches at a time.
 
-A pass: take what became free, choose by what the leader sees (order, shares, quotas, placement), commit the batch
-`pending -> assigned` under the term, and tell the nodes of what the store confirmed. Nothing is delivered before that.
+A pass releases the slots that became free, plans a round (order, shares, quotas, placement), commits the batch
+`pending -> assigned` under the term, and wakes the nodes of what the store confirmed. Nothing is delivered before that.
 
-What it knows (the ledger, and what `Sight` sees) is a cache. A lost hint costs at most the second until the next look
-at the store; when queues, projects or nodes change, LOOK asks for one before the next choice. Whoever has to be sure
-that nothing chosen before is still on its way waits for `placing`.
+What it knows (the slot ledger and the cluster view) is a cache. A lost hint costs at most the second until the next
+refresh; when queues, projects or nodes change, the signal LOOK asks for one before the next round. A caller that must be
+sure that no round planned before is still on its way waits for `placing`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from crawlfleet.scheduling.placement.lane_order import oldest_turns
 from crawlfleet.scheduling.placement.retry_placement import avoiding
 
 BATCH = 500
-"""One commit's worth: larger ones win little, and whoever comes meanwhile with a higher priority waits for them."""
+"""Tasks in one commit: larger ones win little, and a task of higher priority that comes meanwhile waits for them."""
 QUANTUM = 128
-"""How many of one lane go before the next lane of the same rank has its turn."""
+"""Tasks of one lane that are placed before the next lane of the same rank has its turn."""
 REFILL_BELOW = 500
 LOOK_S = 1.0
-"""How old the view of nodes, queues and lanes may be."""
+"""Maximum age of the view of nodes, queues and lanes."""
 
 
 class _Store(TaskStore, ReadyTasks, NodeStore, EventStore, Protocol):
@@ -62,7 +62,7 @@ class DispatchReport:
     placed: int = 0
     refused: int = 0
     stale: int = 0
-    """Of those refused, what was no longer pending."""
+    """Number of refused tasks that were no longer pending."""
     has_more: bool = False
 
     def __bool__(self) -> bool:
@@ -101,7 +101,7 @@ class Dispatcher(LeaderLoop):
         self._stuck = StuckLanes(store=store, clock=clock, sight=sight)
         self._recent = RecentPlacements()
         self._since_oldest: Counter[LaneId] = Counter()
-        """Of lanes that are last in first out: tasks placed since their oldest had a turn."""
+        """Tasks placed since the oldest task had a turn, by lane that is last in first out."""
 
     async def wait(self, pause_s: float) -> None:
         if pause_s > 0 and self.lead.term is not None:
@@ -134,12 +134,12 @@ class Dispatcher(LeaderLoop):
             await self._tell_strategies(term, now)
         if report.placed:
             log.debug("tasks_placed", count=report.placed, refused=report.refused)
-        # What was not pending any more only took the place of tasks behind it.
+        # A task that was not pending any more only took the place of tasks behind it.
         has_more = report.stale > 0 or (report.placed > 0 and (choice.is_full or is_refilled)) or self.sight.has_more
         return replace(report, has_more=has_more)
 
     async def _take_over(self, term: int) -> None:
-        """Everything remembered is of another term: begin from the store."""
+        """Begin a term: drop all caches and load them from the store."""
         self._ledger.clear()
         self._stuck.clear()
         self._recent.clear()
@@ -158,7 +158,7 @@ class Dispatcher(LeaderLoop):
         self._term = term
 
     async def _look(self) -> None:
-        """What hints may have missed."""
+        """Refresh the view from the store: hints may have been lost."""
         generation = await self._broker.generation()
         if generation != self._generation:
             self._generation = generation
@@ -197,7 +197,7 @@ class Dispatcher(LeaderLoop):
         return DispatchReport(len(assigned), len(applied.refused), stale)
 
     async def _batch(self, chosen: Mapping[LaneId, list[NodeState]]) -> list[Assignment]:
-        """The tasks for these nodes, lane by lane."""
+        """Pop the tasks for these nodes, lane by lane."""
         lifo = [lane for lane in chosen if self.sight.is_lifo(lane)]
         oldest = {lane: await self._oldest(lane, len(chosen[lane])) for lane in lifo}
         wants = {lane: len(nodes) - len(oldest.get(lane, ())) for lane, nodes in chosen.items()}
@@ -214,7 +214,7 @@ class Dispatcher(LeaderLoop):
         return batch
 
     def _avoiding(self, tasks: Sequence[TaskId], nodes: list[NodeState], lane_id: LaneId) -> Sequence[NodeState]:
-        """Not where they failed the last time or just came back from, where that is known and can be helped."""
+        """Move tasks off nodes where they failed last or just came back from, where that is known and possible."""
         failed_on = self._recent.nodes(tasks)
         if self._avoided:
             failed_on |= self._avoided.among(tasks)
@@ -227,7 +227,7 @@ class Dispatcher(LeaderLoop):
         return used
 
     async def _without_bounces(self, batch: list[Assignment]) -> list[Assignment]:
-        """What its session has just handed back, and no other node can take, waits for a later pass."""
+        """Leave tasks for a later pass that their session has just handed back and no other node can take."""
         bounces = self._recent.bounces(batch)
         if not bounces:
             return batch
@@ -237,7 +237,7 @@ class Dispatcher(LeaderLoop):
         return [item for item in batch if item.task not in bounces]
 
     async def _oldest(self, lane: LaneId, count: int) -> list[TaskId]:
-        """Of a lane that is last in first out, the oldest tasks whose turn comes with the next `count`."""
+        """The oldest tasks of a lane that is last in first out, as many as have a turn among the next `count`."""
         due, self._since_oldest[lane] = oldest_turns(self._since_oldest[lane], count)
         return await self._store.ready_heads(lane, min(due, count)) if due else []
 
@@ -245,9 +245,9 @@ class Dispatcher(LeaderLoop):
         try:
             return await self._store.assign(batch, term, now, self.sight.fences({item.lane for item in batch}))
         except OutcomeUnknown:
-            # It may have been committed. If that cannot be seen now, the ledger lacks it: begin from the store then.
+            # It may have been committed. If that cannot be read now, the ledger lacks it: begin from the store then.
             self._term = None
-            # What carries our execution was committed, the rest was not.
+            # Tasks that carry our execution were committed, the rest was not.
             live = await self._store.live([item.task for item in batch])
             applied = Applied()
             for item in batch:
@@ -264,8 +264,7 @@ class Dispatcher(LeaderLoop):
             return applied
 
     async def _give_back(self, batch: Sequence[Assignment], applied: Applied) -> None:
-        """Tasks that only cannot go there now are ready for another place; those that changed are somebody else's
-        business."""
+        """Offer refused tasks again that are still ready; tasks that changed are left to what changed them."""
         refused = [item for item in batch if item.task in applied.refused]
         self._ledger.doubt([item.node for item in refused])
         unready = [item for item in refused if applied.refused[item.task].code in _STILL_READY]
@@ -274,7 +273,7 @@ class Dispatcher(LeaderLoop):
             await self._broker.ready.offer(_by_lane(unready))
 
     async def _refill(self, taken: Mapping[LaneId, Sequence[NodeState]]) -> bool:
-        """Whether a window that this pass left low shows more of its lane now."""
+        """Reload windows that this pass left low; True if there were any."""
         deep = self.sight.deep
         low = [lane for lane, nodes in taken.items() if lane in deep and deep[lane] - len(nodes) < REFILL_BELOW]
         low += [lane for lane, size in deep.items() if not size]
@@ -283,7 +282,7 @@ class Dispatcher(LeaderLoop):
         return bool(low)
 
     async def _tell_blocked(self, served: Container[LaneId], term: int, now: Instant) -> None:
-        """One event when a class of tasks finds no node that could ever take it, not one per task or pass."""
+        """Record one event when a class of tasks has no feasible node, not one per task or pass."""
         placer = self.sight.placer
         waiting = {
             (
@@ -320,7 +319,7 @@ _NOT_PENDING = Refusal(Code.NOT_READY, "is no longer pending")
 
 
 def _lanes_of(batch: Sequence[Assignment]) -> dict[LaneId, list[Assignment]]:
-    """A batch is made lane by lane, and stays so."""
+    """The assignments of each lane; a batch is made lane by lane, and stays so."""
     return {lane: list(items) for lane, items in groupby(batch, key=attrgetter("lane"))}
 
 

@@ -1,4 +1,4 @@
-"""Learns from how executions ended: folds the event log into evidence, each event once."""
+"""Folds the event log into evidence on nodes: how executions ended there, each event once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.scheduling.placement.evidence_subjects import recorded
 
 ROWS = 20
-"""Of the event log in one pass: some thousands of executions where there is much to do."""
+"""Rows of the event log in one pass: some thousands of executions where there is much to do."""
 WHOLE_AT_ONCE = 50
-"""Tasks that are read with their parameters, of which each may have a megabyte."""
+"""Tasks that are read at a time with their parameters, each up to a megabyte."""
 # The task's own mistake, or forbidden by us: no other node would have done better.
 _NOT_THE_NODE = frozenset({ErrorClass.INPUT, ErrorClass.POLICY})
 
@@ -40,7 +40,7 @@ class Learner(LeaderLoop):
         self._knowing = knowing
 
     async def run_term(self, term: int, now: Instant) -> bool:
-        """Whether there may be more."""
+        """Fold one batch; True if there may be more."""
         found = await self._store.ended_runs(ROWS)
         if found is None or found.up_to == found.after:
             return False
@@ -72,7 +72,7 @@ class Learner(LeaderLoop):
         return hosts
 
     async def _features(self, runs: Sequence[EndedRun]) -> dict[TaskId, dict[str, Any]]:
-        """Of tasks that say what they are about, or are placed by it."""
+        """The content features of tasks that name some, or are placed by them."""
         contents = await self._store.contents(sorted({run.task for run in runs}))
         said = {task: (content.requirement.subjects, features_in(content.spec)) for task, content in contents.items()}
         return {task: features for task, (subjects, features) in said.items() if subjects or features}

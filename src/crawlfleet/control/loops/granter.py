@@ -1,9 +1,9 @@
 """Grants nodes their parts of the budgets of target hosts, so that the sum over all nodes keeps each budget.
 
-A pass: read what sessions say of hosts (it comes with their renewals) and what masters were told (refusals, changes by
-people), decide host by host what has news or whose time has come, commit all of it under the term, and wake the nodes
-whose grants have changed. A session's grants end with its lease: what a silent node holds is free when the reaper has
-ended its session, and never before.
+A pass reads the reports of sessions on hosts (stored with their renewals) and the notes of masters (refusals, changes
+by people), decides every host that changed or is due, commits all of it under the term, and wakes the nodes whose
+grants have changed. A session's grants end with its lease: what a silent node holds is free when the reaper has ended
+its session, and never before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.evidence_cache import Knowing
-from crawlfleet.control.leader.grant_ledger import GrantBook
+from crawlfleet.control.leader.grant_ledger import GrantLedger
 from crawlfleet.control.leader.leadership_state import Lead
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.evidence import EvidenceRow, Record
@@ -29,25 +29,25 @@ from crawlfleet.ports.host_store import GrantChange, HostNote, HostStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.scheduling.placement.evidence_subjects import host_of, recorded
 
-LOOK_S = 1.0
-GAP_LEAST_S, GAP_MOST_S = 0.005, 0.05
-"""Between two passes, however many nodes call: what comes meanwhile is in the next one. Nodes wait for each step of a
-cut and a raise, so a pass that was short is followed soon."""
-COUNT_S = 2.0
+MAX_PAUSE_S = 1.0
+MIN_GAP_S, MAX_GAP_S = 0.005, 0.05
+"""Bounds of the pause between two passes, however many nodes call: what comes meanwhile is in the next pass. Nodes wait
+for each step of a cut and a raise, so a pass that was short is followed soon."""
+COUNT_INTERVAL_S = 2.0
 
 
-class _Store(HostStore, NodeStore, Protocol):
+class _GrantStore(HostStore, NodeStore, Protocol):
     pass
 
 
 class Granter(LeaderLoop):
     name = "granter"
-    pause_s = LOOK_S
+    pause_s = MAX_PAUSE_S
 
     def __init__(
         self,
         *,
-        store: _Store,
+        store: _GrantStore,
         broker: Broker,
         clock: Clock,
         lead: Lead,
@@ -60,9 +60,9 @@ class Granter(LeaderLoop):
         self._broker = broker
         self._configure = configure
         self._knowing = knowing
-        self._book = GrantBook(rng)
+        self._ledger = GrantLedger(rng)
         self._term: int | None = None
-        self._gap_s = GAP_MOST_S
+        self._gap_s = MAX_GAP_S
         self._counted_at = clock.monotonic()
 
     async def wait(self, pause_s: float) -> None:
@@ -70,7 +70,7 @@ class Granter(LeaderLoop):
             await super().wait(pause_s)
             return
         await asyncio.sleep(self._gap_s)
-        due_at = self._book.due_at()
+        due_at = self._ledger.next_due_at()
         left_s = pause_s if due_at is None else min(pause_s, due_at - self._clock.monotonic())
         if left_s > 0:
             await self._broker.signals.wait(GRANTS, left_s)
@@ -80,42 +80,42 @@ class Granter(LeaderLoop):
         if term != self._term:
             shares = await self._store.all_shares()
             names = {share.host for share in shares}
-            self._book.load(shares, await self._store.hosts(sorted(names)) if names else {}, at)
-        # Until the commit is known to have been made, what the book says is not what the store says.
+            self._ledger.load_shares(shares, await self._store.hosts(sorted(names)) if names else {}, at)
+        # Until the commit is known to have been made, the ledger may differ from the store.
         self._term = None
-        change = await self._decided(now, at)
+        change = await self._decide_change(now, at)
         if change:
             learned = await self._store.put_grants(change, term, now)
             if learned:
                 self._knowing.folded(learned, term)
             await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
         self._term = term
-        self._gap_s = gap_s(self._clock.monotonic() - at)
+        self._gap_s = pause_after_pass_s(self._clock.monotonic() - at)
         return None
 
-    async def _decided(self, now: Instant, at: float) -> GrantChange:
-        look = await self._store.host_look(now)
+    async def _decide_change(self, now: Instant, at: float) -> GrantChange:
+        reports = await self._store.host_look(now)
         change = GrantChange()
-        if not (look.sessions or look.notes or len(self._book)):
+        if not (reports.sessions or reports.notes or len(self._ledger)):
             return change
         await self._configure.refresh()
         values = self._configure.known(DEFAULT_CLUSTER).values
-        self._book.expect(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
-        if names := self._book.strangers(look.sessions, look.notes):
-            self._book.meet(names, await self._store.hosts(sorted(names)), at)
-        self._book.hear(look.sessions, at)
-        self._book.note(look.notes, now, change)
-        change.evidence += await self._evidence(look.notes, now)
-        if at - self._counted_at >= COUNT_S:
+        self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
+        if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
+            self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), at)
+        self._ledger.apply_session_reports(reports.sessions, at)
+        self._ledger.apply_host_notes(reports.notes, now, change)
+        change.evidence += await self._block_evidence(reports.notes, now)
+        if at - self._counted_at >= COUNT_INTERVAL_S:
             self._counted_at = at
-            self._book.count(now, at)
-        self._book.divide(now, at, change)
+            self._ledger.add_request_counts(now, at)
+        self._ledger.divide_budgets(now, at, change)
         for event in change.events:
             log.info(event.kind, **event.shared)
         return change
 
-    async def _evidence(self, notes: Sequence[HostNote], now: Instant) -> list[EvidenceRow]:
-        """Blocks that executions outlived; what ends as blocked is learned from its end."""
+    async def _block_evidence(self, notes: Sequence[HostNote], now: Instant) -> list[EvidenceRow]:
+        """Evidence on blocks that executions survived; an execution that ends as blocked is evidence by its end."""
         blocks = [(note.node, host_of(f"//{note.host}")) for note in notes if note.kind is HostNews.BLOCKED]
         if not blocks:
             return []
@@ -130,6 +130,6 @@ class Granter(LeaderLoop):
         ]
 
 
-def gap_s(took_s: float) -> float:
-    """The pause after a pass that took so long: as long again, within bounds."""
-    return min(GAP_MOST_S, max(GAP_LEAST_S, took_s))
+def pause_after_pass_s(took_s: float) -> float:
+    """The pause after a pass: as long as the pass took, within bounds."""
+    return min(MAX_GAP_S, max(MIN_GAP_S, took_s))

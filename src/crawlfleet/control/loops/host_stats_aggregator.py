@@ -1,4 +1,4 @@
-"""Folds what nodes counted of target hosts into minutes, hours and totals."""
+"""Folds the statistics of target hosts that nodes report into minutes, hours and totals."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class FigureTallier(LeaderLoop):
         super().__init__(clock, lead)
         self._store = store
         self._reach = reach
-        """Which nodes reach which hosts, for the judgement of their health."""
+        """Record of which nodes reach which hosts, for the judgement of their health."""
 
     async def run_term(self, term: int, now: Instant) -> bool:
-        """Whether there may be more."""
+        """Fold one batch; True if there may be more."""
         folded = await self._store.fold_figures(term, now, BATCHES)
         at = self._clock.monotonic()
         for batch in folded:

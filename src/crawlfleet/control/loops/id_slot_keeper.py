@@ -1,8 +1,8 @@
-"""Keeps the slot of ids of this start of a master.
+"""Keeps the id slot of this start of a master.
 
-The store notes up to when the slot is used, a little ahead of time. A later start that gets the slot goes on behind
+The store records up to when the slot is used, a little ahead of time. A later start that gets the slot goes on behind
 that instant, also when the wall clock was set back; and it gets the slot that was silent the longest, never one of a
-master that runs. A master that was frozen for so long that its slot was given away takes another one.
+master that runs. A master that was frozen so long that its slot was given away gets another one.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class Leader(Loop):
         row = await self._store.leader()
         at = self._clock.monotonic()
         if row.holder == self._holder:
-            # Our campaign was committed though its answer was lost, or we stepped down and nobody followed: it is ours
-            # once the store takes a beat.
+            # Our campaign was committed though its answer was lost, or we stepped down and no other master followed:
+            # the term is ours once the store accepts a beat.
             if await self._store.beat(row.term):
                 self._win(row.term)
             return

@@ -64,7 +64,7 @@ class NodeWatcher(LeaderLoop):
         await self._store.set_health(changes, term, now)
         self._states = states
         if any(change.health is not change.had for change in changes):
-            # Before anything more is placed by the judgement that is over.
+            # Before anything more is placed by the old judgement.
             await self._broker.signals.wake([LOOK, LEADER])
         if at - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
@@ -74,7 +74,7 @@ class NodeWatcher(LeaderLoop):
         return None
 
     def _known_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
-        """What is remembered of each node, as far as the store still agrees with it."""
+        """The remembered state of each node, as far as the store still agrees with it."""
         ids = {node.id for node in nodes}
         self._processes.keep(ids)
         self._reach.keep(ids)
@@ -84,7 +84,7 @@ class NodeWatcher(LeaderLoop):
             if state is None or state.status is not node.health:
                 state = stored_health(node)
                 if node.health is Health.UNKNOWN:
-                    # Its judgement was cleared by a person or by a new session: so is what it was based on.
+                    # Its health was cleared by a person or by a new session: so is what it was based on.
                     self._processes.forget(node.id)
                     self._reach.forget(node.id)
             known[node.id] = state
@@ -104,7 +104,7 @@ class NodeWatcher(LeaderLoop):
 
 
 def health_thresholds(values: Mapping[str, Any]) -> Thresholds:
-    """From the configuration of a cluster."""
+    """The health thresholds in the configuration of a cluster."""
     named = {
         name.removeprefix(HEALTH_PREFIX): value for name, value in values.items() if name.startswith(HEALTH_PREFIX)
     }
@@ -112,6 +112,6 @@ def health_thresholds(values: Mapping[str, Any]) -> Thresholds:
 
 
 def _summary(details: Mapping[str, Any]) -> object:
-    """What of a judgement is news: figures change with every look."""
+    """The part of a judgement whose change is worth writing: figures change with every pass."""
     reasons = [(reason.get("rule"), reason.get("level")) for reason in details.get("reasons", ())]
     return sorted(map(str, reasons)), bool(details.get("is_recovering"))

@@ -1,7 +1,7 @@
-"""Makes room: recalls preemptible tasks for more important ones that found none.
+"""Preempts: recalls preemptible tasks so that more important ones, which found no free capacity, can run.
 
-It looks at the store only while something of high priority waits and something preemptible is held. What it has asked
-for before is read from there too, so that a new leader neither asks twice for one task nor forgets the budget.
+It reads the store only while something of high priority waits and something preemptible is held. Earlier recalls are
+read from there too, so that a new leader neither recalls twice for one task nor forgets the budget.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Protocol
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import spent_today
 from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.nodes.node_states import node_state
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
@@ -41,9 +41,9 @@ from crawlfleet.scheduling.quotas.project_quota import allowances
 
 BUDGET_MS = 60_000
 PASS_MOST = 100
-"""Recalls of one pass: the next is a second away."""
+"""Limit on the recalls of one pass: the next is a second away."""
 NODES_LOOKED_AT = 200
-"""Drawn anew in each pass: what a large installation runs is not read every second."""
+"""Nodes looked at in one pass, drawn anew each time: a large installation is not read whole every second."""
 LANES_LOOKED_AT = 500
 
 
@@ -84,7 +84,7 @@ class Preempter(LeaderLoop):
         self._rng = rng
         self._ageing = ageing or Ageing()
         self._waited: dict[LaneId, float] = {}
-        """Lanes of high priority, by when they were first seen to have waiting tasks, without a break."""
+        """Monotonic time since which each lane of high priority has had waiting tasks without a break."""
 
     async def run_term(self, term: int, now: Instant) -> PreemptReport:
         await self._configure.refresh()
@@ -119,7 +119,7 @@ class Preempter(LeaderLoop):
         return await self._recall(rooms, waiters, {task: row for task, (_, row) in held.items()}, term, now)
 
     async def _is_worth_a_look(self, rules: Rules) -> bool:
-        """Cheap, as it is asked every second of every installation."""
+        """Whether a pass may preempt anything. Cheap, as every installation checks it every second."""
         if not self._ledger:
             self._waited.clear()
             return False
@@ -137,8 +137,8 @@ class Preempter(LeaderLoop):
     async def _in_order(
         self, view: PlacementView, lanes: Mapping[LaneId, Lane], spent: Mapping[str, DayFull], now: Instant
     ) -> list[Waiting]:
-        """As the dispatcher serves them, down to the last one that somebody might be stopped for; without those that a
-        quota holds back."""
+        """The waiting lanes in the dispatcher's order of service, down to the last for which a task may be preempted;
+        without those that a quota holds back."""
         sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
         left = allowances(view.projects, self._ledger.use, spent)
         at = self._clock.monotonic()
@@ -197,7 +197,7 @@ class Preempter(LeaderLoop):
         return any(hold.requirement.preemptible for hold in self._ledger.held(node).values())
 
     async def _waiters(self, rooms: Sequence[Room], view: PlacementView) -> dict[LaneId, list[TaskId]]:
-        """The tasks of each lane that room is made for, in the order in which they are served."""
+        """The tasks of each lane for which capacity is freed, in the order in which they are served."""
         deepest: dict[LaneId, int] = {}
         for room in rooms:
             deepest[room.lane] = max(room.position, deepest.get(room.lane, 0))
@@ -218,7 +218,7 @@ class Preempter(LeaderLoop):
         chosen: list[Preemption] = []
         for room in rooms:
             if room.position >= len(waiters[room.lane]):
-                continue  # the index said that more wait than do
+                continue  # the index showed more tasks than wait
             waiter = waiters[room.lane][room.position]
             for victim in room.victims:
                 row = rows[victim.task]

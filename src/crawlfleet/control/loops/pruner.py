@@ -1,7 +1,7 @@
-"""Drops what retention no longer keeps, a little at a time: rows, and then the chunks that the tasks had left.
+"""Deletes what is past its retention, a little at a time: rows, and then the result chunks of deleted tasks.
 
-Only a clock that is believed makes anything old (see `scheduling.nodes.clock_trust`). On a database with a clock of its
-own the earlier of the two clocks counts: whichever of them is ahead deletes nothing.
+Age is judged only by a clock that is trusted (see `scheduling.nodes.clock_trust`). On a database with a clock of its own
+the earlier of the two clocks counts: a clock that is ahead deletes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from crawlfleet.control.leader.lane_sweep import LaneSweep
 from crawlfleet.control.leader.leadership_state import Lead
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant, to_text
@@ -17,12 +18,13 @@ from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.ports.host_store import HostStore
+from crawlfleet.ports.lane_upkeep import LaneUpkeep
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Upkeep
 from crawlfleet.scheduling.nodes.clock_trust import ClockTrust
 
 BATCH = 1_000
 HOSTS_EVERY_S = 600.0
-"""Hosts have no index by age: they are looked through more rarely."""
+"""Seconds between two scans of the hosts, which have no index by age."""
 _DAY_MS = 86_400_000
 KEEP_HOSTS_MS = 30 * _DAY_MS
 
@@ -33,10 +35,10 @@ class Retention:
     events_ms: int = 7 * _DAY_MS
     audit_ms: int = KEEP_AUDIT_MS
     gone_products_ms: int | None = 90 * _DAY_MS
-    """From when they were found to be gone; None: for ever."""
+    """Time that products are kept after they were found to be gone; None: for ever."""
 
 
-class _Store(Upkeep, HostFigureStore, HostStore, Protocol):
+class _Store(Upkeep, LaneUpkeep, HostFigureStore, HostStore, Protocol):
     pass
 
 
@@ -63,10 +65,17 @@ class Pruner(LeaderLoop):
         self._is_doubted = False
         self._cursor = PruneCursor()
         self._hosts_at: float | None = None
+        self._lanes = LaneSweep(store=store, clock=clock)
 
     async def run_term(self, term: int, now: Instant) -> bool:
-        """Whether there may be more."""
-        # First what could not be removed the last time, so that the list does not grow.
+        """Delete one batch; True if there may be more."""
+        is_more = await self._prune(term)
+        # By spans that it measures itself, whatever the wall clock says.
+        await self._lanes.advance(term)
+        return is_more
+
+    async def _prune(self, term: int) -> bool:
+        # First the chunks that could not be removed the last time, so that the list does not grow.
         await self._remove_chunks(term)
         believed = await self._believed_instant(term)
         if believed is None:
@@ -88,7 +97,7 @@ class Pruner(LeaderLoop):
         return is_more or pruned.is_more
 
     async def _believed_instant(self, term: int) -> Instant | None:
-        """The time, if it can be told what is old by it."""
+        """The time by which age is judged; None while no clock is trusted."""
         mark = await self._store.clock_mark()
         other = await self._database_clock() if self._database_clock is not None else None
         # Both at one moment: the calls above may take long.
@@ -121,7 +130,7 @@ class Pruner(LeaderLoop):
         return is_more
 
     async def _remove_chunks(self, term: int) -> None:
-        """What the list names: it was written with the delete of the rows, so that no crash leaves files behind."""
+        """Remove the chunks on the list, which was written with the delete of the rows: no crash leaves files behind."""
         while tasks := await self._store.unremoved_chunks(BATCH):
             if self._chunks is not None:
                 await self._chunks.drop(tasks)

@@ -1,7 +1,7 @@
-"""Ends what is over: sessions whose lease ran out, executions past their hard deadline.
+"""Ends sessions whose lease ran out, and recalls executions past their hard deadline.
 
 Both are judged by this leader's own monotonic clock. The wall clock only helps to find candidates for a deadline, so
-that one that jumps ends nobody's work.
+that a clock that jumps ends no work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from crawlfleet.scheduling.tasks import task_state_machine
 
 OVERDUE_BATCH = 500
 OVERDUE_BATCHES = 10
-"""How many batches of candidates one pass looks at; the next pass goes on behind them."""
+"""Batches of candidates that one pass looks at; the next pass goes on behind them."""
 
 
 class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
@@ -60,7 +60,7 @@ class Reaper(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> ReapReport:
         if term != self._term:
-            # A new leader has watched nobody yet: every node gets a fresh lease before it is judged.
+            # A new leader has watched no node yet: every node gets a fresh lease before it is judged.
             self._book, self._term = LeaseBook(), term
         self._book.observe(await self._store.leases(), self._clock.monotonic())
         sessions = 0
@@ -86,8 +86,8 @@ class Reaper(LeaderLoop):
         recalled = 0
         for _ in range(OVERDUE_BATCHES):
             candidates = await self._store.overdue(now, OVERDUE_BATCH, self._overdue_after)
-            # Candidates that are not due by the monotonic clock stay candidates, after a jump of the wall clock all
-            # that run: those behind them have their turn before the first ones are looked at again.
+            # Candidates that are not due by the monotonic clock stay candidates (after a jump of the wall clock, all
+            # that run): those behind them have their turn before the first ones are looked at again.
             self._overdue_after = candidates[-1] if len(candidates) == OVERDUE_BATCH else None
             recalled += await self._recall([held.task for held in candidates], term, now)
             if self._overdue_after is None:

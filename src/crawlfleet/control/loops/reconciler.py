@@ -1,4 +1,4 @@
-"""Compares what the leader remembers with what the store says, mends it, and tells when it had drifted."""
+"""Compares the slot ledger with the store, corrects it, and logs when it had drifted."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
 @dataclass(frozen=True, slots=True)
 class Drift:
     missing: int = 0
-    """Held by the store, unknown to the ledger."""
+    """Executions held in the store and unknown to the ledger."""
     surplus: int = 0
-    """Held by the ledger only: slots that looked taken and were free."""
+    """Executions held in the ledger only: slots that looked used and were free."""
 
     def __bool__(self) -> bool:
         return False
@@ -35,7 +35,7 @@ class Reconciler(LeaderLoop):
     name = "reconciler"
     pause_s = 5.0
     doubt_pause_s = 1.0
-    """While the broker is away, or when it was emptied: nobody says then which slots became free at other masters."""
+    """Pause while the broker is away or was emptied: no hint tells then which slots became free at other masters."""
 
     def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger) -> None:
         super().__init__(clock, lead)
@@ -43,7 +43,7 @@ class Reconciler(LeaderLoop):
         self._broker = broker
         self._ledger = ledger
         self.drifted = Drift()
-        """The sum since this master began to lead."""
+        """Sum of the drift since this master began to lead."""
 
     async def wait(self, pause_s: float) -> None:
         steps = max(1, round(pause_s / self.doubt_pause_s))
@@ -62,7 +62,7 @@ class Reconciler(LeaderLoop):
         held = await self._store.held([node.id for node in nodes])
         rows = {(node, row.execution): row for node, tasks in held.items() for row in tasks}
         after = self._ledger.pairs()
-        # What changed while we looked is work in progress; drift is what both looks agree on.
+        # What changed between the two reads is work in progress; drift is what both agree on.
         surplus = (before & after) - rows.keys()
         missing = rows.keys() - before - after
         if not surplus and not missing:

@@ -1,4 +1,4 @@
-"""Numbers committed events, and says how far the log goes to whoever listens."""
+"""Numbers committed events, and announces the newest number to listeners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Relay(LeaderLoop):
         self._broker = broker
 
     async def run_term(self, term: int, now: Instant) -> bool:
-        """Whether there may be more."""
+        """Number one batch; True if there may be more."""
         last = await self._store.relay(term, ROWS)
         if last:
             await self._broker.events.announce(last)

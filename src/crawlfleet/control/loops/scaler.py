@@ -1,6 +1,6 @@
-"""Raises and lowers the slots of nodes by the load they measure, where a person or their cluster wants that.
+"""Raises and lowers the slots of nodes by the load they measure, where a person or their cluster configured that.
 
-Only how much a node is given changes: nothing that runs is stopped for it.
+Only the number of slots changes: nothing that runs is stopped for it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Protocol
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import spent_today
 from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.slot_ledger import Ledger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.nodes.node_states import node_state
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
@@ -31,7 +31,7 @@ from crawlfleet.scheduling.placement.shared_machines import share_machines
 from crawlfleet.scheduling.quotas.project_quota import allowances
 
 _OTHERWISE_OPEN = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
-"""Everything but the slot that is looked for."""
+"""All filters but the one on free slots."""
 
 
 class _Store(ReadyTasks, NodeStore, SlotStore, DailyStore, Protocol):
@@ -83,7 +83,7 @@ class Scaler(LeaderLoop):
         share_machines(list(states.values()))
         judged = {node.id: self._judged(node, states[node.id], asks) for node in following}
         report = await self._write([change for _, change in judged.values() if change is not None], term, now)
-        # Only now: what could not be written is judged again.
+        # Only now: a change that could not be written is judged again.
         self._states = {node: state for node, (state, _) in judged.items()}
         return report
 

@@ -1,7 +1,7 @@
-"""Fires schedules: what is due becomes tasks, in batches, each tick once.
+"""Fires schedules: due ticks become tasks, in batches, each tick once.
 
 A tick is a row, written with its task under the leader's term. So it does not matter how often a master dies on the
-way, or how many believe that they lead: a batch is there or it is not, and the next pass begins where it ended.
+way, or how many believe that they lead: a batch is stored or it is not, and the next pass begins where it ended.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from crawlfleet.wire.tasks import read_task
 
 BATCH = 500
 TICKS_MOST = 2_000
-"""In one transaction: leases must not wait behind it."""
+"""Limit on the ticks in one transaction: leases must not wait behind it."""
 
 
 class _Turn(NamedTuple):
     schedule: Schedule
     plan: Plan
     ticks: Sequence[Instant]
-    """Those of the plan, and the one that was held."""
+    """Ticks of the plan, and the one that was held."""
 
 
 class Firer(LeaderLoop):
@@ -45,7 +45,7 @@ class Firer(LeaderLoop):
         self._next_at: Instant | None = None
 
     async def wait(self, pause_s: float) -> None:
-        """Until the next tick, and never longer than usual: wall clocks jump."""
+        """Wait until the next tick, and never longer than the usual pause: wall clocks jump."""
         if pause_s > 0 and self.lead.term is not None:
             if self._next_at is not None:
                 pause_s = min(pause_s, max(0.001, (self._next_at - self._clock.now()) / 1000))
@@ -54,7 +54,7 @@ class Firer(LeaderLoop):
             await super().wait(pause_s)
 
     async def run_term(self, term: int, now: Instant) -> bool:
-        """Whether there may be more."""
+        """Fire what is due; True if there may be more."""
         settled = 0
         for batch in _batches([_turn(schedule, now) for schedule in await self._store.due_schedules(now, BATCH)]):
             settled += await self._fire(batch, term, now)
@@ -83,7 +83,7 @@ def _turn(schedule: Schedule, now: Instant) -> _Turn:
 
 
 def _batches(turns: Sequence[_Turn]) -> Iterator[Sequence[_Turn]]:
-    """All ticks of a schedule together: it is settled by one transaction."""
+    """Batches in which all ticks of a schedule stay together: it is settled by one transaction."""
     batch: list[_Turn] = []
     size = 0
     for turn in turns:

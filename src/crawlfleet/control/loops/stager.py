@@ -1,4 +1,4 @@
-"""Makes ready what was waiting for its time: `run_at`, retries after their back-off, and what was parked."""
+"""Makes tasks ready that waited for their time: `run_at`, retries after their back-off, and parked tasks."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Stager(LeaderLoop):
         self._broker = broker
 
     async def run_term(self, term: int, now: Instant) -> bool:
-        """Whether there may be more."""
+        """Release one batch; True if there may be more."""
         is_more = await self._unpark(term, now)
         due = await self._store.due(now, BATCH)
         if not due:
             return is_more
-        # Before they are ready: the dispatcher may have them a moment later.
+        # Before they are ready: the dispatcher may place them at once.
         self._avoided.note(await self._store.failed_on(due))
         applied = await self._store.change(due, task_state_machine.release(now), now, term)
         await tell(self._broker, applied)
         return is_more or (len(due) == BATCH and bool(applied.after))
 
     async def _unpark(self, term: int, now: Instant) -> bool:
-        """What waits for a host whose back-off ended before its time, or for a day that has something left again."""
+        """Release tasks parked for a host whose back-off ended early, or for a daily quota that has units left again."""
         parked = [*await self._store.parked_in_vain(now, BATCH), *await self._store.parked_with_room(now, BATCH)]
         if not parked:
             return False

@@ -1,4 +1,4 @@
-"""Moves work away from nodes that keep failing: what they held when they became unhealthy is recalled for others."""
+"""Moves work away from nodes that keep failing: tasks they held when they became unhealthy are recalled for others."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.nodes.node_states import node_states
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant
@@ -23,7 +23,7 @@ from crawlfleet.scheduling.placement.filters import Ask, NodeState, would_do
 from crawlfleet.scheduling.tasks import task_state_machine
 
 MAX_MOVED = 500
-"""Tasks of one pass: the next is two seconds away."""
+"""Tasks moved in one pass: the next is two seconds away."""
 
 
 class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
@@ -58,7 +58,7 @@ class WorkMover(LeaderLoop):
     async def _move(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
         rows = sorted((await self._store.held([node.id]))[node.id], key=lambda row: row.assigned_at or 0)
         if rows and (rows[-1].assigned_at or 0) > (node.health_at or 0):
-            # The newest that it got since then is its trial, which is to end where it is.
+            # The newest task assigned since then is its trial, which is to end where it is.
             rows.pop()
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
         overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]

@@ -27,7 +27,7 @@ class Drain:
         self._clock = clock
 
     async def drain(self, node: NodeId, within_s: float = DRAIN_S) -> None:
-        """No new work; what it runs is finished, or handed back when the time is up."""
+        """Give the node no new work; what it runs is finished, or handed back when the time is up."""
         if not 0 <= within_s <= 7 * 86_400:
             raise InvalidInput("0 s to 7 days", field="within_s")
         now = self._clock.now()
@@ -37,7 +37,7 @@ class Drain:
         await self._hold(node, None)
 
     async def set_slots(self, node: NodeId, slots: int | None, *, follows_load: bool = False) -> None:
-        """So many; or as its load allows; or neither: as its cluster, or the node itself, says."""
+        """Set the slots of the node: a number, or as its load allows, or (neither) as its cluster or the node sets."""
         if slots is not None and not 0 <= slots <= limits.SLOTS_MAX:
             raise InvalidInput(f"0 to {limits.SLOTS_MAX}", field="slots")
         if not await self._store.set_slots(node, slots, self._clock.now(), follows_load=follows_load):

@@ -1,7 +1,7 @@
-"""The simple client's heartbeat: a node without an agent says that it is there, what it measures and what it runs.
+"""Serves the simple client's heartbeat: a node without an agent reports its measurements and the tasks it runs.
 
 It stands in for session and sync: the first one opens a session, the others renew it. A node with an agent renews by
-its syncs alone; a heartbeat for it changes nothing and tells how it is.
+its syncs alone; a heartbeat for it changes nothing and only returns its status.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 INTERVAL_S = 30.0
-"""Of a client that did not agree on another one."""
+"""Interval of a client that did not agree on another one."""
 LEASE_INTERVALS = 3
 TIMEOUT_S = 300.0
-LEASE_UNSAID_MS = 0
-"""In the description of a simple client that did not say its interval: its lease is the installation's."""
+LEASE_UNSET_MS = 0
+"""Lease in the description of a simple client that named no interval: the installation's lease holds for it."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class _Leases(TaskStore, NodeStore, Protocol):
+class _HeartbeatStore(TaskStore, NodeStore, Protocol):
     pass
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleClients:
-    """What holds for nodes without an agent that do not say."""
+    """Defaults for nodes without an agent that name no interval."""
 
     interval_s: float = INTERVAL_S
     timeout_s: float = TIMEOUT_S
-    """Of silence, after which such a node is taken for lost."""
+    """Seconds of silence after which such a node is taken for lost."""
 
     @property
     def lease_ms(self) -> int:
-        # A lost heartbeat or two must not cost the node, whatever somebody has set.
+        # A lost heartbeat or two must not cost the node, whatever was configured.
         return ms(max(self.timeout_s, LEASE_INTERVALS * self.interval_s))
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatAnswer:
     node: NodeId
     at: Instant
     status: NodeStatus
     stale: list[str]
-    """Of the tasks it named, those that the store does not give to it: it should stop them."""
+    """Named tasks that the store does not assign to the node: it should stop them."""
     next_s: float = INTERVAL_S
-    """When the next one is due."""
+    """Seconds until the next heartbeat is due."""
 
 
 class Heartbeat:
     def __init__(
-        self, *, store: _Leases, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
+        self, *, store: _HeartbeatStore, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
     ) -> None:
         self._store = store
         self._broker = broker
@@ -74,48 +74,52 @@ class Heartbeat:
         self._rng = rng
         self._simple = simple or SimpleClients()
 
-    async def beat(self, node: NodeId, measurement: Measurement, active_tasks: Sequence[str]) -> Beat:
+    async def record_heartbeat(
+        self, node: NodeId, measurement: Measurement, active_tasks: Sequence[str]
+    ) -> HeartbeatAnswer:
         now = self._clock.now()
-        record = await self._known(node)
+        record = await self._require_node(node)
         status = record.status
         if record.description.is_pull_only:
             renewed = await self._renew(record, measurement, now)
             if not renewed.is_open:
-                # Its lease ended this moment, or another heartbeat of it opened a session: once more, as it is now.
-                renewed = await self._renew(await self._known(node), measurement, now)
+                # Its lease has just ended, or another heartbeat of it opened a session: once more, as it is now.
+                renewed = await self._renew(await self._require_node(node), measurement, now)
             status = renewed.status
             await self._broker.board.put(node, measurement)
         ours = {row.id for row in (await self._store.held([node]))[node]}
-        # Who agreed on an interval of its own has three of them as its lease.
+        # A client that agreed on an interval of its own has three of them as its lease.
         next_s = min(self._simple.interval_s, record.description.lease_ms / 1000 / LEASE_INTERVALS)
-        return Beat(node, now, status, [text for text in active_tasks if _task(text) not in ours], next_s)
+        return HeartbeatAnswer(
+            node, now, status, [text for text in active_tasks if _parse_task(text) not in ours], next_s
+        )
 
     async def _renew(self, record: Node, measurement: Measurement, now: Instant) -> Renewed:
-        session = record.session if record.is_session_open else await self._open(record, now)
-        # Each heartbeat raises the count by one: of two at the same time one is heard, which is enough.
+        session = record.session if record.is_session_open else await self._open_session(record, now)
+        # Each heartbeat raises the count by one: of two at the same time one counts, which is enough.
         number = record.renewals + 1 if session == record.session else 1
         (renewed,) = await self._store.renew([Renewal(record.id, session, number, _encode(measurement))], now)
         return renewed
 
-    async def _open(self, record: Node, now: Instant) -> int:
-        said = record.description
+    async def _open_session(self, record: Node, now: Instant) -> int:
+        description = record.description
         decide = task_state_machine.lose("its node began a new session", now, self._rng)
         session, applied = await self._store.open_session(
-            record.id, said.slots, said.task_types, decide, now, after=record.session
+            record.id, description.slots, description.task_types, decide, now, after=record.session
         )
         if applied is not None:
             await tell(self._broker, applied)
         return session
 
-    async def _known(self, node: NodeId) -> Node:
-        found = await self._store.nodes([node])
-        if not found or found[0].removed_at is not None:
+    async def _require_node(self, node: NodeId) -> Node:
+        nodes = await self._store.nodes([node])
+        if not nodes or nodes[0].removed_at is not None:
             raise NotFound(f"no node {node_text(node)}")
-        return found[0]
+        return nodes[0]
 
 
-def _task(text: str) -> int | None:
-    """None for what is no id of ours: a client that counts its own way holds nothing we gave it."""
+def _parse_task(text: str) -> int | None:
+    """The task's id; None for a text that is no id of ours: such a client holds nothing we assigned."""
     try:
         return parse(text, "task", field="active_tasks")
     except InvalidInput:

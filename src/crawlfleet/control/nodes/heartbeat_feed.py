@@ -1,14 +1,14 @@
-"""Live heartbeats of nodes, for event streams that ask for them: they are told as they come and stored nowhere.
+"""Feeds live heartbeats of nodes to event streams that ask for them; heartbeats are stored nowhere.
 
-Nodes may speak to any master, so heartbeats are found by their lease counters in the store. One read a second serves
-all streams of a master, and without such a stream there is none.
+Nodes may sync with any master, so heartbeats are found by their lease counters in the store. One read a second serves
+all streams of a master, and without such a stream nothing is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import Node
@@ -20,7 +20,7 @@ UNNUMBERED = 0
 """The number of an event that is not in the log."""
 
 SeenRenewals = dict[NodeId, tuple[int, int]]
-"""By node: the session and the count of renewals that a stream has told of."""
+"""Session and count of renewals that a stream has sent last, by node."""
 
 
 class HeartbeatFeed:
@@ -29,17 +29,17 @@ class HeartbeatFeed:
         self._clock = clock
         self._nodes: Sequence[Node] = ()
         self._read_at: float | None = None
-        self._read = Shared(self._read_nodes, "heartbeats")
+        self._refresh_nodes = SingleFlight(self._read_nodes, "heartbeats")
 
-    async def newer(self, seen: SeenRenewals | None) -> tuple[list[Event], SeenRenewals]:
-        """The newest heartbeat of each node that was heard since, and what is seen by then; none at the first call."""
+    async def newer_heartbeats(self, seen: SeenRenewals | None) -> tuple[list[Event], SeenRenewals]:
+        """The newest heartbeat of each node that renewed since `seen`, and the new `seen`; none at the first call."""
         if self._read_at is None or self._clock.monotonic() - self._read_at >= READ_S:
-            await self._read()
+            await self._refresh_nodes()
         nodes = [node for node in self._nodes if node.is_session_open and node.renewed_at is not None]
         now_seen = {node.id: (node.session, node.renewals) for node in nodes}
         if seen is None:
             return [], now_seen
-        return [_heartbeat(node) for node in nodes if seen.get(node.id) != now_seen[node.id]], now_seen
+        return [_heartbeat_event(node) for node in nodes if seen.get(node.id) != now_seen[node.id]], now_seen
 
     async def _read_nodes(self) -> None:
         at = self._clock.monotonic()
@@ -47,7 +47,7 @@ class HeartbeatFeed:
         self._read_at = at
 
 
-def _heartbeat(node: Node) -> Event:
+def _heartbeat_event(node: Node) -> Event:
     measured = node.measurement
     data: dict[str, object] = {"node": node.id, "status": node.status.word, "health": node.health.word}
     if measured is not None:

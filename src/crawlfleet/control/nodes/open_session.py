@@ -1,4 +1,4 @@
-"""A node opens a session: outcomes it saved are taken first, then what its last session still held is free."""
+"""Opens the session of a node: its saved outcomes are written first, then what its last session held is freed."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class OpenSession:
         self._known_types = known_types
         self._configure = configure
 
-    async def open(self, up: OpenUp) -> OpenDown:
-        kept_hash = await self._store.secret_hash(up.node)
-        if kept_hash is None:
+    async def open_session(self, up: OpenUp) -> OpenDown:
+        stored_hash = await self._store.secret_hash(up.node)
+        if stored_hash is None:
             raise NotFound(f"no node {node_text(up.node)}")
-        if not is_secret(up.secret, kept_hash):
+        if not is_secret(up.secret, stored_hash):
             raise NotAllowed("not this node's secret")
         _check(up)
         await self._known_types.put_names(up.task_types)

@@ -1,4 +1,4 @@
-"""A node joins: it gets its id and its own secret, of which only a hash is kept."""
+"""Registers nodes: each gets an id and a secret of its own, of which only a hash is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crawlfleet.control.admin.tokens import hash_secret
-from crawlfleet.control.nodes.heartbeat import LEASE_UNSAID_MS, SimpleClients
+from crawlfleet.control.nodes.heartbeat import LEASE_UNSET_MS, SimpleClients
 from crawlfleet.control.tasks.task_types import KnownTypes, check_name, check_types
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -32,20 +32,20 @@ _NO_KEY = "known by its secret"
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class NodeRegistration:
     node: NodeId
     secret: str
     registered_at: Instant
     status: NodeStatus
     lease_ms: int
-    """Agreed on: what it said, or what holds for those who do not say."""
+    """Length of the lease: as the node asked, or the default."""
     ignored_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Types whose schemas are not the node's to change, with the reason."""
+    """Task types whose schemas the node may not change, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
-    """Of a node that was known: its secret is the one it has."""
+class NodeAnnouncement:
+    """The answer to a registered node that announced a new description; its secret stays the same."""
 
     node: NodeId
     announced_at: Instant
@@ -70,9 +70,9 @@ class Register:
         self._clock = clock
         self._make_secret = make_secret
         self._known_types = known_types
-        self._simple = simple or SimpleClients()
+        self._simple_clients = simple or SimpleClients()
 
-    async def register(
+    async def register_node(
         self,
         description: NodeDescription,
         join_key: str,
@@ -80,54 +80,59 @@ class Register:
         *,
         enrolment: str | None = None,
         claim: Claim | None = None,
-    ) -> Registration:
-        """`join_key` is made and kept by the node: saying it again, after a lost answer, is the same node.
+    ) -> NodeRegistration:
+        """Register a node and return its id and secret.
 
-        `task_types` are what the node runs, each with the schema of its parameters. `enrolment` is the secret of an
-        enrol token: one use of it is spent with the registration or not at all; NotAllowed when none is left.
+        `join_key` is made and kept by the node: the same key again, after a lost answer, is the same node.
+        `task_types` are the types the node runs, each with the schema of its parameters. `enrolment` is the secret of
+        an enrol token: one use of it is spent with the registration or not at all; NotAllowed when none is left.
         """
-        await self._check(description, join_key, task_types)
-        description = self._completed(description, task_types)
+        await self._check_registration(description, join_key, task_types)
+        description = self._complete_description(description, task_types)
         secret, now = self._make_secret(), self._clock.now()
-        spent = None if enrolment is None else hash_secret(enrolment)
+        enrolment_hash = None if enrolment is None else hash_secret(enrolment)
         node = await self._store.register(
-            NewNode(self._ids.one(), join_key, hash_secret(secret), description, spent, claim), now
+            NewNode(self._ids.one(), join_key, hash_secret(secret), description, enrolment_hash, claim), now
         )
-        # After the node: whoever may not join teaches nobody. It opens no session before it has its answer.
-        ignored = await self._learn(node, task_types)
-        return Registration(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
+        # After the node: one that may not join must not change types. It opens no session before it has its answer.
+        ignored = await self._store_types(node, task_types)
+        return NodeRegistration(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
 
-    async def announce(
+    async def announce_node(
         self,
         node: NodeId,
         description: NodeDescription,
         join_key: str | None = None,
         task_types: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Announcement:
-        """A node says, with its own secret, what is new about it: the secret stays as it is, and so does its session.
+    ) -> NodeAnnouncement:
+        """Store a new description of a registered node; its secret and its session stay as they are.
         Raises NotAllowed for a `join_key` that is not its own."""
-        await self._check(description, join_key or _NO_KEY, task_types)
-        description = self._completed(description, task_types)
+        await self._check_registration(description, join_key or _NO_KEY, task_types)
+        description = self._complete_description(description, task_types)
         now = self._clock.now()
         await self._store.announce(node, description, now, join_key)
-        ignored = await self._learn(node, task_types)
+        ignored = await self._store_types(node, task_types)
         (record,) = await self._store.nodes([node])
-        return Announcement(node, now, record.status, description.lease_ms, ignored)
+        return NodeAnnouncement(node, now, record.status, description.lease_ms, ignored)
 
-    def _completed(
+    def _complete_description(
         self, description: NodeDescription, task_types: Mapping[str, Mapping[str, Any]] | None
     ) -> NodeDescription:
         if task_types:
             description = replace(description, task_types=tuple(sorted({*description.task_types, *task_types})))
-        return replace(description, lease_ms=self._simple.lease_ms) if _is_lease_unsaid(description) else description
+        return (
+            replace(description, lease_ms=self._simple_clients.lease_ms)
+            if _is_lease_unset(description)
+            else description
+        )
 
-    async def _learn(self, node: NodeId, task_types: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, str]:
+    async def _store_types(self, node: NodeId, task_types: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, str]:
         return await self._known_types.put(task_types, node) if task_types else {}
 
-    async def _check(
+    async def _check_registration(
         self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None
     ) -> None:
-        """Raises InvalidInput with the field named, before an enrolment is used up for it."""
+        """Check the registration before an enrolment is used up for it. Raises InvalidInput with the field named."""
         _check_texts(description, join_key)
         _check_numbers(description)
         _check_labels(description)
@@ -138,24 +143,24 @@ class Register:
             await asyncio.to_thread(check_types, own)
 
 
-def _is_lease_unsaid(description: NodeDescription) -> bool:
-    return description.is_pull_only and description.lease_ms == LEASE_UNSAID_MS
+def _is_lease_unset(description: NodeDescription) -> bool:
+    return description.is_pull_only and description.lease_ms == LEASE_UNSET_MS
 
 
 def _check_texts(description: NodeDescription, join_key: str) -> None:
-    needed = {
+    required = {
         "join_key": join_key,
         "name": description.name,
         "cluster": description.cluster,
         "node_type": description.node_type,
     }
-    for field, text in needed.items():
+    for field, text in required.items():
         _check_text(field, text)
     if description.device_id is not None:
         _check_text("device_id", description.device_id)
-    _check_text("region", description.region, least=0, most=limits.LABEL_CHARS)
-    _check_text("machine_id", description.machine, least=0, most=limits.LABEL_CHARS)
-    _check_text("description", description.description, least=0, most=limits.MESSAGE_CHARS)
+    _check_text("region", description.region, min_chars=0, max_chars=limits.LABEL_CHARS)
+    _check_text("machine_id", description.machine, min_chars=0, max_chars=limits.LABEL_CHARS)
+    _check_text("description", description.description, min_chars=0, max_chars=limits.MESSAGE_CHARS)
     if description.ip_address:
         try:
             ipaddress.ip_address(description.ip_address)
@@ -163,9 +168,9 @@ def _check_texts(description: NodeDescription, join_key: str) -> None:
             raise InvalidInput("must be an IP address", field="ip_address") from exc
 
 
-def _check_text(field: str, text: str, *, least: int = 1, most: int = limits.NAME_CHARS) -> None:
-    if not least <= len(text) <= most or unstorable(text):
-        raise InvalidInput(f"{least} to {most} characters, no NUL", field=field)
+def _check_text(field: str, text: str, *, min_chars: int = 1, max_chars: int = limits.NAME_CHARS) -> None:
+    if not min_chars <= len(text) <= max_chars or unstorable(text):
+        raise InvalidInput(f"{min_chars} to {max_chars} characters, no NUL", field=field)
 
 
 def _check_numbers(description: NodeDescription) -> None:
@@ -175,7 +180,7 @@ def _check_numbers(description: NodeDescription) -> None:
         raise InvalidInput(f"1 to {limits.SLOTS_MAX}", field="slots")
     if not 0 < description.weight <= WEIGHT_MAX:
         raise InvalidInput(f"above 0, at most {WEIGHT_MAX:g}", field="weight")
-    if not LEASE_MS_MIN <= description.lease_ms <= LEASE_MS_MAX and not _is_lease_unsaid(description):
+    if not LEASE_MS_MIN <= description.lease_ms <= LEASE_MS_MAX and not _is_lease_unset(description):
         raise InvalidInput(f"{LEASE_MS_MIN} to {LEASE_MS_MAX}", field="lease_ms")
 
 
@@ -193,11 +198,11 @@ def _check_labels(description: NodeDescription) -> None:
 
 
 def _check_names(field: str, names: Iterable[str]) -> None:
-    found = list(names)
-    if len(found) > limits.LABELS:
+    listed = list(names)
+    if len(listed) > limits.LABELS:
         raise InvalidInput(f"at most {limits.LABELS}", field=field)
-    for name in found:
-        _check_text(field, name, most=limits.LABEL_CHARS)
+    for name in listed:
+        _check_text(field, name, max_chars=limits.LABEL_CHARS)
 
 
 def _check_amount(field: str, amount: float) -> None:

@@ -1,11 +1,12 @@
-"""The one call every node makes.
+"""Serves sync, the one call that every node makes.
 
-    1. outcomes and starts are taken, and the lease is renewed, each in one commit for many nodes
-    2. what the store gives this session is compared with what the node holds: what it lacks is delivered (again),
-       what it should not have is told to stop, what is recalled is asked for
-    3. with nothing to say, the call is parked until something comes up for the node, for at most two seconds
+    1. outcomes and starts are written, and the lease is renewed, each in one commit for many nodes
+    2. what the store assigns to this session is compared with what the node holds: what the node lacks is delivered
+       (again), what it should not hold is stopped, what is recalled is asked for
+    3. with nothing to answer, the call is held open (long poll) until something changes for the node, for at most two
+       seconds
 
-Nothing here remembers what was delivered: a lost answer is made good by the next comparison.
+The service keeps no record of what was delivered: a lost answer is made good by the next comparison.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import Any, Protocol
 import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.nodes.resource_allocation import Allocate
+from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.control.nodes.sync_grants import GrantSync, check_hosts
-from crawlfleet.control.nodes.sync_host_stats import FigureSync, check_figures
-from crawlfleet.control.nodes.sync_quota_slices import Slices, check_wants
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.nodes.sync_host_stats import HostStatsSync, check_figures
+from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync, check_wants
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
 from crawlfleet.errors import InvalidInput
@@ -55,16 +56,16 @@ from crawlfleet.wire.sync import (
 )
 from crawlfleet.wire.tasks import unstorable
 
-PARK_S = 2.0
-DELIVER_BYTES = 16 << 20
-"""Parameters in one answer: a fraction of what an agent reads, and sent in time over a usual line."""
-_DELIVER_ROWS = 256
-_GATHER_NODES = 1_000
-_CLUSTERS_KEPT = 100_000
+LONG_POLL_S = 2.0
+DELIVERY_BYTES = 16 << 20
+"""Limit on the task parameters in one answer: a fraction of what an agent reads, and sent in time over a usual line."""
+_DELIVERY_ROWS = 256
+_NODES_PER_BATCH = 1_000
+_MAX_CLUSTERS_CACHED = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
-class _Leases(TaskStore, NodeStore, HostStore, DailyStore, HostFigureStore, Protocol):
+class _SyncStore(TaskStore, NodeStore, HostStore, DailyStore, HostFigureStore, Protocol):
     pass
 
 
@@ -72,13 +73,13 @@ class Sync:
     def __init__(
         self,
         *,
-        store: _Leases,
+        store: _SyncStore,
         broker: Broker,
         clock: Clock,
         rng: Random,
         finish: Finish,
         configure: Configure,
-        allocate: Allocate,
+        allocate: ResourceAllocator,
     ) -> None:
         self._store = store
         self._broker = broker
@@ -88,120 +89,120 @@ class Sync:
         self._configure = configure
         self._allocate = allocate
         self._grants = GrantSync(store=store, broker=broker, clock=clock)
-        self._slices = Slices(store=store, clock=clock)
-        self._figures = FigureSync(store=store, clock=clock)
+        self._slices = QuotaSliceSync(store=store, clock=clock)
+        self._host_stats = HostStatsSync(store=store, clock=clock)
         self._clusters: dict[NodeId, tuple[int, str]] = {}
-        """Of each node that spoke to this master, as of the session it said."""
-        self._parked: dict[NodeId, SyncUp] = {}
-        self._may_park = True
-        self._renewals: Gatherer[Renewal, Renewed] = Gatherer(self._renew, most=_GATHER_NODES)
-        self._holds: Gatherer[NodeId, list[LiveTask]] = Gatherer(self._held, most=_GATHER_NODES)
-        self._finds: Gatherer[NodeId, str] = Gatherer(self._find, most=_GATHER_NODES)
-        self._starts: Gatherer[tuple[NodeId, StartBody], None] = Gatherer(self._start, most=4_000)
+        """Session and cluster of each node that synced with this master, by node."""
+        self._pending_polls: dict[NodeId, SyncUp] = {}
+        self._may_hold_polls = True
+        self._renewals: Batcher[Renewal, Renewed] = Batcher(self._renew, max_weight=_NODES_PER_BATCH)
+        self._held_reads: Batcher[NodeId, list[LiveTask]] = Batcher(self._read_held, max_weight=_NODES_PER_BATCH)
+        self._cluster_reads: Batcher[NodeId, str] = Batcher(self._read_clusters, max_weight=_NODES_PER_BATCH)
+        self._starts: Batcher[tuple[NodeId, StartBody], None] = Batcher(self._write_starts, max_weight=4_000)
 
     async def sync(self, up: SyncUp) -> SyncDown:
         _check(up)
         await self._supersede(up)
-        said = self._grants.said(up)
-        measured = _measurement(up.measurement)
-        renewal = Renewal(up.node, up.session, up.number, _encode(measured), said, up.is_departing)
+        host_report = self._grants.encode_report(up)
+        measurement = _measurement(up.measurement)
+        renewal = Renewal(up.node, up.session, up.number, _encode(measurement), host_report, up.is_departing)
         renewing = self._renewals.put([renewal])
         if up.is_departing:
-            # First of all: what it hands back in the same message must not be placed on it again.
+            # First of all: what the node hands back in the same message must not be placed on it again.
             renewed = (await renewing)[0]
-            await asyncio.gather(*self._telling(up))
+            await asyncio.gather(*self._report_writes(up))
         elif up.outcomes or up.started or up.figures is not None:
-            # At once, so that one commit may have it all.
-            *_, (renewed,) = await asyncio.gather(*self._telling(up), renewing)
+            # Concurrently, so that one commit may contain it all.
+            *_, (renewed,) = await asyncio.gather(*self._report_writes(up), renewing)
         else:
             (renewed,) = await renewing
         acknowledged = [outcome.execution for outcome in up.outcomes]
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
-        await self._grants.hear(up)
-        await self._broker.board.put(up.node, measured)
+        await self._grants.record_report(up)
+        await self._broker.board.put(up.node, measurement)
         if renewed.came_online or renewed.began_departing:
             await self._broker.signals.wake([LOOK, LEADER])
         if up.is_leaving:
-            return await self._leave(up, acknowledged)
-        slices = await self._slices.answers(up) if up.wants else []
+            return await self._end_session(up, acknowledged)
+        slices = await self._slices.grant_requested(up) if up.wants else []
         down = await self._compare(up, renewed, acknowledged)
         if slices:
             return msgspec.structs.replace(down, slices=slices)
-        if not _says_something(down, up) and up.wait_ms > 0:
-            down = await self._park(up, down)
+        if not _has_content(down, up) and up.wait_ms > 0:
+            down = await self._hold_poll(up, down)
         return down
 
-    async def stop_parking(self) -> None:
-        """The master stops: every parked call gets its usual answer now, and none is parked any more."""
-        self._may_park = False
-        await self._broker.signals.wake([node_topic(node) for node in self._parked])
+    async def release_polls(self) -> None:
+        """Answer every call that is held open now, and hold none from here on: the master stops."""
+        self._may_hold_polls = False
+        await self._broker.signals.wake([node_topic(node) for node in self._pending_polls])
 
-    def _telling(self, up: SyncUp) -> list[Coroutine[Any, Any, Sequence[Any]]]:
-        """What the node reports, each part to be written."""
-        telling: list[Coroutine[Any, Any, Sequence[Any]]] = []
+    def _report_writes(self, up: SyncUp) -> list[Coroutine[Any, Any, Sequence[Any]]]:
+        """The writes of what the node reports, one coroutine per kind."""
+        writes: list[Coroutine[Any, Any, Sequence[Any]]] = []
         if up.outcomes:
-            telling.append(self._finish.finish(up.node, up.outcomes))
+            writes.append(self._finish.finish(up.node, up.outcomes))
         if up.started:
-            telling.append(self._starts.put([(up.node, start) for start in up.started]))
+            writes.append(self._starts.put([(up.node, start) for start in up.started]))
         if up.figures is not None:
-            telling.append(self._figures.take(up.node, up.figures))
-        return telling
+            writes.append(self._host_stats.record_batch(up.node, up.figures))
+        return writes
 
     async def _supersede(self, up: SyncUp) -> None:
-        """An older call of this node that is still parked here goes home empty."""
-        parked = self._parked.get(up.node)
+        """Answer an older call of this node that is still held open here with nothing."""
+        parked = self._pending_polls.get(up.node)
         if parked is not None and _is_older(parked, up):
-            del self._parked[up.node]
+            del self._pending_polls[up.node]
             await self._broker.signals.wake([node_topic(up.node)])
 
-    async def _park(self, up: SyncUp, down: SyncDown) -> SyncDown:
-        # Two calls that came at nearly the same time have not seen each other parked. A node has no more than two: if
-        # both stayed here, it could not say anything until the first of them is over.
-        other = self._parked.get(up.node)
+    async def _hold_poll(self, up: SyncUp, down: SyncDown) -> SyncDown:
+        # Two calls that came at nearly the same time have not seen each other held open. A node has no more than two:
+        # if both stayed here, it could send nothing until the first of them is over.
+        other = self._pending_polls.get(up.node)
         if other is not None and _is_older(up, other):
             return down
-        self._parked[up.node] = up
+        self._pending_polls[up.node] = up
         try:
             if other is not None:
                 await self._broker.signals.wake([node_topic(up.node)])
-            return await self._wait_for_news(up, down)
+            return await self._wait_for_changes(up, down)
         finally:
-            if self._parked.get(up.node) is up:
-                del self._parked[up.node]
+            if self._pending_polls.get(up.node) is up:
+                del self._pending_polls[up.node]
 
-    async def _wait_for_news(self, up: SyncUp, down: SyncDown) -> SyncDown:
-        """The answer to a parked call: when the store has something for the node, or when its time is over.
+    async def _wait_for_changes(self, up: SyncUp, down: SyncDown) -> SyncDown:
+        """Answer a call that is held open: when the store has something for the node, or when its time is over.
 
         A signal is kept for the next wait, so it may be older than the last comparison and bring nothing new. The call
-        then stays parked: an empty answer would make the node pause before its next call.
+        then stays open: an empty answer would make the node pause before its next call.
         """
-        ends_at = self._clock.monotonic() + min(up.wait_ms / 1000, PARK_S)
-        while self._may_park and (left_s := ends_at - self._clock.monotonic()) > 0:
+        ends_at = self._clock.monotonic() + min(up.wait_ms / 1000, LONG_POLL_S)
+        while self._may_hold_polls and (left_s := ends_at - self._clock.monotonic()) > 0:
             is_woken = await self._broker.signals.wait(node_topic(up.node), left_s)
-            if self._parked.get(up.node) is not up:
+            if self._pending_polls.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
             if not is_woken:
-                # Should the hint have been lost, the node's next call is already on its way and looks again.
+                # Should the hint have been lost, the node's next call, already on its way, compares again.
                 break
             down = await self._compare_again(up, down.acknowledged)
-            if down.verdict is not SyncVerdict.OK or _says_something(down, up):
+            if down.verdict is not SyncVerdict.OK or _has_content(down, up):
                 break
-            if self._parked.get(up.node) is not up:
+            if self._pending_polls.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
         return down
 
     async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
-        found, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._holds.put([up.node]))
-        (node,) = found or (None,)
+        nodes, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._held_reads.put([up.node]))
+        (node,) = nodes or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
         if not node.is_session_open or node.session != up.session:
             return SyncDown(SyncVerdict.SESSION_ENDED)
         # The lease is not renewed by waiting: the node counts from when it sent this call.
-        # What a departing session shows to people is maintenance; an order to drain it is a person's alone.
+        # A departing session is shown to people as maintenance; only a person orders a drain.
         status = NodeStatus.ONLINE if node.is_departing and node.drain_by is None else node.status
-        now_known = Renewed(
+        current = Renewed(
             up.node,
             True,
             True,
@@ -214,22 +215,26 @@ class Sync:
             follows_load=node.follows_load,
             granted=node.granted,
         )
-        return await self._compare(up, now_known, acknowledged)
+        return await self._compare(up, current, acknowledged)
 
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}
         if up.progress:
             await self._broker.progress.put(
-                {one.execution: bytes(one.figures) for one in up.progress if one.execution in ours and _is_told(one)}
+                {
+                    progress.execution: bytes(progress.figures)
+                    for progress in up.progress
+                    if progress.execution in ours and _is_valid_progress(progress)
+                }
             )
-        # What the node has just told to be over may have been read before that was written.
+        # An execution that the node has just reported as ended may have been read before that was written.
         on_node = {*up.held, *acknowledged}
         recalls = [
             RecallBody(row.id, row.execution, int(row.recall)) for row in ours.values() if row.recall is not Recall.NONE
         ]
         lacking = [row for row in ours.values() if row.execution not in on_node and row.recall is Recall.NONE]
         now = self._clock.now()
-        cluster = await self._cluster(up)
+        cluster = await self._cluster_of_node(up)
         await self._configure.refresh()
         return SyncDown(
             SyncVerdict.OK,
@@ -239,64 +244,64 @@ class Sync:
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
             slots=self._configure.slots(cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load),
-            config=self._news_of_config(cluster, up),
-            grants=await self._grants.news(up, renewed.granted),
+            config=self._changed_config(cluster, up),
+            grants=await self._grants.changed_grants(up, renewed.granted),
         )
 
-    async def _cluster(self, up: SyncUp) -> str:
-        """Said when a node joins and asked for once a session: it cannot change meanwhile."""
+    async def _cluster_of_node(self, up: SyncUp) -> str:
+        """Read the cluster of the node once per session: it is set when the node joins and cannot change meanwhile."""
         session, cluster = self._clusters.get(up.node, (None, ""))
         if session != up.session:
-            (cluster,) = await self._finds.put([up.node])
-            if len(self._clusters) >= _CLUSTERS_KEPT:
+            (cluster,) = await self._cluster_reads.put([up.node])
+            if len(self._clusters) >= _MAX_CLUSTERS_CACHED:
                 self._clusters.clear()
             self._clusters[up.node] = up.session, cluster
         return cluster
 
-    async def _find(self, nodes: list[NodeId]) -> Sequence[str]:
-        found = {node.id: node.description.cluster for node in await self._store.nodes(nodes)}
-        return [found.get(node, DEFAULT_CLUSTER) for node in nodes]
+    async def _read_clusters(self, nodes: list[NodeId]) -> Sequence[str]:
+        clusters = {node.id: node.description.cluster for node in await self._store.nodes(nodes)}
+        return [clusters.get(node, DEFAULT_CLUSTER) for node in nodes]
 
-    def _news_of_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
-        """Nothing older: another master may have told the node of a change that is not known here yet."""
+    def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
+        """The configuration if the node lacks it; never an older one: another master may have read a newer change."""
         config, mark = self._configure.known(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
         return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
-        """What fits into one answer; the node's next call, which comes at once, finds the rest lacking."""
-        bodies: dict[TaskId, Delivery] = {}
+        """The assignments that fit into one answer; the node's next call comes at once and gets the rest."""
+        selected: dict[TaskId, Delivery] = {}
         size, begin = 0, 0
-        while begin < len(rows) and size < DELIVER_BYTES:
-            found = await self._store.deliveries([row.id for row in rows[begin : begin + _DELIVER_ROWS]])
-            for task, delivery in found.items():
+        while begin < len(rows) and size < DELIVERY_BYTES:
+            deliveries = await self._store.deliveries([row.id for row in rows[begin : begin + _DELIVERY_ROWS]])
+            for task, delivery in deliveries.items():
                 size += len(delivery.parameters)
-                if bodies and size > DELIVER_BYTES:
+                if selected and size > DELIVERY_BYTES:
                     break
-                bodies[task] = delivery
-            begin += _DELIVER_ROWS
-        rows = [row for row in rows if row.id in bodies]
+                selected[task] = delivery
+            begin += _DELIVERY_ROWS
+        rows = [row for row in rows if row.id in selected]
         if not rows:
             return []
-        given = await self._allocate.given(rows[0].node, rows)
+        allocated = await self._allocate.allocate_tasks(rows[0].node, rows)
         return [
             AssignmentBody(
                 row.id,
                 row.execution,
-                bodies[row.id].task_type,
-                msgspec.Raw(bodies[row.id].parameters),
+                selected[row.id].task_type,
+                msgspec.Raw(selected[row.id].parameters),
                 row.timeout_s,
                 row.retries,
                 row.round,
                 task_state_machine.is_alone(row),
-                int(given[row.id].get("memory_mb", 0)) if row.id in given else 0,
-                bodies[row.id].is_metered,
+                int(allocated[row.id].get("memory_mb", 0)) if row.id in allocated else 0,
+                selected[row.id].is_metered,
             )
             for row in rows
         ]
 
-    async def _leave(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
+    async def _end_session(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
         now = self._clock.now()
         decide = task_state_machine.take_back("its node left", now, self._rng)
         applied = await self._store.end_session(up.node, up.session, NodeStatus.OFFLINE, decide, now)
@@ -307,35 +312,35 @@ class Sync:
     async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:
         return await self._store.renew(renewals, self._clock.now())
 
-    async def _held(self, nodes: list[NodeId]) -> Sequence[list[LiveTask]]:
+    async def _read_held(self, nodes: list[NodeId]) -> Sequence[list[LiveTask]]:
         held = await self._store.held(nodes)
         return [held[node] for node in nodes]
 
-    async def _start(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
+    async def _write_starts(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
         now = self._clock.now()
-        told: dict[TaskId, list[task_state_machine.Start]] = {}
+        starts_by_task: dict[TaskId, list[task_state_machine.Start]] = {}
         for node, body in starts:
             if is_storable(body.task, body.execution):
                 started_at = started_before(now, body.started_ms_ago)
                 start = task_state_machine.Start(node, body.execution, now if started_at is None else started_at)
-                told.setdefault(body.task, []).append(start)
-        await self._store.change(list(told), _start_of_live(told), now)
+                starts_by_task.setdefault(body.task, []).append(start)
+        await self._store.change(list(starts_by_task), _start_live_execution(starts_by_task), now)
         return [None] * len(starts)
 
 
-def _start_of_live(told: Mapping[TaskId, Sequence[task_state_machine.Start]]) -> Decide:
-    """Of several for one task only one can be its live execution's; whichever else is there is refused by its fence."""
+def _start_live_execution(starts_by_task: Mapping[TaskId, Sequence[task_state_machine.Start]]) -> Decide:
+    """Decide each task by the start of its live execution; the fence refuses starts of any other execution."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
-        starts = told[row.id]
+        starts = starts_by_task[row.id]
         start = next((start for start in starts if start.execution == row.execution), starts[0])
         return task_state_machine.start({row.id: start})(row, policy)
 
     return decide
 
 
-def _is_older(one: SyncUp, other: SyncUp) -> bool:
-    return (one.session, one.number) < (other.session, other.number)
+def _is_older(first: SyncUp, second: SyncUp) -> bool:
+    return (first.session, first.number) < (second.session, second.number)
 
 
 def _check(up: SyncUp) -> None:
@@ -352,10 +357,10 @@ def _check(up: SyncUp) -> None:
     check_hosts(up)
     check_wants(up)
     check_figures(up)
-    _check_ends(up)
+    _check_execution_ends(up)
 
 
-def _check_ends(up: SyncUp) -> None:
+def _check_execution_ends(up: SyncUp) -> None:
     ends = up.measurement.ends
     if len(ends) > limits.LABELS:
         raise InvalidInput(f"at most {limits.LABELS} task types", field="ends")
@@ -374,15 +379,15 @@ def _verdict(renewed: Renewed) -> SyncVerdict | None:
     return None if renewed.is_newest else SyncVerdict.STALE_NUMBER
 
 
-def _says_something(down: SyncDown, up: SyncUp) -> bool:
+def _has_content(down: SyncDown, up: SyncUp) -> bool:
     wants_drain = (down.drain_ms is not None) != up.is_draining and not up.is_departing
     wants_slots = down.slots is not None and down.slots != up.slots
-    has_news = down.assignments or down.recalls or down.stops or down.acknowledged
-    has_terms = down.config is not None or down.grants is not None
-    return bool(has_news) or has_terms or wants_drain or wants_slots
+    has_orders = down.assignments or down.recalls or down.stops or down.acknowledged
+    has_settings = down.config is not None or down.grants is not None
+    return bool(has_orders) or has_settings or wants_drain or wants_slots
 
 
-def _is_told(progress: ProgressBody) -> bool:
+def _is_valid_progress(progress: ProgressBody) -> bool:
     figures = progress.figures
     return len(figures) <= limits.PROGRESS_BYTES and bytes(figures).startswith(b"{")
 

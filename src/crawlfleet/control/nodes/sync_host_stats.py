@@ -1,10 +1,10 @@
-"""The part of a sync that is about figures of target hosts: batches are in the store before the node is answered."""
+"""The part of a sync about statistics of target hosts: batches are stored before the node is answered."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -15,25 +15,25 @@ from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.wire.sync import HostFiguresBody, SyncUp
 from crawlfleet.wire.tasks import unstorable
 
-_GATHER_NODES = 200
+_NODES_PER_BATCH = 200
 
 
-class FigureSync:
+class HostStatsSync:
     def __init__(self, *, store: HostFigureStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._batches: Gatherer[Batch, bool] = Gatherer(self._write, most=_GATHER_NODES)
+        self._batches: Batcher[Batch, bool] = Batcher(self._write_batches, max_weight=_NODES_PER_BATCH)
 
-    async def take(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
-        """Also of a session that is over: what was counted was asked of the sites all the same."""
+    async def record_batch(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
+        """Store a batch, also one of a session that is over: its requests were sent to the sites all the same."""
         return await self._batches.put([Batch(node, body.session, body.number, body.hosts)])
 
-    async def _write(self, batches: list[Batch]) -> Sequence[bool]:
+    async def _write_batches(self, batches: list[Batch]) -> Sequence[bool]:
         return await self._store.take_figures(batches, self._clock.now())
 
 
 def check_figures(up: SyncUp) -> None:
-    """As far as they can be kept and added up."""
+    """Check that the counts can be stored and added up. Raises InvalidInput."""
     if up.figures is None:
         return
     body = up.figures

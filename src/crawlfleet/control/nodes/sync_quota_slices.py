@@ -1,13 +1,13 @@
-"""Slices of projects' days for executions that count what they fetch: asked for in a sync, granted by any master.
+"""Grants slices of daily quotas to executions that meter what they fetch: requested in a sync, granted by any master.
 
-Nothing is remembered here. An answer that is lost is asked for again under the same number, and is the same again.
+The service keeps no state. A lost answer is requested again under the same number, and is the same again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -16,23 +16,27 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.wire.sync import OverBody, SliceBody, SliceWantBody, SyncUp
 
-_GATHER_MOST = 4_000
+_MAX_BATCH = 4_000
 _NUMBER_BITS = 31
 
 
-class Slices:
+class QuotaSliceSync:
     def __init__(self, *, store: DailyStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._wants: Gatherer[Want, Slice | None] = Gatherer(self._grant, most=_GATHER_MOST)
+        self._slice_requests: Batcher[Want, Slice | None] = Batcher(self._grant_slices, max_weight=_MAX_BATCH)
 
-    async def answers(self, up: SyncUp) -> list[SliceBody]:
-        """Nothing for whoever is not a live execution of the node: it is told to stop."""
-        wants = [_want(up.node, body) for body in up.wants if _makes_sense(body)]
-        given = await self._wants.put(wants)
-        return [_body(want, one) for want, one in zip(wants, given, strict=True) if one is not None]
+    async def grant_requested(self, up: SyncUp) -> list[SliceBody]:
+        """Grant the requested slices; none to what is not a live execution of the node, which is ordered to stop."""
+        wants = [_want_from_body(up.node, body) for body in up.wants if _is_valid(body)]
+        granted = await self._slice_requests.put(wants)
+        return [
+            _slice_body(want, quota_slice)
+            for want, quota_slice in zip(wants, granted, strict=True)
+            if quota_slice is not None
+        ]
 
-    async def _grant(self, wants: list[Want]) -> Sequence[Slice | None]:
+    async def _grant_slices(self, wants: list[Want]) -> Sequence[Slice | None]:
         return await self._store.grant_slices(wants, self._clock.now())
 
 
@@ -41,15 +45,15 @@ def check_wants(up: SyncUp) -> None:
         raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="wants")
 
 
-def _makes_sense(body: SliceWantBody) -> bool:
+def _is_valid(body: SliceWantBody) -> bool:
     return is_storable(body.task, body.execution) and 0 < body.number < 1 << _NUMBER_BITS
 
 
-def _want(node: int, body: SliceWantBody) -> Want:
+def _want_from_body(node: int, body: SliceWantBody) -> Want:
     asked = Amounts(min(max(0, body.pages), MOST.pages), min(max(0, body.bytes), MOST.bytes))
     return Want(node, body.task, body.execution, body.number, asked)
 
 
-def _body(want: Want, given: Slice) -> SliceBody:
-    overs = [OverBody(over.quota, over.project, over.message, over.again_ms, over.is_held) for over in given.overs]
-    return SliceBody(want.execution, given.number, *given.total, overs)
+def _slice_body(want: Want, granted: Slice) -> SliceBody:
+    overs = [OverBody(over.quota, over.project, over.message, over.again_ms, over.is_held) for over in granted.overs]
+    return SliceBody(want.execution, granted.number, *granted.total, overs)

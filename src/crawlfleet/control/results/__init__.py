@@ -1,1 +1,1 @@
-"""Services for what executions leave: result chunks, archives, cookie jars."""
+"""Services for what executions leave: result chunks, archives, notes on pages, cookie jars."""

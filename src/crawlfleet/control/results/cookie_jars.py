@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.control.composites.products import Speaker
-from crawlfleet.control.results.result_collection import StaleExecution
+from crawlfleet.control.results.result_collection import Speaker, StaleExecution
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.cookie import CookieJarSummary, CookieRecord

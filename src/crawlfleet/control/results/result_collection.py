@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,14 @@ class StaleExecution(Conflict):
 
     code: ClassVar[str] = "stale_execution"
     field: ClassVar[str] = "execution_id"
+
+
+class Speaker(NamedTuple):
+    """The execution that speaks, as its node names it."""
+
+    node: NodeId
+    task: TaskId
+    execution: ExecutionId
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -53,6 +61,11 @@ class Collect:
         if row is None or row.execution != execution or row.node != node:
             detail = f"{execution_text(execution)} of {task_text(task)} is not a live execution of this node"
             raise StaleExecution(detail)
+
+    async def is_anothers(self, node: NodeId, task: TaskId, execution: ExecutionId) -> bool:
+        """Whether the execution is live on another node."""
+        row = (await self._store.live([task])).get(task)
+        return row is not None and row.execution == execution and row.node != node
 
     async def collect(
         self, node: NodeId, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes

@@ -1,1 +1,1 @@
-"""Parts that several services share: batching, single-flight, broker hints, watchers, audit of submits."""
+"""Parts that several services share: batching, single-flight, broker hints, watchers."""

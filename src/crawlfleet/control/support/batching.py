@@ -1,7 +1,7 @@
-"""Many concurrent calls, one batch.
+"""Group commit: concurrent calls are gathered into one batch.
 
-Idle, a call goes at once. While one is in flight, what arrives is gathered into the next. So a lone request waits for
-nobody, and a thousand share a commit.
+Idle, a call goes at once. While one is in flight, calls that arrive are gathered into the next. So a lone request never
+waits, and a thousand share a commit.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ ItemT = TypeVar("ItemT")
 AnswerT = TypeVar("AnswerT")
 
 
-class Gatherer(Generic[ItemT, AnswerT]):
+class Batcher(Generic[ItemT, AnswerT]):
     def __init__(
         self,
         flush: Callable[[list[ItemT]], Awaitable[Sequence[AnswerT]]],
         *,
-        most: int,
+        max_weight: int,
         weigh: Callable[[ItemT], int] | None = None,
     ) -> None:
-        """A batch weighs at most `most`, each item one unless `weigh` says otherwise; a heavier call goes alone."""
+        """A batch weighs at most `max_weight`, each item one unless `weigh` is given; a heavier call goes alone."""
         self._flush = flush
-        self._most = most
+        self._max_weight = max_weight
         self._weigh = weigh
         self._calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]] = []
         self._drainer: asyncio.Task[None] | None = None
 
     async def put(self, items: Sequence[ItemT]) -> Sequence[AnswerT]:
-        """One answer per item, in order."""
+        """Add the items to the next batch; returns one answer per item, in order."""
         if not items:
             return []
         future: asyncio.Future[Sequence[AnswerT]] = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ class Gatherer(Generic[ItemT, AnswerT]):
         size = 0
         for count, (items, _) in enumerate(self._calls):
             size += len(items) if self._weigh is None else sum(map(self._weigh, items))
-            if count and size > self._most:
+            if count and size > self._max_weight:
                 calls, self._calls = self._calls[:count], self._calls[count:]
                 return calls
         calls, self._calls = self._calls, []
@@ -65,7 +65,7 @@ class Gatherer(Generic[ItemT, AnswerT]):
         except (Unavailable, UsageError) as exc:
             _fail(calls, exc)
         except Exception as exc:
-            # Something in the batch could not be written: each call for itself, so that only the guilty one fails.
+            # Something in the batch could not be written: each call by itself, so that only the guilty one fails.
             if len(calls) == 1:
                 _fail(calls, exc)
             else:
@@ -86,5 +86,5 @@ def _fail(calls: Sequence[tuple[object, asyncio.Future[Sequence[AnswerT]]]], exc
     for _, future in calls:
         if not future.done():
             future.set_exception(exc)
-            # Nobody may be left to hear it: a caller that was cancelled is no error of ours.
+            # Retrieved here, as no caller may be left to do so: a caller that was cancelled is no error of ours.
             future.exception()

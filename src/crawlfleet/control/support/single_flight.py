@@ -1,4 +1,4 @@
-"""One call for all who want the same at the same moment: they wait for it together and go on together."""
+"""Single-flight: concurrent callers share one call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-class Shared:
+class SingleFlight:
     def __init__(self, call: Callable[[], Awaitable[None]], name: str) -> None:
         self._call = call
         self._name = name
@@ -15,9 +15,9 @@ class Shared:
     async def __call__(self) -> None:
         if self._under_way is None:
             self._under_way = asyncio.create_task(self._run(), name=self._name)
-            # Nobody may be left to hear how it ended.
+            # Retrieves the exception, as no caller may be left to do so.
             self._under_way.add_done_callback(lambda task: task.cancelled() or task.exception())
-        # Shielded: one who goes away must not take the others' call along.
+        # Shielded: a caller that is cancelled must not cancel the call of the others.
         await asyncio.shield(self._under_way)
 
     async def _run(self) -> None:

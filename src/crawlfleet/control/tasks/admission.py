@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crawlfleet.control.admin.cluster_config import MAX_WAITING_DEFAULT, Configure
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import OverLimit
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.refusal import Refusal
-from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.task_store import NewTask
 from crawlfleet.ports.upkeep import Upkeep
@@ -19,7 +19,6 @@ from crawlfleet.ports.upkeep import Upkeep
 RETRY_AFTER_S = 5.0
 _FRESH_S = 1.0
 _FIGURES_KEPT = 10_000
-_WAITING = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.RETRYING)
 _ALL = None
 """The figure of the whole installation stands beside those of the projects."""
 
@@ -34,7 +33,7 @@ class Figure:
     """How many tasks wait, in a project or in all."""
 
     __slots__ = ("known", "look", "project", "read_at", "since", "under_way")
-    look: Shared
+    look: SingleFlight
 
     def __init__(self, project: str | None) -> None:
         self.project = project
@@ -100,7 +99,7 @@ class Waiting:
             if len(self._figures) >= _FIGURES_KEPT:
                 self._figures.clear()
             figure = self._figures[project] = Figure(project)
-            figure.look = Shared(lambda: self._read(figure), "waiting tasks")
+            figure.look = SingleFlight(lambda: self._read(figure), "waiting tasks")
         if not self._is_fresh(figure):
             await figure.look()
         return figure
@@ -113,7 +112,7 @@ class Waiting:
         totals = await self._store.totals(figure.project)
         if figure.project is _ALL and self._configure is not None:
             self._most = (await self._configure.effective(DEFAULT_CLUSTER)).values["max_waiting"]
-        figure.known = sum(totals.get(status, 0) for status in _WAITING)
+        figure.known = sum(totals.get(status, 0) for status in WAITING_STATUSES)
         # What was on its way to the store may be in its count already: then it counts twice, for a second.
         figure.since += under_way - since
         figure.read_at = at

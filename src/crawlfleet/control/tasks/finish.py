@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model import limits
 from crawlfleet.model.daily_quota import Amounts
@@ -54,7 +54,7 @@ class Finish:
         self._broker = broker
         self._clock = clock
         self._rng = rng
-        self._gatherer: Gatherer[Outcome, Answer] = Gatherer(self._flush, most=_GATHER_MOST)
+        self._gatherer: Batcher[Outcome, Answer] = Batcher(self._flush, max_weight=_GATHER_MOST)
 
     async def finish(self, node: NodeId, bodies: Sequence[OutcomeBody]) -> Sequence[Answer]:
         """One answer per outcome, in order."""

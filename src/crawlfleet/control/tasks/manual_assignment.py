@@ -7,7 +7,7 @@ from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import spent_today
-from crawlfleet.control.nodes.node_states import node_states
+from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text

@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell_ready
 from crawlfleet.control.tasks.admission import RETRY_AFTER_S, Room, Waiting
 from crawlfleet.control.tasks.task_content import host_in
@@ -36,6 +36,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, asked
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
@@ -44,6 +45,8 @@ from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody
 
 _GATHER_MOST = 4_000
 _LANES_KEPT = 10_000
+_LANES_KEPT_S = LANE_FRESH_S / 3
+"""After this, lanes count as new: the store makes sure of their rows long before it has to."""
 _TYPES_FRESH_S = 5.0
 _LOOK_FOR_TYPE_S = 1.0
 """How often, at most, the store is asked for a type that nobody here has heard of."""
@@ -95,11 +98,12 @@ class Submit:
         """Of which reading of the configuration."""
         self._lanes: dict[Hashable, Lane] = {}
         self._new_lanes: dict[LaneId, Lane] = {}
+        self._lanes_since = clock.monotonic()
         self._hosts = HostClasses()
         self._has_subjects = self._is_learning = False
         # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
-        self._gatherer: Gatherer[Submission, SubmissionAnswer] = Gatherer(
-            self._flush, most=_GATHER_MOST, weigh=lambda submission: len(submission.items)
+        self._gatherer: Batcher[Submission, SubmissionAnswer] = Batcher(
+            self._flush, max_weight=_GATHER_MOST, weigh=lambda submission: len(submission.items)
         )
 
     async def submit(
@@ -225,6 +229,8 @@ class Submit:
         named = {body.cluster for body in bodies if isinstance(body, TaskBody) and body.cluster is not None}
         if not named <= self._clusters:
             self._clusters = frozenset(cluster.name for cluster in await self._store.clusters())
+        if (at := self._clock.monotonic()) - self._lanes_since >= _LANES_KEPT_S:
+            self._lanes, self._lanes_since = {}, at
         misses = self._types.misses
         items = self._made(bodies, numbers, now, templates)
         # A node may have brought the type to another master a moment ago.

@@ -16,7 +16,7 @@ import jsonschema_rs
 import msgspec
 import structlog
 
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.control.tasks.schema_cost import TooCostly, schema_cost
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -209,7 +209,7 @@ class KnownTypes:
         self.types = types
         self._store = store
         self._clock = clock
-        self._look = Shared(self._take, "task types")
+        self._look = SingleFlight(self._take, "task types")
         self._looked_at: float | None = None
 
     async def seed(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:

@@ -32,11 +32,10 @@ from crawlfleet.execution.budget.host_gate import (
 )
 from crawlfleet.execution.budget.rate_window import RateWindow
 from crawlfleet.model import host_stats
+from crawlfleet.model.host_budget import EASE
 from crawlfleet.model.host_names import HostNews
 from crawlfleet.ports.clock import boot_time
 
-EASE = 1.05
-"""As in scheduling.grants: then a share of r is at most r requests in any second."""
 LAG_S, LAG_FROM = 0.02, 50
 """Lag that may be made up for from this rate on, where timers are too coarse; well within what EASE leaves."""
 SLACK_S = 0.045

@@ -163,7 +163,7 @@ class HostGrants:
         now = self._clock.monotonic()
         for state in self._hosts.values():
             state.wanted.pop(number, None)
-            state.shares.end(number, now)
+            state.shares.end_holder(number, now)
         self._divide_budgets()
 
     def record_usage(self, number: int, uses: Sequence[HostUsage]) -> None:
@@ -257,10 +257,10 @@ class HostGrants:
         elif state.idle_since is None:
             state.idle_since = now
         for number in state.wanted:
-            shares.want(number, None if wanted is None else state.wanted[number], now)
+            shares.set_wanted(number, None if wanted is None else state.wanted[number], now)
         shares.away_until = round(state.away_until * 1000) if state.away_until > now else 0
-        shares.settle(now)
-        return shares.divide(now, next_versions | dict.fromkeys(shares.holders.keys() - next_versions.keys(), 0))
+        shares.release_freed(now)
+        return shares.divide_pool(now, next_versions | dict.fromkeys(shares.holders.keys() - next_versions.keys(), 0))
 
     def _process_shares(self, number: int) -> list[ProcessShare]:
         return [
@@ -270,7 +270,7 @@ class HostGrants:
         ]
 
     def _set_timer(self, now: float) -> None:
-        times = [due_at for state in self._hosts.values() if (due_at := state.shares.due_at(now)) is not None]
+        times = [due_at for state in self._hosts.values() if (due_at := state.shares.next_due_at(now)) is not None]
         idle = [state.idle_since + IDLE_KEPT_S for state in self._hosts.values() if state.idle_since is not None]
         times += [due_at for due_at in idle if due_at > now]
         if self._timer is not None:

@@ -1,4 +1,4 @@
-"""What a look at a product makes of what is known of it. Pure."""
+"""Compares a product as it was just seen with its stored record. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crawlfleet.model.product import (
 )
 
 VALUE_CHARS = 500
-"""Of a value in the history of changes."""
+"""Limit on the characters of a value in the history of changes."""
 _FIELDS = ("title", "price", "currency", "availability")
 
 
@@ -31,7 +31,8 @@ class Judged(NamedTuple):
 def judged(
     was: ProductRecord | None, project: str, product: Product, execution: ExecutionId, now: Instant
 ) -> Judged | None:
-    """None where nothing is to be written: one that nobody knew, or knew to be gone, is gone."""
+    """The update of a product's record; None where nothing is to be written: an unknown product, or one known to be
+    gone, is gone."""
     if product.is_gone:
         return None if was is None or was.gone_at is not None else _gone(was, execution, now)
     if was is None:
@@ -48,7 +49,7 @@ def judged(
 
 
 def difference(was: Product, now: Product) -> dict[str, Any]:
-    """By field: what it was and what it became."""
+    """The fields that differ, each with its old and its new value."""
     before = {name: getattr(was, name) for name in _FIELDS} | _steady(was.attributes)
     after = {name: getattr(now, name) for name in _FIELDS} | _steady(now.attributes)
     return {

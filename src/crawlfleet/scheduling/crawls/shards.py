@@ -1,4 +1,4 @@
-"""How a list is split: in order, every value once, the same way each time."""
+"""Splits a list into shards: in order, every value once, the same way each time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from itertools import pairwise
 
 
 def bounds(length: int, *, size: int | None = None, count: int | None = None) -> list[tuple[int, int]]:
-    """Where each shard of a list begins and ends: shards of `size` values (the last may be shorter), or `count` shards
-    that differ by one value at most. None is empty, so that a short list has fewer."""
+    """The begin and end of each shard of a list: shards of `size` values (the last may be shorter), or `count` shards
+    that differ by one value at most. No shard is empty, so that a short list has fewer."""
     if size is not None:
         return [(start, min(start + size, length)) for start in range(0, length, size)]
     shards = min(count or 1, length)
@@ -19,5 +19,5 @@ def bounds(length: int, *, size: int | None = None, count: int | None = None) ->
 
 
 def shards_in(length: int, *, size: int | None = None, count: int | None = None) -> int:
-    """How many there would be."""
+    """How many shards there would be."""
     return -(-length // size) if size is not None else min(count or 1, length)

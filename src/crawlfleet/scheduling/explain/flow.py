@@ -1,4 +1,4 @@
-"""Why a step of a flow waits, or was never run: by the keys people gave their steps."""
+"""Explains why a step of a flow waits, or was never run, by the keys of the steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = 5
 
 
 def why(task: TaskRecord, place: PlaceInFlow) -> Why | None:
-    """None where its flow has nothing to do with it."""
+    """Why the step waits or did not run; None where its flow has nothing to do with it."""
     about: dict[str, Any] = {"flow": group_text(place.flow), "step": place.key}
     if task.status is TaskStatus.WAITING and task.waits:
         if place.items is not None:

@@ -1,4 +1,4 @@
-"""Why a group stands still: what holds its members up, in one sentence of what is the same for many."""
+"""Explains why a group does not progress: what holds its members up, in one sentence on the most common cause."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HOSTS_NAMED = 3
 
 
 def why(open_members: int, members: Sequence[Why], hosts: Sequence[HostWait]) -> Why:
-    """Of those members that have not ended, or of the first of them, and of the hosts that those among them wait for
-    that run."""
+    """Explain a group by its members that have not ended, or the first of them, and by the hosts that running members
+    wait for."""
     if not members:
         return Why("every member has ended", {"cause": "final", "open": open_members})
     causes = Counter(said.data["cause"] for said in members)

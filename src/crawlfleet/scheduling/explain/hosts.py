@@ -1,4 +1,4 @@
-"""What a running execution waits for at target hosts: their back-off, or its node's part of their budget."""
+"""Explains what a running execution waits for at target hosts: their back-off, or its node's part of their budget."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 from crawlfleet.model.host_budget import Backoff, HostShare
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.scheduling.explain.wording import span
-from crawlfleet.scheduling.hosts.budgets import Budget
+from crawlfleet.scheduling.hosts.budgets import HostBudget
 
 NEARLY = 0.75
-"""Of its rate a host is asked for where nothing but the rate limits a crawl: requests are spaced with some ease."""
+"""Share of its rate at which a host counts as used up: requests are spaced a little wider than the rate."""
 
 
 class HostUse(NamedTuple):
-    """A host that the execution's node wants, with what the leader made of that."""
+    """A host that the execution's node wants, with its share, back-off and budget."""
 
     share: HostShare
     backoff: Backoff
-    budget: Budget
+    budget: HostBudget
     nodes: int
-    """That want the host, this one among them."""
+    """Number of nodes that want the host, this one among them."""
     asked_per_s: float = 0.0
-    """Requests a second that all nodes sent it of late."""
+    """Requests a second that all nodes have sent to it recently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class HostWait:
 
 
 def host_waits(uses: Iterable[HostUse], now: Instant) -> list[HostWait]:
-    """Those that hold requests back, by name; back-offs first."""
+    """The waits for hosts that hold requests back, by name; back-offs first."""
     found = [wait for use in uses if (wait := _wait(use, now)) is not None]
     return sorted(found, key=lambda wait: (wait.cause != "host_backoff", wait.host))
 
@@ -62,12 +62,12 @@ def _wait(use: HostUse, now: Instant) -> HostWait | None:
 
 
 def _is_used_up(use: HostUse) -> bool:
-    """Whether the host is asked about as often as it may be: a node that is answered quickly has few requests under
+    """Whether the host gets about as many requests as it may: a node that is answered quickly has few requests under
     way at once, and waits between them all the same."""
     return use.asked_per_s >= NEARLY * use.budget.rate
 
 
-def _remedy(name: str, budget: Budget) -> str:
+def _remedy(name: str, budget: HostBudget) -> str:
     """The command that changes what limits most, as it can be pasted."""
     if budget.rate_from == "back-off":
         return f"less after refusals; crawlfleet host forgive {name} ends that"
@@ -78,7 +78,7 @@ def _remedy(name: str, budget: Budget) -> str:
     return f"crawlfleet host set {name} {more} raises it"
 
 
-def _shown(budget: Budget) -> str:
+def _shown(budget: HostBudget) -> str:
     if budget.spacing_ms:
         return f"one request in {max(budget.delay_s, 1 / budget.rate):g} s"
     return f"{budget.rate:g}/s, {budget.concurrency} at once"

@@ -1,4 +1,4 @@
-"""Why a parked task is parked: what it waits for, until when, and when it is tried again."""
+"""Explains why a task is parked: what it waits for, until when, and when it is tried again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from crawlfleet.scheduling.quotas.daily_quota import DayFull
 
 
 def why(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None = None) -> Why | None:
-    """`short` is the daily quota of its project of which too little is left now. None for a task that is not parked any
-    more, or waits for other tasks before anything else."""
+    """Why the task is parked; None for one that is not parked any more, or waits for other tasks before anything else.
+    `short` is the daily quota of its project of which too little is left now."""
     if task.status is not TaskStatus.WAITING or task.waits:
         return None
     about: dict[str, Any]
@@ -38,7 +38,7 @@ def why(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None 
 def _why_short(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None) -> Why:
     about: dict[str, Any]
     if short is None:
-        # The quota was raised, or somebody gave back what he did not use: the stager is about to see that too.
+        # The quota was raised, or an execution gave back what it did not use: the stager is about to see that too.
         about, sentence = {"project": task.project}, "waited for its project's day, of which there is enough again"
     else:
         about, sentence = short.as_data(), short.sentence

@@ -1,4 +1,4 @@
-"""Why a node has a task: the strategy, and what speaks for the node in a few words."""
+"""Explains why a node has a task: the strategy, and what speaks for the node in a few words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Choice:
     strategy: str
     reason: str
     allocation: Mapping[str, float] = field(default_factory=dict)
-    """What the task gets of each resource it reserved, at least."""
+    """Amount that the task gets of each resource it reserved, at least."""
 
     @property
     def sentence(self) -> str:
@@ -27,5 +27,5 @@ class Choice:
 
 
 def choice(name: str, strategy: Strategy, state: NodeState) -> Choice:
-    """As things stand now: the node may hold more, or less, than when it was chosen."""
+    """The reason as of now: the node may hold more, or less, than when it was chosen."""
     return Choice(name, strategy.reason(state) if isinstance(strategy, Explains) else "")

@@ -1,4 +1,4 @@
-"""Why a task is not running: one sentence for a person, and the same as data.
+"""Explains why a task is not running: one sentence for a person, and the same as data.
 
 Made on demand from a snapshot of durable state, by the same filters that placement uses.
 """
@@ -80,13 +80,13 @@ class Explanation:
     sentence: str
     nodes: int
     able: int
-    """Nodes that could take one such task now."""
+    """Number of nodes that could take one such task now."""
     full: int
-    """Nodes that would do but have no room now."""
+    """Number of suitable nodes that have no room now."""
     refusals: Mapping[str, int]
-    """Nodes by refusal word, most first."""
+    """Number of nodes by refusal word, most first."""
     also_missing: Sequence[str] = ()
-    """What none of the nodes has that lack something: a node is counted by the first thing only."""
+    """Requirements that none of the lacking nodes meets either: a node is counted by the first thing only."""
 
     def as_data(self) -> dict[str, Any]:
         said = {"nodes": self.nodes, "able": self.able, "full": self.full, "refusals": dict(self.refusals)}
@@ -97,11 +97,11 @@ class Explanation:
 class Why:
     sentence: str
     data: dict[str, Any]
-    """`status` and `cause` always, then what the cause is about. Fit for JSON."""
+    """Data fit for JSON: `status` and `cause` always, then what the cause is about."""
 
 
 class Preempted(NamedTuple):
-    """How often a task was asked to make room in its round, and for whom the last time."""
+    """How often a task was preempted in its round, and for which task the last time."""
 
     times: int
     waiter: TaskId
@@ -128,7 +128,7 @@ def explain_placement(
 
 
 def _also_missing(ask: Ask, nodes: Sequence[NodeState], named: Mapping[str, int]) -> list[str]:
-    """Somebody who mends what was named first must not then hear of the next thing, and the next."""
+    """What else is missing, so that a person who mends what was named first does not then find the next thing."""
     lacking = [state for state in nodes if (first_refusal(state, ask) or "").partition(":")[0] in _LACKS]
     alone = [
         *((one[0], _only(ask, capabilities=(one,)), lacks_capability) for one in ask.requirement.capabilities),
@@ -167,9 +167,9 @@ def why(
     preempted: Preempted | None = None,
     hosts: Sequence[HostWait] = (),
 ) -> Why:
-    """For any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is the
-    one of its project that has no room for it; `choice` is why its node has it; `stopping` has the node of each task
-    that was told to make room for this one; `hosts` are those that hold up a task that runs."""
+    """Explain any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is
+    the one of its project that it would violate; `placement_reason` is why its node has it; `stopping` has the node of
+    each task that was recalled for this one; `hosts` are those that hold up a task that runs."""
     match task.status:
         case TaskStatus.WAITING:
             return _why_waiting(task, parents, now)

@@ -1,4 +1,4 @@
-"""How often, how long and when, in the words that explanations use."""
+"""Wording of counts, spans and instants in explanations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def when(at: Instant | None, now: Instant) -> str:
 
 
 def span(span_ms: int) -> str:
-    """Two figures are enough to know how long."""
+    """A span in words, to two figures."""
     seconds = max(0, span_ms) // 1000
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if days:

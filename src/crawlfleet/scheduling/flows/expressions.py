@@ -1,6 +1,6 @@
-"""Expressions over results: JMESPath, which has no code and no loops, under a budget.
+"""Evaluates expressions over results: JMESPath, which has no code and no loops, under a budget.
 
-Even so a few characters can ask for more than any machine has: `[@,@][]|[@,@][]|...` doubles at every bar. So every
+Even so a few characters can cost more than any machine has: `[@,@][]|[@,@][]|...` doubles at every bar. So every
 node visited costs, and every value made costs what it weighs, each time it appears: a value that only looks small,
 because its parts are shared, weighs what it would take to write it down.
 """
@@ -21,10 +21,10 @@ from jmespath.visitor import Options, TreeInterpreter
 EXPRESSION_CHARS = 1_000
 EXPRESSION_DEPTH = 40
 BUDGET = 500_000
-"""Of one decision about one step; enough for the widest fan-out, and about a second at most."""
+"""Budget of one decision about one step; enough for the widest fan-out, and about a second at most."""
 _CHARS_PER_UNIT = 16
 _MAKING = 3
-"""More than a visit costs alone, as it takes that much longer."""
+"""Cost of making a value, beside that of the visit, as it takes that much longer."""
 
 Node = Mapping[str, Any]
 
@@ -43,15 +43,15 @@ _MAKERS = frozenset(
 _FIRST_ONLY = frozenset(
     {"subexpression", "index_expression", "pipe", "projection", "value_projection", "filter_projection", "flatten"}
 )
-"""Only their first part looks at what the whole expression looks at."""
+"""Types of nodes of which only the first part looks at what the whole expression looks at."""
 
 
 class BadExpression(ValueError):
-    """Cannot be read; says where."""
+    """An expression that cannot be parsed; the message has where."""
 
 
 class Unanswerable(Exception):
-    """Has no answer over this data: a function was given what it does not take, or it costs too much."""
+    """An expression has no value over this data: a function got an argument it does not accept, or it costs too much."""
 
 
 class TooCostly(Unanswerable):
@@ -59,7 +59,7 @@ class TooCostly(Unanswerable):
 
 
 class Budget:
-    """What one decision may cost, and who counts it."""
+    """The cost budget of one decision, and the interpreter that charges it."""
 
     __slots__ = ("interpreter", "left")
 
@@ -73,7 +73,7 @@ class Budget:
             raise TooCostly("costs more than a step may: look at less, or make less of it")
 
     def weigh(self, value: Any) -> None:
-        """Spend what it would take to write the value down."""
+        """Charge what it would take to write the value down."""
         stack = [value]
         while stack:
             one = stack.pop()
@@ -96,13 +96,13 @@ class Expression:
     tree: Node
 
     def names(self) -> Iterator[tuple[str, ...]]:
-        """What it looks at from the top: `steps.a.result[0]` is (steps, a, result)."""
+        """The names it refers to, from the top: `steps.a.result[0]` is (steps, a, result)."""
         return _names(self.tree)
 
 
 @lru_cache(maxsize=2048)
 def parse(text: str) -> Expression:
-    """Raises BadExpression."""
+    """Parse and check an expression. Raises InvalidExpression."""
     if len(text) > EXPRESSION_CHARS:
         raise BadExpression(f"an expression has at most {EXPRESSION_CHARS} characters")
     if not text.strip():
@@ -126,21 +126,21 @@ def parse(text: str) -> Expression:
 
 
 def evaluate(expression: Expression, data: Any, budget: Budget) -> Any:
-    """Its value over `data`, None where there is none. Raises Unanswerable."""
+    """The value of an expression over `data`, None where there is none. Raises EvaluationError."""
     try:
         value = budget.interpreter.visit(expression.tree, data)
         budget.weigh(value)
     except Unanswerable:
         raise
     except Exception as exc:
-        # Whatever a stranger's expression makes of a stranger's data ends here: the transaction it runs in finishes
-        # other people's tasks too.
+        # Whatever a user's expression does with another user's data ends here: the transaction it runs in finishes
+        # other users' tasks too.
         raise Unanswerable(_FIRST_LINE.match(str(exc)).group()) from exc  # type: ignore[union-attr]
     return value
 
 
 def is_true(value: Any) -> bool:
-    """By the rules of JMESPath: null, false and what is empty are not; zero is."""
+    """Whether a value is true by the rules of JMESPath: null, false and what is empty are not; zero is."""
     return value is not None and value is not False and value not in ("", [], {})
 
 
@@ -178,7 +178,7 @@ def _children(node: Node) -> list[Node]:
 
 
 def _check(tree: Node, text: str) -> None:
-    """What the library would only notice when the expression runs."""
+    """Check what the library would only notice when the expression runs."""
     level, depth = [tree], 0
     while level:
         depth += 1

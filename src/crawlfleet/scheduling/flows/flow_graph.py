@@ -1,4 +1,4 @@
-"""The graph of a flow, checked before anything is stored: what comes before what, and who may look at whom."""
+"""Checks the graph of a flow before anything is stored: dependencies, and which steps may refer to which."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from crawlfleet.scheduling.flows.expressions import BadExpression, Expression, p
 REFERENCE = "$from"
 _DEFAULT = "default"
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-"""What an expression can name without quotes."""
+"""Pattern of the keys that an expression can name without quotes."""
 _OF_A_STEP = ("status", "result", "results", "reason")
 _OF_AN_ITEM = ("item", "index")
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A step as it was asked for."""
+    """A step as it was submitted."""
 
     after: Mapping[StepKey, str]
     when: str | None = None
@@ -32,14 +32,14 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A step that can be kept."""
+    """A checked step."""
 
     sees: frozenset[StepKey]
     has_references: bool
 
 
 def plan(drafts: Mapping[StepKey, Draft]) -> dict[StepKey, Plan]:
-    """Every step after all it depends on. Raises InvalidInput, with the field named."""
+    """Check the steps and plan each one, parents first. Raises InvalidInput, with the field named."""
     for key, draft in drafts.items():
         _check_names(key, draft, drafts)
     before: dict[StepKey, frozenset[StepKey]] = {}
@@ -66,7 +66,7 @@ def _check_names(key: StepKey, draft: Draft, drafts: Mapping[StepKey, Draft]) ->
 
 
 def _in_order(drafts: Mapping[StepKey, Draft]) -> Iterator[StepKey]:
-    """As they were written, as far as their dependencies let them."""
+    """The keys of the steps, parents first, otherwise as they were written."""
     open_parents = {key: len(draft.after) for key, draft in drafts.items()}
     children: dict[StepKey, list[StepKey]] = {key: [] for key in drafts}
     for key, draft in drafts.items():
@@ -88,7 +88,7 @@ def _in_order(drafts: Mapping[StepKey, Draft]) -> Iterator[StepKey]:
 
 
 def _cycle(left: Mapping[StepKey, None], drafts: Mapping[StepKey, Draft]) -> list[StepKey]:
-    """One of the circles among steps none of which can begin: each of them has a parent among them."""
+    """One of the cycles among steps none of which can begin: each of them has a parent among them."""
     way = [next(iter(left))]
     while True:
         parent = next(parent for parent in drafts[way[-1]].after if parent in left)
@@ -100,7 +100,7 @@ def _cycle(left: Mapping[StepKey, None], drafts: Mapping[StepKey, Draft]) -> lis
 def _check_expressions(
     key: StepKey, draft: Draft, before: frozenset[StepKey], drafts: Mapping[StepKey, Draft]
 ) -> tuple[frozenset[StepKey], bool]:
-    """The steps it names, and whether its parameters have references."""
+    """The steps that the step's expressions name, and whether its parameters have references."""
     field = f"steps.{key}"
     found = [
         (f"{field}.{word}", text, False)
@@ -140,7 +140,7 @@ def _named(
 
 
 def expressions_in(template: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The references of parameters, each with where it stands. Raises InvalidInput for one that is none."""
+    """The references in parameters, each with its path. Raises InvalidInput for a malformed one."""
     stack: list[tuple[Any, str]] = [(template, path)]
     while stack:
         value, at = stack.pop()

@@ -1,6 +1,6 @@
-"""What becomes of a step when the last of its parents has ended.
+"""Decides what a step of a flow does when the last of its parents has ended.
 
-A step is looked at once, when all it depends on has ended, so that its fate follows from their ends alone, in whatever
+A step is decided once, when all it depends on has ended, so that the decision follows from their ends alone, in whatever
 order they came. The store calls this inside the transaction in which the last of them ends.
 """
 
@@ -19,29 +19,29 @@ from crawlfleet.scheduling.flows.expressions import Budget, Unanswerable, evalua
 from crawlfleet.scheduling.flows.flow_graph import REFERENCE, is_reference
 
 SEEN_BYTES = 4 << 20
-"""Of the results that one step may look at."""
+"""Limit on the results that one step may look at."""
 GATHERED_BYTES = 1 << 20
-"""Of the results that a fan-in puts together; what does not fit is null, and counted."""
+"""Limit on the results that a fan-in puts together; a result that does not fit is null, and counted."""
 REASONS = 1_000
-"""Why items of a fan-out did not complete: of so many it is told."""
+"""Limit on the items of a fan-out for which the result has the reason why they did not complete."""
 _SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     parameters: bytes | None
-    """None: as they are."""
+    """Filled parameters; None: as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
     parameters: Sequence[bytes]
-    """One item each."""
+    """Filled parameters of each item."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """It ends cancelled."""
+    """The step ends cancelled, without having run."""
 
     unrun: Unrun
     reason: str
@@ -63,11 +63,11 @@ Decision = Run | FanOut | NotRun | Fail | Gathered
 
 
 class _Unfit(Exception):
-    """What an expression gave is not what is needed; says where and why."""
+    """An expression has a value that does not fit; the message has where and why."""
 
 
 def decide(key: StepKey, spec: StepSpec, ended: Mapping[StepKey, Ended]) -> Decision:
-    """`ended`: the steps it sees, as far as they have ended."""
+    """Decide a step; `ended` are the steps it may refer to, as far as they have ended."""
     if (not_run := _held_back(spec, ended)) is not None:
         return not_run
     budget = Budget()
@@ -91,7 +91,7 @@ def decide(key: StepKey, spec: StepSpec, ended: Mapping[StepKey, Ended]) -> Deci
 
 
 def fitting(sizes: Sequence[int]) -> int:
-    """How many of the first results, of these sizes, a fan-in keeps."""
+    """How many of the first results, of these sizes, a fan-in has room for."""
     room = GATHERED_BYTES
     for count, size in enumerate(sizes):
         room -= size
@@ -107,9 +107,9 @@ def gathered(
     allow_failures: bool,
     reasons: Mapping[int, str] | None = None,
 ) -> Gathered:
-    """The results of a fan-out, as JSON, in the order of its list; null for an item that did not complete.
+    """Gather the results of a fan-out as JSON, in the order of its list; null for an item that did not complete.
 
-    `cut`: how many results were left out for want of room. `reasons`: why items did not complete, of the first ones.
+    `cut` is how many results were left out for want of room. `reasons` has why items did not complete, by index.
     """
     completed = sum(status is TaskStatus.COMPLETED for status, _ in items)
     failed = len(items) - completed
@@ -142,7 +142,7 @@ def to_resume(steps: Mapping[StepKey, StepState]) -> set[StepKey]:
 
 
 def flow_status(steps: Iterable[tuple[TaskStatus, Unrun]]) -> FlowStatus:
-    """Of the whole, from its steps."""
+    """The status of a flow, from its steps."""
     found = {(status, unrun) for status, unrun in steps if unrun is not Unrun.SKIPPED or not status.is_final}
     statuses = {status for status, _ in found}
     if any(not status.is_final for status in statuses):
@@ -153,7 +153,7 @@ def flow_status(steps: Iterable[tuple[TaskStatus, Unrun]]) -> FlowStatus:
 
 
 def _held_back(spec: StepSpec, ended: Mapping[StepKey, Ended]) -> NotRun | None:
-    """What the edges say, one that is broken before one that is only not needed."""
+    """Whether the edges keep the step from running: a broken edge goes before one that is only not needed."""
     skipped: NotRun | None = None
     for parent, on in spec.after.items():
         match ONS[on], _end(ended.get(parent)):
@@ -169,7 +169,7 @@ def _held_back(spec: StepSpec, ended: Mapping[StepKey, Ended]) -> NotRun | None:
 
 
 def _end(parent: Ended | None) -> Unrun:
-    """Completed, skipped, or anything else: a parent that is gone did not complete."""
+    """How a parent ended: completed, skipped, or anything else; a parent that is gone did not complete."""
     if parent is not None and parent.status is TaskStatus.COMPLETED:
         return Unrun.NOT
     return Unrun.SKIPPED if parent is not None and parent.unrun is Unrun.SKIPPED else Unrun.BROKEN
@@ -219,7 +219,7 @@ def _parameters(template: Any, data: Mapping[str, Any], budget: Budget) -> bytes
 
 
 def _filled(template: Any, data: Mapping[str, Any], budget: Budget, path: str) -> Any:
-    """The template with every reference replaced. It came through the check of depth when it was submitted."""
+    """The template with every reference replaced. Its depth was checked when it was submitted."""
     budget.spend(1)
     if is_reference(template):
         value = _value(template[REFERENCE], data, budget, path)

@@ -1,4 +1,4 @@
-"""Decides whether a wall clock may be believed when it says that something is old enough to be deleted.
+"""Decides whether a wall clock may be trusted to judge that something is old enough to be deleted.
 
 A wall clock that jumps ahead, if only for a minute, makes everything look old. So it is believed while it runs as
 fast as the monotonic clock does. After a jump ahead it is believed again once it has run steadily for an hour: a
@@ -17,9 +17,9 @@ from crawlfleet.model.instants import Instant
 
 TOLERANCE_MS = 60_000
 DRIFT = 0.02
-"""How much faster than the monotonic clock a wall clock may run, which is being corrected bit by bit."""
+"""Share by which a wall clock that is being corrected bit by bit may run faster than the monotonic clock."""
 RESTART_GAP_MS = 3_600_000
-"""How far ahead of the mark a clock is believed at once: a restart, or another leader."""
+"""Distance ahead of the mark at which a clock is believed at once: a restart, or another leader."""
 PROBATION_S = 3_600.0
 
 

@@ -1,4 +1,4 @@
-"""Health of a node from what it measures and from its faults: averages, then hysteresis, so that a node does not flap.
+"""Judges the health of a node by its measurements and faults: averages, then hysteresis, so that it does not flap.
 
 Each rule compares an average with a limit. Worse needs a limit to be passed for `hold_s` without a break; better needs
 everything to be well below (`recover_share` of the limit) for `recover_s`. Between the two nothing changes.
@@ -23,9 +23,9 @@ from crawlfleet.scheduling.nodes.node_faults import NO_FAULTS, NodeFaults
 
 CRASH_RATE, NETWORK_RATE = "crash_rate", "network_rate"
 FAULT_RULES = frozenset({CRASH_RATE, NETWORK_RATE})
-"""Rules about what becomes of a node's executions: without work there is no news of them."""
+"""Rules about the ends of a node's executions: without work there are none."""
 TRIAL_INTERVAL_S = 10.0
-"""Between two tasks for a node on trial."""
+"""Seconds between two tasks for a node on trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class Thresholds:
     start_latency_unhealthy_s: float | None = None
     unreachable_degraded: float | None = 0.25
     unreachable_unhealthy: float | None = 0.5
-    """Share of the time in which the node was silent, while others were heard."""
+    """Share of the time in which the node was silent, while others were not."""
     half_life_s: float = 5.0
     cpu_half_life_s: float = 20.0
-    """Twenty seconds weigh what came before like the plain average of a minute does."""
+    """Half-life of the CPU average: twenty seconds weigh the past like the plain average of a minute does."""
     hold_s: float = 10.0
     recover_s: float = 30.0
     recover_share: float = 0.9
@@ -70,20 +70,20 @@ class _Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """What is remembered of one node. A new leader begins with `stored_health(node)`."""
+    """What the leader remembers of the health of one node. A new leader begins with `stored_health(node)`."""
 
     status: Health = Health.UNKNOWN
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Why it is not healthy: rule, its average and the limit. Empty when it is."""
+    """Reasons why it is not healthy: rule, average and limit. Empty when it is."""
     changed_at: float | None = None
     averages: Mapping[str, float] = field(default_factory=dict)
     measured_at: float | None = None
     worse_since: float | None = None
     worse: Health = Health.UNHEALTHY
-    """The mildest level that held all the time since `worse_since`."""
+    """Mildest level that held all the time since `worse_since`."""
     better_since: float | None = None
     better: Health = Health.HEALTHY
-    """The gravest level seen since `better_since`."""
+    """Gravest level seen since `better_since`."""
 
 
 def stored_health(node: Node) -> HealthState:
@@ -96,14 +96,14 @@ def is_on_trial(node: Node) -> bool:
 
 
 def trial_slots(held: int, waited_s: float) -> int:
-    """Slots of a node on trial, which got its last task so long ago: one at a time, and not one after the other."""
+    """Slots of a node on trial, which got its last task `waited_s` ago: one at a time, and not one after the other."""
     return 1 if held or waited_s >= TRIAL_INTERVAL_S else 0
 
 
 def next_health(
     state: HealthState, measurement: Measurement, at: float, thresholds: Thresholds, faults: NodeFaults = NO_FAULTS
 ) -> HealthState:
-    """The next judgement; `at` is in monotonic seconds. The caller compares `status` before and after."""
+    """The next state of health; `now_mono` is in monotonic seconds. The caller compares `status` before and after."""
     rules = _rules(measurement, faults, thresholds)
     averages = _averages(state, rules, at)
     passed = _reasons(rules, averages, 1.0)
@@ -159,7 +159,7 @@ def _averages(state: HealthState, rules: tuple[_Rule, ...], at: float) -> dict[s
     averages = dict(state.averages)
     waited_s = 0.0 if state.measured_at is None else max(0.0, at - state.measured_at)
     for rule in rules:
-        # One figure that is no number would stay in the average for ever.
+        # NaN would stay in the average for ever.
         if not math.isfinite(rule.value):
             continue
         before = averages.get(rule.name, rule.value)

@@ -1,8 +1,8 @@
-"""Leases, judged by monotonic clocks only.
+"""Lease expiry, judged by monotonic clocks only.
 
 The leader's side: a renewal is a counter that rises. A lease is over when the leader has seen the same counter for the
 whole lease by its own clock. It starts to count when it first sees a counter, which is after the renewal: so it never
-judges too early. A judge that slept has not watched, and does not judge: everybody gets a fresh lease.
+judges too early. A leader that slept has not watched, and does not judge: every node gets a fresh lease.
 
 The node's side: it counts from the moment it *sent* the last sync that was answered, which is before the renewal, and
 stops its own work a margin before the end. So its work has stopped when the leader gives it to another node.
@@ -19,7 +19,7 @@ from crawlfleet.model.ids import NodeId
 
 
 class Lease(Protocol):
-    """An open session as the store has it."""
+    """The lease of an open session as the store has it."""
 
     @property
     def node(self) -> NodeId: ...
@@ -44,7 +44,7 @@ class _Watch(Generic[LeaseT]):
 
 
 class LeaseBook(Generic[LeaseT]):
-    """What the leader has seen of the leases. Times are its monotonic seconds, read after the rows were."""
+    """The leases as the leader has observed them. Times are its monotonic seconds, read after the rows were."""
 
     def __init__(self, *, max_gap_s: float = 5.0) -> None:
         self._max_gap_s = max_gap_s
@@ -55,7 +55,7 @@ class LeaseBook(Generic[LeaseT]):
         return len(self._watched)
 
     def observe(self, leases: Iterable[LeaseT], at: float) -> None:
-        """All open sessions as of now; one that is missing is over and forgotten."""
+        """Observe all open sessions as of now; one that is missing is over and dropped."""
         if self._has_slept(at):
             self.fresh_start(at)
         self._observed_at = at
@@ -69,7 +69,7 @@ class LeaseBook(Generic[LeaseT]):
             self._watched[lease.node] = _Watch(lease, since)
 
     def expired(self, at: float) -> list[LeaseT]:
-        """Leases unchanged for their whole length, oldest first. None from a judge that slept since it last looked."""
+        """Leases unchanged for their whole length, oldest first. None from a leader that slept since it last observed."""
         if self._has_slept(at):
             return []
         over = [watch for watch in self._watched.values() if at - watch.since >= watch.lease.lease_ms / 1000]
@@ -77,11 +77,11 @@ class LeaseBook(Generic[LeaseT]):
         return [watch.lease for watch in over]
 
     def forget(self, node: NodeId) -> None:
-        """The node's session was ended."""
+        """Drop the lease of a node whose session was ended."""
         self._watched.pop(node, None)
 
     def fresh_start(self, at: float) -> None:
-        """Everybody's lease begins now: a new leader, or one that did not watch."""
+        """Let every lease begin now: for a new leader, or one that did not watch."""
         self._observed_at = at
         for watch in self._watched.values():
             watch.since = at
@@ -95,19 +95,19 @@ class LeaseState(StrEnum):
 
     HELD = "held"
     AT_RISK = "at_risk"
-    """Half the time is gone: start nothing new, and try another master."""
+    """Half of the time is gone: start nothing new, and try another master."""
     MUST_STOP = "must_stop"
     ENDED = "ended"
 
 
 def must_stop_at(sent_at: float, lease_s: float, margin_s: float = 2.0) -> float:
-    """When the node's own work must stop, by its monotonic clock; `sent_at` of the last answered sync."""
+    """When the node's own work must stop, by its monotonic clock; `sent_at` is that of the last answered sync."""
     # A lease shorter than two margins would leave no time for work at all.
     return sent_at + lease_s - min(margin_s, lease_s / 2)
 
 
 def lease_state(at: float, sent_at: float | None, lease_s: float, margin_s: float = 2.0) -> LeaseState:
-    """`sent_at` is None as long as no sync was answered."""
+    """The state of the node's lease; `sent_at` is None as long as no sync was answered."""
     if sent_at is None or at >= sent_at + lease_s:
         return LeaseState.ENDED
     stop_at = must_stop_at(sent_at, lease_s, margin_s)

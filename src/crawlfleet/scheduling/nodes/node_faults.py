@@ -18,24 +18,24 @@ from crawlfleet.model.ids import NodeId
 
 HALF_LIFE_S = 60.0
 PRIOR = 2.0
-"""Good outcomes that every node is assumed to have had: a single failure is no rate."""
+"""Number of good outcomes that every node is assumed to have had: a single failure is no rate."""
 MAX_WEIGHT = 20.0
-"""Of all outcomes in one count: what was failing for an hour is forgotten as soon as what failed for a minute."""
+"""Limit on the outcomes in one count: an hour of failures is forgotten as soon as a minute of them."""
 MIN_COMPARED = 3.0
-"""Outcomes of other nodes below which there is nothing to compare with."""
+"""Number of outcomes of other nodes below which there is nothing to compare with."""
 BATCH_DELAY_S = 10.0
-"""How much older than its arrival a report about hosts may be."""
+"""Seconds by which a report about hosts may be older than its arrival."""
 MAX_HOSTS = 20_000
 SILENT_LEASE_SHARE = 0.5
 
 
 class NodeFaults(NamedTuple):
-    """What speaks against a node at one moment, as shares from 0 to 1."""
+    """The faults of a node at one time, as shares from 0 to 1."""
 
     crash_rate: float = 0.0
-    """Of executions: those whose process died, where processes of other nodes survive the same type."""
+    """Share of executions whose process died, where processes of other nodes survive the same type."""
     network_rate: float = 0.0
-    """Of requests: those to hosts that it does not reach and other nodes do."""
+    """Share of requests to hosts that the node does not reach and other nodes do."""
     is_silent: bool = False
 
 
@@ -44,7 +44,7 @@ NO_FAULTS = NodeFaults()
 
 @dataclass(slots=True)
 class _Count:
-    """Good and bad outcomes, faded to the moment `at`."""
+    """Counts of good and bad outcomes, faded to the time `at`."""
 
     good: float = 0.0
     bad: float = 0.0
@@ -72,14 +72,14 @@ def fault_rate(good: float, bad: float) -> float:
 
 
 class ProcessFaults:
-    """How executions end on each node, by task type: with their process alive, or with its death."""
+    """Counts of how executions end on each node, by task type: with their process alive, or with its death."""
 
     def __init__(self) -> None:
         self._counts: dict[NodeId, dict[str, _Count]] = {}
         self._reported: dict[NodeId, Mapping[str, tuple[int, int]]] = {}
 
     def observe(self, node: NodeId, ends: Iterable[tuple[str, int, int]], at: float) -> None:
-        """`ends` are totals since the agent started; the first report of a node is what later ones are counted from."""
+        """Record a node's report; `ends` are totals since the agent started, counted from the node's first report."""
         totals = {task_type: (survived, died) for task_type, survived, died in ends}
         before = self._reported.get(node)
         self._reported[node] = totals
@@ -110,7 +110,7 @@ class ProcessFaults:
         }
 
     def forget(self, node: NodeId) -> None:
-        """Later reports are counted from its next one."""
+        """Drop a node; its later reports are counted from the next one."""
         self._counts.pop(node, None)
         self._reported.pop(node, None)
 
@@ -137,12 +137,12 @@ class _Reach(_Count):
 
 
 class HostReach:
-    """Which nodes reach which target hosts."""
+    """Record of which nodes reach which target hosts."""
 
     def __init__(self, max_hosts: int = MAX_HOSTS) -> None:
         self._max_hosts = max_hosts
         self._by_host: dict[str, dict[NodeId, _Reach]] = {}
-        """In the order in which they were heard of last."""
+        """Nodes by host, hosts in the order of their last report."""
         self._by_node: dict[NodeId, dict[str, _Reach]] = {}
 
     def observe(self, node: NodeId, host: str, reached: int, unreached: int, at: float) -> None:
@@ -192,7 +192,8 @@ class HostReach:
             self.forget(gone)
 
     def _is_reached_by_others(self, host: str, node: NodeId, since: float) -> bool:
-        """A success before it began to fail proves nothing: the host may be down for all since then."""
+        """Whether other nodes reach the host since this one fails. An earlier success proves nothing: the host may be
+        down for all."""
         return any(
             other != node
             and reach.failing_since is None
@@ -217,13 +218,13 @@ class _Heard:
 
 @dataclass(slots=True)
 class Silence:
-    """Which nodes are not heard, though their leases have not ended."""
+    """Detects nodes that do not renew, though their leases have not ended."""
 
     _heard: dict[NodeId, _Heard] = field(default_factory=dict)
 
     def silent_nodes(self, renewals: Mapping[NodeId, tuple[int, int, float]], at: float) -> set[NodeId]:
         """Nodes whose count of renewals (with their session, and the length of their lease in seconds) stood still for
-        half of their lease. Where most of the others are silent too, the fault is on this side of the line."""
+        half of their lease. Where most of the others are silent too, the fault is on the master's side."""
         heard = {}
         for node, (session, count, _) in renewals.items():
             before = self._heard.get(node)

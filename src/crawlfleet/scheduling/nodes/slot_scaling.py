@@ -1,4 +1,4 @@
-"""How many tasks a node should run at a time, from what it measures.
+"""Scales the slots of a node: how many tasks it should run at a time, from what it measures.
 
 A little more when every slot is used, more work waits for just this node, and everything it measures is well below its
 limit; less when anything is above. Averages begin anew with each change, and nothing changes while they settle.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from crawlfleet.model.node import Measurement
 
 _PART = 8
-"""A change is an eighth of the slots, and at least one."""
+"""Divisor of the slots that gives the step of a change: an eighth, and at least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class LoadLimits:
     load: float = 2.0
     start_latency_s: float = 3.0
     spare_share: float = 0.8
-    """Of each limit, below which there is room for more."""
+    """Share of each limit below which there is room for more."""
     half_life_s: float = 10.0
     settle_s: float = 30.0
-    """Between two changes, and before the first."""
+    """Seconds between two changes, and before the first."""
     forget_s: float = 600.0
     forget_most_s: float = 86_400.0
 
@@ -40,15 +40,15 @@ class LoadLimits:
 class Seen(NamedTuple):
     measurement: Measurement
     slots: int
-    """In effect now."""
+    """Slots in effect now."""
     is_full: bool
     is_wanted: bool
-    """Work waits that this node would take if it had another slot."""
+    """Whether work waits that this node would get if it had another slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """What is remembered of one node. A new leader begins with `LoadState()`."""
+    """What the leader remembers of the load of one node. A new leader begins with `LoadState()`."""
 
     averages: Mapping[str, float] = field(default_factory=dict)
     measured_at: float | None = None
@@ -66,7 +66,8 @@ class Resize(NamedTuple):
 def next_slots(
     state: LoadState, seen: Seen, at: float, bounds: tuple[int, int], limits: LoadLimits = LoadLimits()
 ) -> tuple[LoadState, Resize | None]:
-    """`at` is in monotonic seconds; `bounds` are the fewest and the most."""
+    """The next state, and a change of slots if one is due. `now_mono` is in monotonic seconds; `bounds` are the fewest
+    and the most slots."""
     least, most = bounds
     slots = seen.slots
     if not least <= slots <= most:
@@ -95,7 +96,7 @@ def _measured(state: LoadState, measurement: Measurement, at: float, limits: Loa
     averages = dict(state.averages)
     for name in _LIMITED:
         value = getattr(measurement, name)
-        # One figure that is no number would stay in the average for ever.
+        # NaN would stay in the average for ever.
         if math.isfinite(value):
             averages[name] = value + (averages.get(name, value) - value) * weight
     settled_at = at + limits.settle_s if state.settled_at is None else state.settled_at
@@ -106,7 +107,7 @@ _LIMITED = ("cpu", "memory", "load", "start_latency_s")
 
 
 def _above(state: LoadState, limits: LoadLimits, share: float) -> str:
-    """What is above that share of its limit, in words; empty when nothing is."""
+    """The figures above that share of their limit, in words; empty when none is."""
     found = [
         f"{name} {state.averages[name]:.2f} of {getattr(limits, name):g}"
         for name in _LIMITED

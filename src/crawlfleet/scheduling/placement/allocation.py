@@ -1,6 +1,6 @@
-"""How much of a node a task gets: never less than it asked for, more while there is more.
+"""Allocates a node's resources to its tasks: never less than a task requires, more while there is more.
 
-What a task asks for is reserved, and the reservations of a node never exceed what it has (times the over-commitment
+What a task requires is reserved, and the reservations of a node never exceed what it has (times the over-commitment
 that was set). What is left above that is lent: every task would be comfortable with somewhat more than its minimum,
 and gets the same share of that. When more tasks come or the node is busy, the loans shrink, the minimum never does.
 """
@@ -13,9 +13,9 @@ from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import Requirement
 
 COMFORTABLE = {"cpu": 1.25, "memory_mb": 1.5}
-"""How many times its minimum a task would be comfortable with."""
+"""Factors of its minimum that a task would be comfortable with, by resource."""
 NEEDS_MORE = {("javascript_rendering", "memory_mb"): 2.0, ("proxy_rotation", "cpu"): 2.0}
-"""What work of a kind asks for beside that: a browser's memory, the processor for encrypted ways through proxies."""
+"""Further factors by capability: a browser's memory, the processor for encrypted connections through proxies."""
 # Loans are whole up to half a node's load, and none are given from nine tenths on.
 _EASY, _BUSY = 0.5, 0.9
 
@@ -34,7 +34,7 @@ def comfortable(requirement: Requirement) -> dict[str, float]:
 def loan_shares(
     capacity: Mapping[str, float], held: Iterable[tuple[Requirement, int]], measured: Measurement | None = None
 ) -> dict[str, float]:
-    """Of what tasks want above their minimum, the share that a node lends, by resource; 0 to 1.
+    """The share of what tasks want above their minimum that a node lends, by resource; 0 to 1.
 
     `held` are the classes on the node (on all nodes of its machine) with their numbers of tasks.
     """
@@ -57,5 +57,5 @@ def allocation(requirement: Requirement, shares: Mapping[str, float]) -> dict[st
 
 
 def _ease(load: float) -> float:
-    # Written so that a figure that is no number lends nothing.
+    # Written so that NaN lends nothing.
     return max(0.0, min(1.0, (_BUSY - load) / (_BUSY - _EASY))) if load < _BUSY else 0.0

@@ -1,8 +1,8 @@
-"""Which tasks go to which nodes: the order of lanes, fair shares, quotas and placement, together and without I/O.
+"""Plans a dispatch round: the order of lanes, fair shares, quotas and placement, together and without I/O.
 
 By rank, best first. At each rank the project that was served least for its weight has the next turn; a turn is up to a
 quantum of its longest waiting lane, and lanes of one project take turns. A lane whose class finds no node, or whose
-project has no quota left, has no more turns in this pass; whoever comes after it may still find some.
+project has no quota left, has no more turns in this round; later lanes may still find a node.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance
 
 class Pace(NamedTuple):
     batch: int = 500
-    """Tasks in one pass."""
+    """Most tasks in one round."""
     quantum: int = 128
-    """Tasks of one lane before somebody else of the same rank has a turn."""
+    """Most tasks of one lane before the next lane of the same rank has a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the projects and queues are due, as far as a pass has to know."""
+    """State of projects and queues that a round goes by."""
 
     projects: Mapping[str, Project] = field(default_factory=dict)
-    """Those that somebody described."""
+    """Configured projects, by name."""
     use: Callable[[str], Use] = lambda _: Use()
-    """What a project holds when the pass begins."""
+    """Function that returns what a project holds when the round begins."""
     paused: Container[str] = frozenset()
-    """Queues that stand still."""
+    """Names of paused queues."""
     spent: Container[str] = frozenset()
-    """Projects that have nothing left of their day."""
+    """Names of projects whose daily quota is exhausted."""
 
 
 class Choice(NamedTuple):
     nodes: dict[LaneId, list[NodeState]]
-    """For each lane the nodes of its next tasks, in order."""
+    """Nodes for the next tasks of each lane, in order."""
     placed: int
     is_full: bool
-    """The batch is: there may be more."""
+    """Whether the batch is full: there may be more to place."""
 
 
 class _Turns:
-    """The lanes of one project at one rank: each round goes over all that are left, the longest waiting first."""
+    """The turns of one project's lanes at one rank: they go round all lanes that are left, the longest waiting first."""
 
     __slots__ = ("_again", "_at", "_round", "left", "project")
 
     def __init__(self, project: str, row: Row) -> None:
         self.project = project
         self.left: dict[LaneId, int] = {}
-        """Of lanes that had a turn and have more."""
+        """Number of tasks left in lanes that had a turn and have more."""
         self._round = row
         self._again: list[tuple[TaskId, LaneId, ReadyLane]] = []
         self._at = 0
@@ -75,14 +75,14 @@ class _Turns:
         return ready
 
     def again(self, left: int) -> None:
-        """The last one has more."""
+        """Give the last lane another turn, as it has `left` tasks more."""
         row = self._round[self._at - 1]
         self.left[row[1]] = left
         self._again.append(row)
 
 
 class Chooser:
-    """One pass."""
+    """Plans one round."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Chooser:
         pace: Pace,
         asked: Callable[[Requirement], Requirement],
     ) -> None:
-        """`asked` gives a requirement the strategy that it leaves open."""
+        """`with_strategy` adds the strategy to a requirement that names none."""
         self._placer = placer
         self._shares = shares
         self._terms = terms
@@ -101,7 +101,7 @@ class Chooser:
         self._asked = asked
         self._nodes: dict[LaneId, list[NodeState]] = {}
         self._stuck: set[RequirementId | tuple[RequirementId, str]] = set()
-        """Classes that have no node in this pass."""
+        """Classes of tasks that find no more node in this round."""
         self._allowances: dict[str, Allowance] = {}
         self._placed = 0
 
@@ -128,7 +128,7 @@ class Chooser:
                 heapq.heapreplace(heap, (tag, oldest, project, turns))
 
     def _turn(self, turns: _Turns) -> int | None:
-        """How many tasks of its next lane were placed; None when the project has no more turns."""
+        """Place tasks of the project's next lane; returns how many, or None when it has no more turns."""
         project, terms = turns.project, self._terms
         if project in terms.spent:
             return None
@@ -158,7 +158,7 @@ class Chooser:
         return len(nodes)
 
     def _allowance(self, project: str) -> Allowance | None:
-        """None: nothing limits it."""
+        """The project's allowance; None if no quota limits it."""
         described = self._terms.projects.get(project)
         if described is None or not described.quotas.limits_running:
             return None

@@ -1,7 +1,7 @@
-"""What a task is about, from what it says of its content and from the address of its site.
+"""Subjects of evidence: what a task is about, from its content features and from the address of its site.
 
 Every subject in a requirement makes a class of its own, so they are few by rule: the words that a task may name are
-bounded, only tasks placed by a strategy that looks at them carry them, and of hosts at most `HOSTS_NAMED` have a class
+bounded, only tasks placed by a strategy that looks at them carry them, and at most `MAX_NAMED_HOSTS` hosts have a class
 to themselves on a master at a time; all others share `HOST_BUCKETS` classes.
 """
 
@@ -16,7 +16,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.evidence import BYPASS, CONTENT_KINDS, CONTENT_TYPE, HOST, TECHNOLOGY, Subject
 
 WORDS_MOST = 4
-"""Of each kind: more than these say nothing about a page."""
+"""Limit on the words of each kind: more than these tell nothing about a page."""
 HOSTS_NAMED = 256
 HOST_BUCKETS = 64
 
@@ -28,7 +28,7 @@ _FEATURES = {
 
 
 def content_subjects(features: Mapping[str, Any]) -> tuple[Subject, ...]:
-    """Of what a task says of its content, the words that strategies know."""
+    """The subjects among a task's content features that strategies know."""
     found: set[Subject] = set()
     for kind, names in _FEATURES.items():
         words = [word for name in names for word in _words(features.get(name))]
@@ -47,7 +47,7 @@ def host_of(url: object) -> str | None:
 
 
 def first_host(*places: object) -> str | None:
-    """Of the first URL in any of these parameters, each a URL or a list of them."""
+    """The host of the first URL in any of these parameters, each a URL or a list of them."""
     for place in places:
         urls = place if isinstance(place, list) else [place]
         if urls and (host := host_of(urls[0])) is not None:
@@ -61,13 +61,14 @@ def bucket_of(host: str) -> Subject:
 
 
 def recorded(features: Mapping[str, Any], host: str | None) -> tuple[Subject, ...]:
-    """What the outcome of a task is evidence on. A host counts for its bucket as well: tasks may stand in either."""
+    """The subjects on which the outcome of a task is evidence. A host counts for its bucket as well: tasks may stand in
+    either."""
     found = tuple(subject for subject in content_subjects(features) if subject[0] in CONTENT_KINDS)
     return found if host is None else (*found, (HOST, host), bucket_of(host))
 
 
 class HostClasses:
-    """Which hosts have a class to themselves: the first that come, until there are too many."""
+    """The hosts that have a class to themselves: the first that come, until there are too many."""
 
     def __init__(self, most: int = HOSTS_NAMED) -> None:
         self._most = most

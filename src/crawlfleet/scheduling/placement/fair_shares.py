@@ -1,16 +1,16 @@
 """Weighted fair shares between projects: stride scheduling, by start-time tags.
 
 Each project has a tag: how much it has been served, in tasks over weight. The smallest tag goes first, and the virtual
-time is the tag of whoever went last. Nobody's tag is behind the virtual time: a project that comes, or comes back
-after it had nothing that could be placed, begins at the present one. So it neither makes up for its absence at the
-others' cost nor waits for its old turns to be forgotten.
+time is the tag of the project served last. No tag is behind the virtual time: a project that comes, or comes back after
+it had nothing that could be placed, begins at the present one. So it neither makes up for its absence at the others'
+cost nor waits for its old turns to be forgotten.
 
 The bound: over any span in which two projects both have work of one rank that could be placed, the numbers of their
 placed tasks over their weights differ by at most one turn over its weight each (`placed_a / w_a` and `placed_b / w_b`
 by no more than `turn / w_a + turn / w_b`).
 
-A rank (an effective priority) has its own virtual time: what somebody was given for being more urgent is not held
-against them among equals.
+A rank (an effective priority) has its own virtual time: tasks that were placed for being more urgent do not count
+against their project among equals.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _PROJECTS_KEPT = 1_000
 
 
 class Shares:
-    """Of one rank."""
+    """The fair shares of the projects at one rank."""
 
     __slots__ = ("_ahead", "_now")
 
     def __init__(self) -> None:
         self._now = 0.0
         self._ahead: dict[str, float] = {}
-        """Tags ahead of the virtual time; whoever is not here stands at it."""
+        """Tags ahead of the virtual time, by project; a project without one stands at it."""
 
     def tag(self, project: str) -> float:
         tag = self._ahead.get(project, self._now)
         return tag if tag > self._now else self._now
 
     def serve(self, project: str, count: int, weight: float) -> float:
-        """The tag it has after so many tasks."""
+        """Record that `count` tasks were placed; returns the project's new tag."""
         self._now = self.tag(project)
         after = self._ahead[project] = self._now + count / weight
         if len(self._ahead) > _PROJECTS_KEPT:
@@ -45,7 +45,7 @@ class Shares:
 
 
 class SharesByRank:
-    """The leader's memory of who was served; a new leader begins with an empty one."""
+    """The leader's memory of the projects served, by rank; a new leader begins with an empty one."""
 
     def __init__(self) -> None:
         self._ranks: dict[int, Shares] = {}

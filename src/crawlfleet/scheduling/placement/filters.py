@@ -1,8 +1,8 @@
-"""What keeps a task off a node. Each filter is a function of one node and one ask: a stable refusal word, or None.
+"""Placement filters. Each is a function of one node and one ask that returns a stable refusal word, or None.
 
-Three kinds, in the order in which they are named to people: what the class of tasks asks and the node is not
-(`CLASS_FILTERS`), what keeps any task off the node (`NODE_FILTERS`), and what is only full just now (`FULL_FILTERS`).
-A word may end in `:` and the capability or resource it is about.
+There are three kinds, in the order in which they are named to people: requirements of the class that the node does not
+meet (`CLASS_FILTERS`), states that keep any task off the node (`NODE_FILTERS`), and what is only full just now
+(`FULL_FILTERS`). A word may end in `:` and the capability or resource it is about.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 
 CATEGORIES = "categories"
 MEMORY_EXHAUSTED = 0.95
-"""Share of a node's memory in use at which it takes nothing more, whatever was reserved."""
+"""Share of a node's memory in use at which it gets nothing more, whatever was reserved."""
 
 # Sums of fractions such as 0.1 are a little off; a whole number of tasks must not fail by that little.
 _ROUNDING = 1e-9
@@ -26,26 +26,26 @@ _NEARLY = 1 - _ROUNDING
 
 @dataclass(slots=True, eq=False)
 class NodeState:
-    """A node as one pass sees it: the caller builds it, the placer counts on it."""
+    """The state of a node during one pass: the caller builds it, the placer deducts from it."""
 
     node: Node
     cluster_status: ClusterStatus = ClusterStatus.ACTIVE
     cluster_project: str | None = None
-    """The project that the node's cluster is reserved for."""
+    """Project for which the node's cluster is reserved."""
     held: int = 0
     reserved: dict[str, float] = field(default_factory=dict)
     measurement: Measurement | None = None
-    """The newest one; without it the one in the node's record is taken."""
+    """Newest measurement; if None, the one in the node's record is used."""
     slots: int = field(init=False)
     declared: dict[str, float] = field(init=False)
     is_shared: bool = field(init=False, default=False)
-    """Other nodes of its machine have the same `declared` and `reserved`."""
+    """Whether other nodes of its machine have the same `declared` and `reserved`."""
     strain: float = field(init=False, default=0.0)
-    """For strategies by load: what speaks against it beside what it holds."""
+    """Surcharge of the strategies by load, beside what the node holds."""
     is_on_trial: bool = False
-    """It is unhealthy by its faults, and `slots` are what it gets to show that it works again."""
+    """Whether it is unhealthy by its faults, and has its `slots` to show that it works again."""
     seat: int = field(init=False, default=-1)
-    """The placer's number for it; none while nothing may be placed there."""
+    """Number of the node in the placer; -1 while nothing may be placed there."""
 
     def __post_init__(self) -> None:
         self.slots = self.node.slots
@@ -55,12 +55,12 @@ class NodeState:
 
 
 class Ask(NamedTuple):
-    """What is asked of a node, for any number of tasks of one class and project."""
+    """What any number of tasks of one class and project ask of a node."""
 
     requirement: Requirement
     project: str
     overcommit: float = 1.0
-    """How often a node's declared resources may be promised. Slots are never promised twice."""
+    """Factor by which a node's declared resources may be promised. Slots are never promised twice."""
 
 
 Filter = Callable[[NodeState, Ask], str | None]
@@ -96,7 +96,7 @@ def lacks_capability(state: NodeState, ask: Ask) -> str | None:
 
 def _missing(name: str, wanted: Capability, offered: Capability | None) -> str | None:
     if not wanted:
-        return None  # zero (or false) and an empty list ask for nothing
+        return None  # zero (or false) and an empty list require nothing
     if not offered:
         return f"lacks:{name}"
     if isinstance(wanted, tuple):
@@ -108,7 +108,7 @@ def _missing(name: str, wanted: Capability, offered: Capability | None) -> str |
 
 
 def is_other_category(state: NodeState, ask: Ask) -> str | None:
-    """A node that names categories is there for tasks of these, and for no others."""
+    """Whether the node serves other categories only: a node that names categories gets tasks of these alone."""
     for name, served in state.node.description.capabilities:
         if name == CATEGORIES and isinstance(served, tuple):
             return None if any(category in served for category in ask.requirement.categories) else "wrong_category"
@@ -116,7 +116,7 @@ def is_other_category(state: NodeState, ask: Ask) -> str | None:
 
 
 def is_too_small(state: NodeState, ask: Ask) -> str | None:
-    """Even empty, the node could not hold one such task."""
+    """Whether the node, even empty, could not hold one such task."""
     for name, amount in ask.requirement.resources:
         if state.declared.get(name, 0.0) * ask.overcommit < amount * _NEARLY:
             return f"too_small:{name}"
@@ -180,7 +180,7 @@ CLASS_FILTERS: tuple[Filter, ...] = (
     is_too_small,
     is_other_region,
 )
-"""Each looks at what alike nodes have in common (see `alike` in node_groups.py), never at the one node."""
+"""Filters that look only at what the nodes of a node class have in common (see `class_key` in node_classes.py)."""
 NODE_FILTERS: tuple[Filter, ...] = (is_cluster_inactive, is_not_online, has_no_session, is_unhealthy, is_pull_only)
 FULL_FILTERS: tuple[Filter, ...] = (has_no_slot, has_no_room, is_memory_exhausted)
 
@@ -188,7 +188,7 @@ _FULL_WORDS = ("no_slot", "on_trial", "no_room", "memory_exhausted")
 
 
 def is_full_word(refusal: str) -> bool:
-    """The node would do, but not now."""
+    """Whether a refusal means that the node is suitable but full."""
     return refusal.partition(":")[0] in _FULL_WORDS
 
 
@@ -201,7 +201,7 @@ def first_refusal(state: NodeState, ask: Ask) -> str | None:
 
 
 def would_do(state: NodeState, ask: Ask) -> bool:
-    """Whether the node takes such tasks, be there room now or not."""
+    """Whether the node is suitable for such tasks, be there room now or not."""
     refusal = first_refusal(state, ask)
     return refusal is None or is_full_word(refusal)
 

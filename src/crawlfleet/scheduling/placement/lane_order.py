@@ -20,9 +20,9 @@ from crawlfleet.model.limits import PRIORITY_MAX
 from crawlfleet.model.requirement import Lane, LaneId, Requirement, RequirementId
 
 RANKED_FOR_MS = 1_000
-"""How old the age of a lane may be when its rank is taken from it."""
+"""Maximum age of the ranks before they are computed again."""
 OLDEST_EVERY = 8
-"""Of so many tasks placed from a lane that is last in first out, one is its oldest."""
+"""Number of tasks placed from a lane that is last in first out, of which one is its oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def lane_rank(lane: Lane, oldest: TaskId, now: Instant, ageing: Ageing) -> int:
 
 
 def oldest_turns(since: int, count: int) -> tuple[int, int]:
-    """Of the next `count` tasks of a lane that is last in first out, how many are its oldest; and how many were placed
+    """How many of the next `count` tasks of a lane that is last in first out are its oldest, and how many were placed
     since the last of those. So a task with n older ones is placed with the 8(n+1)-th at the latest."""
     return divmod(since + count, OLDEST_EVERY)
 
@@ -65,7 +65,7 @@ class ReadyLane:
 
 
 Row = Sequence[tuple[TaskId, LaneId, ReadyLane]]
-"""The lanes of one project at one rank, the longest waiting first."""
+"""Lanes of one project at one rank, the longest waiting first."""
 
 
 class LaneOrder:
@@ -73,9 +73,9 @@ class LaneOrder:
 
     def __init__(self, ageing: Ageing) -> None:
         self.classes: Counter[RequirementId] = Counter()
-        """How many lanes ask for each class."""
+        """Number of lanes of each class of tasks."""
         self.about: dict[RequirementId, Requirement] = {}
-        """Those of the classes that say what their work is about."""
+        """Requirements of the classes that name subjects of evidence."""
         self._ageing = ageing
         self._now: Instant = 0
         self._lanes: dict[LaneId, ReadyLane] = {}
@@ -88,7 +88,7 @@ class LaneOrder:
         return iter(self._lanes.values())
 
     def put(self, lane: Lane, oldest: TaskId, size: int) -> None:
-        """What a lane has now; with nothing it leaves."""
+        """Set the oldest task and the size of a lane; an empty lane is removed."""
         known = self._lanes.get(lane.id)
         if known is not None:
             if known.oldest == oldest and size > 0:
@@ -110,7 +110,7 @@ class LaneOrder:
         self.about.clear()
 
     def ranks(self, now: Instant) -> Iterator[tuple[int, Mapping[str, Row]]]:
-        """Best first: the lanes of each project at each rank. Not to be changed while somebody walks it."""
+        """The lanes of each project at each rank, best rank first. Must not be changed during the iteration."""
         if not 0 <= now - self._now < RANKED_FOR_MS:
             self._age(now)
         for rank in sorted(self._ranks, reverse=True):

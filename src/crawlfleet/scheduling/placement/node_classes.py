@@ -1,8 +1,8 @@
-"""Nodes that are alike, together: one order by price for all classes of tasks, kept from pass to pass.
+"""Node classes: nodes that are alike, with one order by price for all classes of tasks, kept from pass to pass.
 
-Which groups would do for a class is found once; a task then goes to the cheapest of their first nodes, and only that
-one node moves. So nothing looks more than once at a node that nothing happened to: whatever changes a node has it
-entered again before its group is asked.
+Which node classes are feasible for a class of tasks is computed once; a task then goes to the cheapest of their first
+nodes, and only that one node moves. So no node without a change is looked at twice: whatever changes a node has it
+pushed again before its node class is used.
 
 All that needs a price that depends on the node alone, as that of the strategies here does; or on what is reserved on
 its machine: nodes of one machine are priced again when they come to the top.
@@ -39,12 +39,12 @@ _shared = attrgetter(*(field.name for field in fields(NodeDescription) if field.
 
 
 def alike(state: NodeState) -> tuple[object, ...]:
-    """What the class filters may look at: nodes that have it in common pass them together."""
+    """The values that class filters may look at: nodes that have them in common pass the filters together."""
     return (*_shared(state.node.description), state.cluster_project, *state.declared.items())
 
 
 class Group:
-    """Nodes that are alike."""
+    """A node class: nodes that every class filter treats the same."""
 
     __slots__ = ("changed", "freed", "nodes", "number")
 
@@ -52,13 +52,13 @@ class Group:
         self.number = number
         self.nodes: list[NodeState] = []
         self.changed: dict[NodeState, None] = {}
-        """To be entered again before the heaps are asked."""
+        """Nodes to be pushed again before the heaps are used."""
         self.freed = 0
-        """How often one of them may have got room back."""
+        """Counter of the times one of its nodes may have got room back."""
 
 
 class ClassGroups:
-    """The groups that would do for one class."""
+    """The node classes that are feasible for one class of tasks."""
 
     __slots__ = ("ask", "groups", "has_none")
 
@@ -66,20 +66,20 @@ class ClassGroups:
         self.ask = ask
         self.groups = groups
         self.has_none: dict[Group, int] = {}
-        """For a group: its `freed` when no node of it had room for this class."""
+        """The `freed` of each node class when none of its nodes had room for this class of tasks."""
 
 
 class NodeGroups:
     def __init__(self, nodes: Sequence[NodeState], rng: random.Random, overcommit: float) -> None:
         self.prices: dict[str, Strategy] = {}
-        """Strategies in use."""
+        """Strategies in use, by name."""
         self.exhausted: set[NodeId] = set()
-        """Would do, but their memory is used up: they take nothing until they are measured again."""
+        """Suitable nodes whose memory is used up: they get nothing until they are measured again."""
         self._rng = rng
         self._groups: dict[tuple[object, ...], Group] = {}
         self._seated: list[NodeState] = []
         self._group_at: list[Group] = []
-        """By seat."""
+        """Node class of each node, by seat."""
         self._orders: dict[str, ByPrice] = {}
         self._group(nodes, Ask(_ANYTHING, "", overcommit))
 
@@ -87,7 +87,7 @@ class NodeGroups:
         return ClassGroups(ask, [group for group in self._groups.values() if passing(group.nodes[:1], ask, filters)])
 
     def price(self, name: str, make: Make) -> None:
-        """Every node, for a strategy that nobody has asked for so far."""
+        """Price every node for a strategy that was not in use so far."""
         strategy = self.prices[name] = make(Candidates(_ANYTHING, self._seated, self._rng, 0))
         order = self._orders[name] = ByPrice(strategy.cost, len(self._groups), len(self._seated), self._rng)
         for group in self._groups.values():
@@ -106,7 +106,7 @@ class NodeGroups:
             state, group = seated[seat], group_at[seat]
             heap = heaps[group.number]
             if state.is_shared and (dearer := order.rise(state, entry)) > entry:
-                # A node of the same machine has taken from what both have: while tasks are placed prices only rise.
+                # A node of the same machine has used some of what both share: while tasks are placed prices only rise.
                 heapreplace(heap, dearer)
             elif resources and has_no_room(state, ask):
                 passed.append((heap, heappop(heap)))
@@ -135,7 +135,7 @@ class NodeGroups:
         return chosen
 
     def _firsts(self, plan: ClassGroups, order: ByPrice) -> list[Entry]:
-        """The cheapest node of each group that may have room."""
+        """Heap of the cheapest entry of each node class that may have room."""
         firsts = []
         for group in plan.groups:
             if plan.has_none.get(group) == group.freed:
@@ -151,12 +151,12 @@ class NodeGroups:
         return firsts
 
     def took(self, chosen: Iterable[NodeState]) -> None:
-        """Somebody else put a task on each of these: their entries are old."""
+        """Note that tasks were placed on these nodes by another strategy: their entries are old."""
         for state in chosen:
             self._group_at[state.seat].changed[state] = None
 
     def gave_back(self, state: NodeState) -> None:
-        """It may have room again."""
+        """Note that the node may have room again."""
         if state.seat >= 0:
             group = self._group_at[state.seat]
             group.changed[state] = None
@@ -187,7 +187,8 @@ class NodeGroups:
 
 
 def passing(nodes: list[NodeState], ask: Ask, filters: tuple[Filter, ...]) -> list[NodeState]:
-    # Filter by filter rather than node by node: each one has only what the others left.
+    """The nodes that pass all filters."""
+    # Filter by filter rather than node by node: each one sees only what the others left.
     for refuses in filters:
         nodes = [state for state in nodes if refuses(state, ask) is None]
     return nodes

@@ -1,9 +1,9 @@
-"""Placement: filter, then score, for a whole class of tasks at once. Nothing here looks at a single task.
+"""Placement: filter, then score, for a whole class of tasks at once. No function here looks at a single task.
 
 A placer serves many passes. Where the price of a task depends on the node alone, all classes share the heaps of
-`node_groups`. Strategies whose price depends on the class, on chance or on whose turn it is have a heap per class, for
-one pass. Prices only rise while a pass places, so it is enough there to look again when a node that somebody else has
-put work on comes to the top.
+`node_classes`. Strategies whose price depends on the class, on chance or on whose turn it is have a heap per class, for
+one pass. Prices only rise while a pass places, so it is enough there to price a node again when it comes to the top and
+another class has placed work on it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from crawlfleet.scheduling.placement.strategies import (
 )
 
 Cursors = dict[Requirement, NodeId]
-"""The node that took the last task of each class. The caller keeps it from pass to pass."""
+"""The node that got the last task of each class. The caller keeps it from pass to pass."""
 
 _ClassEntry = tuple[float, float, NodeId, int, int, NodeState]
-"""Price, chance (so that ties spread), id, `held` when it was priced, tasks given by this class, node."""
+"""Price, random number (so that ties spread), id, `held` when it was priced, tasks placed by this class, node."""
 
 
 class _ClassHeap:
-    """For one pass: the nodes that would do for one class, at the prices they have for it."""
+    """Heap of the nodes suitable for one class, by the prices they have for it; valid for one pass."""
 
     __slots__ = ("entries", "strategy")
 
@@ -49,7 +49,7 @@ class _ClassHeap:
 
 
 class _Plan:
-    """What one class needs to be placed."""
+    """What the placer keeps for one class of tasks: feasible node classes, strategy, heap."""
 
     __slots__ = ("groups", "heap", "strategy")
 
@@ -60,7 +60,7 @@ class _Plan:
 
 
 class Placer:
-    """Deducts from the states as it places; whoever else changes one tells it by `update`."""
+    """Places tasks on node states, and deducts from them; other changes of a state come in by `set_held`."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class Placer:
         self.states = nodes
         self.overcommit = overcommit
         self.knowledge = knowledge
-        """The caller's to renew before a pass."""
+        """Evidence and regions that strategies use; the caller renews it before a pass."""
         self.cursors: Cursors = {} if cursors is None else cursors
         self.unknown_strategies: set[str] = set()
-        """Names that were asked for and are none; the default served instead."""
+        """Requested names that are no strategy; the default served instead."""
         self.reserved_for = {state.cluster_project for state in nodes if state.cluster_project is not None}
-        """Projects that have a cluster of their own: to all others nodes are the same."""
+        """Projects that have a cluster of their own: for all others the nodes are the same."""
         self._nodes = {state.node.id: state for state in nodes}
         self._machines = machines_of(nodes)
         self._rng = rng
@@ -103,17 +103,17 @@ class Placer:
         return chosen
 
     def begin_pass(self) -> None:
-        """What holds for one pass is over: turns, and prices that depend on the class."""
+        """Drop what is valid for one pass only: turns, and prices that depend on the class."""
         for plan in self._with_heap:
             plan.heap = None
         self._with_heap.clear()
 
     def sharing(self, node: NodeId) -> Sequence[NodeState]:
-        """The nodes of its machine, itself among them, if it has more than one."""
+        """The nodes of its machine, itself among them, if the machine has more than one."""
         return self._machines.get(node, ())
 
     def give_back(self, ended: Iterable[tuple[NodeId, Requirement]]) -> None:
-        """What was deducted for tasks that ended, or were not assigned after all."""
+        """Give back what was deducted for tasks that ended, or were not assigned after all."""
         nodes, machines, gave_back = self._nodes, self._machines, self._groups.gave_back
         for node, requirement in ended:
             state = nodes.get(node)
@@ -132,14 +132,14 @@ class Placer:
             else:
                 gave_back(state)
                 if not state.held:
-                    # Sums of fractions leave crumbs.
+                    # Sums of fractions leave remainders.
                     reserved.clear()
         # Prices may have fallen: the heaps of classes are old.
         self.begin_pass()
 
     def correct(self, node: NodeId, held: int, reserved: dict[str, float]) -> None:
-        """What a node holds, whatever was counted on here; and what is reserved on its machine, if that has several.
-        The dictionary is the placer's from then on."""
+        """Set what a node holds, whatever was counted here; and what is reserved on its machine, if that has several
+        nodes. The dictionary belongs to the placer from then on."""
         state = self._nodes.get(node)
         if state is None:
             return
@@ -150,7 +150,7 @@ class Placer:
         self.begin_pass()
 
     def other_than(self, node_id: NodeId, requirement: Requirement, project: str) -> NodeState | None:
-        """Another node for one more task; None when no other has room. Looks at every node: for single tasks only."""
+        """Place one more task on another node; None when no other has room. Looks at every node: for single tasks."""
         plan = self._plan(requirement, project)
         ask = plan.groups.ask
         found = [state for state in self._able(plan) if state.node.id != node_id and tasks_fit(state, ask) > 0]
@@ -164,12 +164,12 @@ class Placer:
         return state
 
     def room(self, requirement: Requirement, project: str) -> int:
-        """How many tasks of the class fit now, if no other class takes the place."""
+        """How many tasks of the class fit now, if no other class is placed first."""
         plan = self._plan(requirement, project)
         return sum(tasks_fit(state, plan.groups.ask) for state in self._able(plan))
 
     def is_hopeless(self, requirement: Requirement, project: str) -> bool:
-        """No node would do, not even an empty one."""
+        """Whether no node would be suitable, not even an empty one."""
         return not self._plan(requirement, project).groups.groups
 
     def _place_by_class(self, plan: _Plan, count: int) -> list[NodeState]:

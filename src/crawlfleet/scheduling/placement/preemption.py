@@ -1,9 +1,9 @@
-"""Making room: which running tasks are stopped so that more important ones, which found no room, can run.
+"""Plans preemption: which running tasks are stopped so that more important ones, which found no capacity, can run.
 
-The waiting classes come in the order in which they would be served. Each takes what is free, or will be free when those
-that were told to stop before have done so; nobody is stopped for a task for which somebody is stopping already. Only
-for what is left over are victims chosen, and only where the room they leave is enough and would go to that task: a
-class that is served earlier and would fit there as well would get it instead.
+The waiting lanes come in the order in which they would be served. Each uses what is free, or will be free when tasks
+recalled earlier have stopped; no second task is stopped for one for which another is stopping already. Victims are
+chosen only for what is left over, and only where the capacity they free is enough and would go to that task: a class
+that is served earlier and would fit there as well would get it instead.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ from crawlfleet.scheduling.placement.filters import (
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 _TOGETHER = 16
-"""Of how many of a node's tasks, the youngest, sets of several are tried."""
+"""Number of a node's youngest tasks of which sets of several are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     gap: int = 2
-    """How much higher the one that waits must rank, age counted in."""
+    """Ranks that the waiting task must be above its victim, age counted in."""
     patience_s: float = 1.0
-    """How long it must have waited: most room comes by itself."""
+    """Seconds that it must have waited: most capacity becomes free by itself."""
     times_most: int = 3
-    """How often one task is stopped in its round."""
+    """Limit on how often one task is preempted in its round."""
     together_most: int = 3
-    """How many are stopped for one task."""
+    """Limit on the victims for one task."""
 
 
 class Waiting(NamedTuple):
-    """Tasks of one lane that wait for room."""
+    """A lane whose tasks wait for capacity."""
 
     lane: LaneId
     requirement: Requirement
     project: str
     priority: int
     rank: int
-    """Its priority, raised by age, as the order of service has it."""
+    """Priority, raised by age, as the order of service has it."""
     size: int = 1
     waited_s: float = float("inf")
 
 
 class Held(NamedTuple):
-    """A task on a node that may be stopped."""
+    """A task on a node that may be preempted."""
 
     task: TaskId
     node: NodeId
     requirement: Requirement
     priority: int
     rank: int
-    """What it would have in the queue again."""
+    """Rank that it would have in the queue again."""
     since: Instant
     times: int = 0
-    """How often it was stopped for others before."""
+    """Number of times it was preempted before."""
 
 
 class Room(NamedTuple):
-    """Made on a node for the task at this position of the lane."""
+    """Capacity freed on a node, by stopping the victims, for the task at this position of the lane."""
 
     lane: LaneId
     position: int
@@ -89,8 +89,8 @@ def make_room(
     overcommit: float = 1.0,
     allowances: Mapping[str, Allowance] | None = None,
 ) -> list[Room]:
-    """At most `budget` victims in all. `waiting` is in the order of service; deducts from the states as it goes, and
-    from the `allowances` of projects with quotas: nobody is stopped for work that may not run."""
+    """Choose at most `budget` victims in all. `waiting` is in the order of service. Deducts from the states as it goes,
+    and from the `allowances` of projects with quotas: no task is stopped for work that may not run."""
     plan = _Plan(nodes, rules, budget, overcommit, allowances or {})
     for node, requirement in stopping:
         plan.give_back(node, requirement)
@@ -147,7 +147,7 @@ class _Plan:
             allowance.take(want.requirement, served)
 
     def _best(self, want: Waiting, ask: Ask, nodes: Sequence[NodeState]) -> tuple[NodeState, tuple[Held, ...]] | None:
-        """The fewest victims that do; of several such sets the youngest."""
+        """The node and the fewest victims that are enough; of several such sets the youngest."""
         for size in range(1, min(self.rules.together_most, self.budget) + 1):
             sets = [(state, found) for state in nodes if (found := self._set_of(size, state, want, ask))]
             if sets:
@@ -159,7 +159,7 @@ class _Plan:
             return ()
         may_go = [one for one in self.victims[state.node.id] if self._may_stop(one, want)]
         if not ask.requirement.resources:
-            # It is the number that counts, not which.
+            # Only the number counts, not which.
             sets: Iterable[tuple[Held, ...]] = [tuple(may_go[:size])] if len(may_go) >= size else ()
         else:
             sets = combinations(may_go if size == 1 else may_go[:_TOGETHER], size)

@@ -1,7 +1,7 @@
-"""Where regions are: countries, big cities, and the regions of the usual clouds by the city they stand in.
+"""Table of the locations of regions: countries, big cities, and the regions of the usual clouds by their city.
 
 Names are in small letters with hyphens; coordinates are degrees north and east, to about ten kilometres, which is
-plenty to say what is near. Countries stand at their capital or where most of their machines are.
+plenty to tell what is near. Countries stand at their capital or where most of their machines are.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ virginia ashburn|ohio columbus|oregon portland|california san-francisco|texas da
 hongkong hong-kong|saopaulo sao-paulo|newyork new-york|nyc new-york|sanfrancisco san-francisco|losangeles los-angeles
 usa us|china cn|japan jp|korea kr|germany de|france fr|india in|brazil br|canada ca|australia au|russia ru
 """
-"""Another name of a place above; a name of this very table may be meant as well, when it stands before."""
+"""Other names of a location above, or of an earlier entry of this table."""
 
 CONTINENTS = """
 eu 50.1 8.7|europe 50.1 8.7|asia 1.4 103.8|apac 1.4 103.8|africa -26.2 28.0|oceania -33.9 151.2
 north-america 39.0 -77.5|south-america -23.6 -46.6|middle-east 25.2 55.3
 """
-"""In no country: near is all that can be said of them."""
+"""Locations in no country, of which only the distance is known."""

@@ -1,4 +1,4 @@
-"""Regions: free text that people write, resolved to a country and a point on the globe."""
+"""Resolves regions, which are free text, to a country and a point on the globe."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from crawlfleet.scheduling.placement import region_table
 EARTH_KM = 6371.0
 _KEPT = 10_000
 _ZONES = (re.compile(r"(.*\d)-?[a-z]"), re.compile(r"(.+)-[a-z0-9]"))
-"""A zone is a region and a letter: us-east-1a, europe-west1-b, cn-hangzhou-h."""
+"""Patterns of zones, a region and a letter: us-east-1a, europe-west1-b, cn-hangzhou-h."""
 # Of these the first letters are a part of the world in the names of clouds, and a country in none of them.
 _NO_COUNTRY = frozenset({"af", "me", "sa"})
 
 
 class Place(NamedTuple):
     country: str
-    """ISO code in small letters; empty for what is in no single one."""
+    """ISO code in small letters; empty for a location in no single country."""
     latitude: float
     longitude: float
 
 
 def normal(name: str) -> str:
-    """As names are compared: `US East 1` is `us-east-1`."""
+    """The form in which names are compared: `US East 1` is `us-east-1`."""
     return re.sub(r"[\s_]+", "-", name.strip().casefold())
 
 
 def distance_km(one: Place, other: Place) -> float:
-    """Along the great circle."""
+    """The distance along the great circle."""
     north, other_north = math.radians(one.latitude), math.radians(other.latitude)
     east = math.radians(other.longitude - one.longitude) / 2
     a = math.sin((other_north - north) / 2) ** 2 + math.cos(north) * math.cos(other_north) * math.sin(east) ** 2
@@ -38,7 +38,7 @@ def distance_km(one: Place, other: Place) -> float:
 
 
 class Regions:
-    """The usual names, under those that an installation adds or says otherwise."""
+    """Locations of regions: the built-in names, and those that an installation adds or overrides."""
 
     def __init__(self, own: Mapping[str, Place] | None = None) -> None:
         self._own = {normal(name): place for name, place in (own or {}).items()}
@@ -46,7 +46,7 @@ class Regions:
 
     def find(self, name: str) -> Place | None:
         if name not in self._found:
-            # Tasks may name whatever they like: that must not fill the memory.
+            # Tasks may name any text: that must not fill the memory.
             if len(self._found) >= _KEPT:
                 self._found.clear()
             self._found[name] = self._resolved(normal(name))

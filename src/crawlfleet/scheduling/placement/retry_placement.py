@@ -1,4 +1,4 @@
-"""The node that just failed a task is not the one to try it on again, as long as there is another."""
+"""Placement of retried tasks: not on the node that just failed them, as long as there is another."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.scheduling.placement.filters import NodeState
 
 Other = Callable[[NodeId], NodeState | None]
-"""Another node than this one with room for a task of the class, or None."""
+"""Function that returns another node than this one with room for a task of the class, or None."""
 
 
 def avoiding(
     tasks: Sequence[TaskId], chosen: Sequence[NodeState], failed_on: Mapping[TaskId, NodeId], other: Other
 ) -> list[NodeState]:
-    """The nodes for `tasks`, all of one lane, so that none goes back to where it failed where that can be helped.
+    """The nodes for `tasks`, all of one lane, so that no task goes back to where it failed if that can be avoided.
 
-    Tasks of a lane are alike, so two of them can change places at no cost; `other` is asked only when that is not
-    possible. The order of what is left alone stays.
+    Tasks of a lane are alike, so two of them can change places at no cost; `find_other` is called only when that is not
+    possible. All other tasks keep their nodes.
     """
     nodes = list(chosen)
     for place, task in enumerate(tasks):

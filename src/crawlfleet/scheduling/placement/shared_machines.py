@@ -1,4 +1,4 @@
-"""Several agents on one machine share what it has; each keeps its own slots."""
+"""Several nodes (agents) on one machine share its resources; each keeps its own slots."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from crawlfleet.scheduling.placement.filters import NodeState
 
 
 def share_machines(states: Sequence[NodeState]) -> None:
-    """Puts nodes of one machine on one account: what one of them reserves, none of the others has left.
+    """Let nodes of one machine share one account: what one of them reserves, none of the others has left.
 
-    Each of them declares the machine as it sees it, so the machine has the most that any of them says.
+    Each of them declares the machine as it sees it, so the machine has the most that any of them declares.
     """
     machines: dict[str, list[NodeState]] = defaultdict(list)
     for state in states:
@@ -24,7 +24,7 @@ def share_machines(states: Sequence[NodeState]) -> None:
 
 
 def machines_of(states: Iterable[NodeState]) -> dict[NodeId, list[NodeState]]:
-    """Of nodes that share an account: all that do."""
+    """All nodes of the machine of each node that shares one."""
     machines: dict[str, list[NodeState]] = defaultdict(list)
     for state in states:
         if state.is_shared:
@@ -47,5 +47,5 @@ def _share(nodes: list[NodeState]) -> None:
             declared[name] = max(declared.get(name, 0.0), amount)
     reserved = reserved_together(state.reserved for state in nodes)
     for state in nodes:
-        # The very same objects: the placer counts on one of them, and sees it on all.
+        # The very same objects: what the placer deducts on one node shows on all.
         state.declared, state.reserved, state.is_shared = declared, reserved, True

@@ -1,4 +1,4 @@
-"""Which lanes have had no task placed for long: each is told of once, until one of its tasks is placed again."""
+"""Finds lanes of which no task was placed for long: each is reported once, until one of its tasks is placed again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 STUCK_S = 30.0
 LOOKED_AT_ONCE = 10
-"""To say why, each node is looked at: so many lanes at a time, the others at the next look."""
+"""Lanes that are explained at a time, as each explanation looks at every node; the others follow later."""
 
 
 class Reason(NamedTuple):
-    """Why nothing of a lane is placed, in the words of `why`."""
+    """The reason why nothing of a lane is placed, in the words of `why`."""
 
     cause: str
     sentence: str
@@ -28,7 +28,8 @@ class Reason(NamedTuple):
 def reason(
     lane: Lane, project: Project | None, use: Callable[[str], Use], placer: Placer, spent: DayFull | None = None
 ) -> Reason | None:
-    """None for a lane that only waits for its turn. `spent` is the daily quota of which its project has none left."""
+    """Why nothing of the lane is placed; None for a lane that only waits for its turn. `exhausted` is the daily quota of
+    which its project has none left."""
     if project is not None and (project.quotas.limits_running or spent is not None):
         full = Allowance(project, use(lane.project), spent).full(lane.requirement)
         if full is not None:
@@ -52,7 +53,7 @@ class Stuck:
             self._told.discard(lane)
 
     def look(self, waiting: Iterable[ReadyLane], paused: Container[str], at: float) -> list[ReadyLane]:
-        """Those to be explained now. What a person has paused waits for that person."""
+        """The lanes to be explained now. Lanes of a queue that a person paused never count."""
         since, known = self._since, {ready.lane.id: ready for ready in waiting if ready.lane.queue not in paused}
         self._since = {lane: since.get(lane, at) for lane in known}
         self._told &= known.keys()
@@ -66,5 +67,5 @@ class Stuck:
         self._told.add(lane)
 
     def postpone(self, lane: LaneId, at: float) -> None:
-        """There is nothing to tell: look at the others first."""
+        """Let the lane wait anew, as there is nothing to report: the others come first."""
         self._since[lane] = at

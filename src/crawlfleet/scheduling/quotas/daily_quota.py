@@ -1,7 +1,7 @@
-"""Daily quotas: how large a slice of its project's day an execution is granted, and what is said when none is left.
+"""Daily quotas: the slice of its project's quota that an execution is granted, and the denial when none is left.
 
-What is granted and not given back never passes the quota: whoever grants holds the count of the day while it does.
-Nobody is granted more than a share of what is left, so that no execution sits on the day of all others.
+The sum of what is granted and not given back never passes the quota: a grant holds the lock on the count of the day. No
+execution is granted more than a share of what is left, so that none holds the quota of all others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.project import OnFull, Project, Quotas
 
 SHARE = 8
-"""Of what is left, one part of so many at most."""
+"""Divisor of what is left that gives the largest grant."""
 LEAST = Amounts(1, 64 << 10)
 _NO_LIMIT = 1 << 62
 
@@ -39,19 +39,19 @@ class DayFull(NamedTuple):
 
 
 def day_full(project: Project, used: Amounts, day: Day) -> DayFull | None:
-    """The first daily quota that is spent."""
+    """The first daily quota that is exhausted."""
     return next((full for full in _days(project, used, day) if not full.left), None)
 
 
 def day_short(project: Project, used: Amounts, day: Day) -> DayFull | None:
-    """The first daily quota of which less is left than is worth another try of a task that was parked for it: a try
-    begins from the start, and would use up what others could do with."""
+    """The first daily quota of which less is left than is worth a retry of a task that was parked for it: a retry
+    begins from the start, and would use up what others need."""
     shorts = (full for full in _days(project, used, day) if full.left < _worth_a_try(full))
     return min(shorts, key=lambda full: full.left > 0, default=None)
 
 
 def may_come_back(project: Project, used: Amounts, day: Day) -> int:
-    """How many tasks that were parked for the day are tried again now: as many as what is left of it would do for."""
+    """How many tasks that were parked for a daily quota are retried now: as many as what is left is enough for."""
     if day_short(project, used, day) is not None:
         return 0
     return min((full.left // _worth_a_try(full) for full in _days(project, used, day)), default=_NO_LIMIT)
@@ -69,7 +69,7 @@ def _worth_a_try(full: DayFull) -> int:
 
 
 def granted(asked: Amounts, quotas: Quotas, used: Amounts) -> Amounts:
-    """Of a day of which so much is used or in somebody's hands."""
+    """The amounts to grant; `used` is what is used or held by executions already."""
     parts = []
     for quota, want, amount, least, most in zip(QUOTAS, asked, used, LEAST, MOST, strict=True):
         limit = getattr(quotas, quota)
@@ -79,8 +79,7 @@ def granted(asked: Amounts, quotas: Quotas, used: Amounts) -> Amounts:
 
 
 def overs(want: Want, got: Amounts, holding: Holding, project: Project, used: Amounts, now: Instant) -> list[Over]:
-    """What to say of each amount that was asked for and of which there is nothing. `used` and `holding` are as they
-    were before."""
+    """The denial of each requested amount of which nothing is left. `used` and `holding` are as they were before."""
     said = []
     day = day_of(now)
     own = holding.today if holding.day == day else Amounts()
@@ -101,13 +100,13 @@ def overs(want: Want, got: Amounts, holding: Holding, project: Project, used: Am
 
 
 def taken(holding: Holding, want: Want, got: Amounts, day: Day) -> Holding:
-    """What the execution holds when it was granted this. Of an older day nothing can come back any more."""
+    """What the execution holds after a grant. Amounts of an older day cannot be given back any more."""
     today = holding.today if holding.day == day else Amounts()
     return holding._replace(day=day, number=want.number, today=today.plus(got), total=holding.total.plus(got))
 
 
 def given_back(holding: Holding, used: Amounts) -> Amounts:
-    """Of the day it was granted last, when the execution has ended and says what it used. The oldest is used first."""
+    """The amounts of the day of its last grant that an ended execution did not use. The oldest is used first."""
     return Amounts(
         *(
             min(today, max(0, total - amount))

@@ -1,4 +1,4 @@
-"""Quotas of projects: how many more tasks of a class a project may start, and which quota says no.
+"""Quotas of projects: how many more tasks of a class a project may start or submit, and which quota is violated.
 
 Reservations are bucketed to steps that binary fractions hold exactly, so that sums of them are exact and a quota is
 kept to the last quarter of a core.
@@ -16,11 +16,11 @@ from crawlfleet.scheduling.quotas.daily_quota import DayFull
 
 UNLIMITED = 1 << 62
 LIMITED = ("cpu", "memory_mb")
-"""Resources that have quotas."""
+"""Names of the resources that have quotas."""
 
 
 class QuotaFull(NamedTuple):
-    """Why a project may not start a task now."""
+    """The quota by which a project may not start a task now."""
 
     project: str
     quota: str
@@ -30,7 +30,7 @@ class QuotaFull(NamedTuple):
 
     @property
     def is_hopeless(self) -> bool:
-        """The task asks for more than the whole quota."""
+        """Whether the task asks for more than the whole quota."""
         return self.asked > self.limit
 
     @property
@@ -46,12 +46,12 @@ class QuotaFull(NamedTuple):
 
 
 class Allowance:
-    """What a project may still start. Counts down as its tasks are placed."""
+    """What a project may still start; it is deducted from as tasks are placed."""
 
     __slots__ = ("_limits", "_project", "_spent", "_use")
 
     def __init__(self, project: Project, use: Use, spent: DayFull | None = None) -> None:
-        """`spent` is the daily quota of which nothing is left: then nothing starts."""
+        """`exhausted` is the daily quota of which nothing is left: then nothing starts."""
         self._project = project.name
         self._spent = spent
         self._use = Use(use.running, dict(use.reserved))
@@ -61,7 +61,7 @@ class Allowance:
             self._limits.insert(0, ("running", quotas.running))
 
     def fit(self, requirement: Requirement) -> int:
-        """How many more tasks of the class."""
+        """How many more tasks of the class may start."""
         fit = UNLIMITED if self._spent is None else 0
         for name, limit in self._limits:
             asked = _asked(requirement, name)
@@ -73,7 +73,7 @@ class Allowance:
         self._use.add(requirement, count)
 
     def full(self, requirement: Requirement) -> QuotaFull | DayFull | None:
-        """The quota that has no room for one more; the one that never will have goes first."""
+        """The quota that one more task would violate; one that the task can never meet goes first."""
         found = [
             QuotaFull(self._project, name, limit, self._used(name), asked)
             for name, limit in self._limits
@@ -84,7 +84,7 @@ class Allowance:
 
     @property
     def is_spent(self) -> bool:
-        """Not even a task that asks for nothing."""
+        """Whether not even a task that reserves nothing may start."""
         if self._spent is not None:
             return True
         return bool(self._limits) and self._limits[0][0] == "running" and self._use.running >= self._limits[0][1]
@@ -96,7 +96,7 @@ class Allowance:
 def allowances(
     projects: Iterable[Project], use: Callable[[str], Use], spent: Mapping[str, DayFull]
 ) -> dict[str, Allowance]:
-    """Of those whose quotas limit what runs; `spent` has those of which no day is left."""
+    """The allowance of each project whose quotas limit what runs; `exhausted` has the exhausted daily quotas."""
     return {
         one.name: Allowance(one, use(one.name), spent.get(one.name))
         for one in projects
@@ -105,20 +105,20 @@ def allowances(
 
 
 class Door:
-    """What decides whether new tasks of a project are taken: the quota on what waits; and where a project would
-    rather refuse than wait, its daily and running quotas too."""
+    """Admission of new tasks by the quotas of their project: the quota on waiting tasks; and where a project refuses
+    rather than waits, its daily and running quotas too."""
 
     __slots__ = ("_held", "_project", "_spent", "_waiting")
 
     def __init__(self, project: Project, waiting: int, held: Use, spent: DayFull | None = None) -> None:
-        """`spent` is the daily quota of which nothing is left."""
+        """`exhausted` is the daily quota of which nothing is left."""
         self._spent = spent if project.on_full is OnFull.REFUSE else None
         self._project = project
         self._waiting = waiting
         self._held = Use(held.running, dict(held.reserved))
 
     def full(self, asked: Sequence[Requirement]) -> str | None:
-        """Which quota has no room for all of these, said to a person."""
+        """The sentence on the quota that these tasks would violate; None if they fit."""
         name, quotas, count = self._project.name, self._project.quotas, len(asked)
         if self._spent is not None and count:
             return self._spent.sentence
@@ -138,7 +138,7 @@ class Door:
 
     @property
     def renews_at(self) -> Instant | None:
-        """Of the daily quota that keeps it shut."""
+        """When the exhausted daily quota renews; None if none is exhausted."""
         return None if self._spent is None else self._spent.renews_at
 
     def enter(self, asked: Sequence[Requirement]) -> None:

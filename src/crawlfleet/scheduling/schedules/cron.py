@@ -1,4 +1,4 @@
-"""The instants that a cron expression names in a time zone.
+"""Evaluates cron expressions: the instants that an expression names in a time zone.
 
 Expressions are read by cronsim, on local time without a zone; the zone is put on here, as its own way through the hours
 that daylight saving leaves out or repeats loses ticks where the shift is not a whole hour. The rules are those of
@@ -29,7 +29,7 @@ _NO_SHIFT = timedelta()
 
 
 def check(expression: str) -> None:
-    """Raises InvalidInput for what is no expression, or names a day that no month has."""
+    """Check an expression. Raises InvalidInput for what is none, or names a day that no month has."""
     if len(expression.split()) != _FIELDS:
         raise InvalidInput("five fields: minute, hour, day of month, month, day of week", field="cron")
     try:
@@ -45,7 +45,7 @@ def _zone_names() -> frozenset[str]:
 
 @lru_cache(maxsize=1_000)
 def zone_of(name: str) -> tzinfo:
-    """Raises InvalidInput for a name that no time zone has."""
+    """The time zone of this name. Raises InvalidInput for a name that no time zone has."""
     if name == DEFAULT_ZONE:
         return UTC
     # Known by the list of them: a name is a path to a file as well, and looking for it in vain takes long.
@@ -56,7 +56,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def instants(expression: str, time_zone: str, after: Instant) -> Iterator[Instant]:
-    """After `after`, ascending; none when there is none for fifty years."""
+    """The instants after `after`, ascending; none when there is none for fifty years."""
     zone = zone_of(time_zone)
     begin = datetime.fromtimestamp(after // 1000, zone)
     by_real_time = any(field.startswith("*") for field in expression.split()[:2])
@@ -93,8 +93,8 @@ def _both_times(named: Iterator[datetime], zone: tzinfo) -> Iterator[Instant]:
 
 
 def _instants_of(local: datetime, zone: tzinfo) -> tuple[Instant, Instant]:
-    """By the offset before and after a shift: alike but for times that come twice (the first is the earlier one) or not
-    at all (the first is the later one)."""
+    """The instants of a local time by the offset before and after a shift: equal but for times that come twice (the
+    first is the earlier one) or not at all (the first is the later one)."""
     first = local.replace(tzinfo=zone)
     if zone is UTC:
         return _instant(first), _instant(first)

@@ -1,6 +1,6 @@
-"""When a schedule fires: its nominal instants, what is due now, and what a tick does while an earlier task goes on.
+"""Ticks of a schedule: its nominal instants, which are due now, and what a tick does while an earlier task goes on.
 
-A nominal instant names a tick: it is the same on every master and after every restart, so a tick can be kept as a row
+A nominal instant names a tick: it is the same on every master and after every restart, so a tick can be stored as a row
 and is never fired twice.
 """
 
@@ -20,7 +20,7 @@ from crawlfleet.scheduling.schedules import cron
 
 SECOND_MS = 1_000
 GRACE_MS = 60_000
-"""A tick that comes no later than this was not missed: leaders change, stores are away for a moment."""
+"""Delay up to which a tick does not count as missed: leaders change, stores are away for a short time."""
 FURTHEST_MS = 50 * 366 * 86_400_000
 _FIRST_LOOK_MS = 60_000
 _HASHED = 1 << 64
@@ -84,7 +84,7 @@ def upcoming(schedule: ScheduleId, timing: Timing, anchor_at: Instant, after: In
 
 
 def next_runs(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
-    """When the next ticks fire, as far as anybody knows now."""
+    """When the next ticks fire, as far as it is known now."""
     if schedule.is_paused:
         return []
     # One whose jitter is not over yet is still to come.
@@ -98,7 +98,7 @@ def next_runs(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
 
 
 def check(timing: Timing, anchor_at: Instant, now: Instant) -> None:
-    """Raises InvalidInput, with the field named, for what is no time, or no time to come."""
+    """Check a timing. Raises InvalidInput, with the field named, for one that is none or never fires."""
     said = [name for name in ("at", "every_s", "cron") if getattr(timing, name) is not None]
     if len(said) != 1:
         wrong = f"not {' and '.join(said)}" if said else "none of them is there"
@@ -129,7 +129,7 @@ def check(timing: Timing, anchor_at: Instant, now: Instant) -> None:
 
 
 def plan(schedule: Schedule, now: Instant) -> Plan:
-    """Which ticks have their turn now, by the policy of catching up."""
+    """Plan the ticks that fire now, by the schedule's policy of catching up."""
     if schedule.next_at is None or schedule.due_at is None or schedule.due_at > now:
         return Plan((), None, schedule.fired_until, schedule.next_at, schedule.due_at)
     most = limits.TICKS_CAUGHT_UP if schedule.catch_up is CatchUp.ALL else 1
@@ -143,7 +143,7 @@ def plan(schedule: Schedule, now: Instant) -> Plan:
 
 
 def _due(schedule: Schedule, first: Instant, now: Instant, most: int) -> tuple[list[Instant], Upcoming]:
-    """The newest ticks that are due, at least one more than `most` of them if there are so many; and what follows."""
+    """The newest ticks that are due, at least one more than `max_ticks` if there are that many; and the next tick."""
     timing, anchor_at = schedule.timing, schedule.anchor_at
     look_ms, due = _FIRST_LOOK_MS, [first]
     following = next_after(timing, anchor_at, first)
@@ -167,17 +167,17 @@ def _due_at(schedule: Schedule, at: Instant) -> Instant:
 
 
 class Turn(NamedTuple):
-    """What becomes of ticks, given whether a task of an earlier one goes on."""
+    """What happens to due ticks, given whether a task of an earlier one goes on."""
 
     fired: Sequence[Instant] = ()
     held: Instant | None = None
     skipped: Sequence[tuple[Instant, str]] = ()
     is_cancelling: bool = False
-    """The tasks that go on are cancelled first."""
+    """Whether the tasks that go on are cancelled first."""
 
 
 def turn(overlap: Overlap, due: Sequence[Instant], *, is_busy: bool) -> Turn:
-    """Of ticks in order, the one that was held first among them."""
+    """Decide about due ticks, in order, by the overlap policy; one that was held comes first."""
     if not due or overlap is Overlap.ALLOW:
         return Turn(due)
     first, rest = due[0], due[1:]

@@ -15,7 +15,7 @@ class RetryRule(NamedTuple):
     may_retry: bool = True
     delay_factor: float = 1.0
     most_retries: int | None = None
-    """A cap of the class below the task's own."""
+    """Cap of the error class, where it is below the task's own."""
 
 
 RULES: dict[ErrorClass, RetryRule] = {

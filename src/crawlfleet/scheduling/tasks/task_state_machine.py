@@ -1,7 +1,7 @@
-"""The life of a task: what each verb does to it, as pure functions the store applies inside its transaction.
+"""The state machine of a task: its transitions, as pure functions that the store applies inside its transaction.
 
-Every function here returns a `Decide`: given the locked row it says the next step, or refuses. Fences come first: who
-speaks for an execution that is not the live one, or for another node's, changes nothing.
+Every function here returns a `Decide`: given the locked row it returns the next step, or refuses. Fences come first: a
+report on an execution that is not the live one, or on another node's, changes nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from crawlfleet.scheduling.tasks.retry import backoff_ms, next_attempt_at
 DEATHS_THAT_POISON = 3
 LOSSES_BEFORE_ALONE = 2
 DEADLINE_GRACE_S = 10.0
-"""The node stops an execution at its timeout; the master only steps in when the node did not."""
+"""Grace after the timeout: the node stops an execution at its timeout; the master only acts when the node did not."""
 START_GRACE_S = 60.0
 PARKED_MOST = 100
-"""In a round: then what it waits for is not away, it is not to be had, and that is a failure."""
+"""Limit on parkings in a round: after that, what the task waits for counts as unavailable, which is a failure."""
 PARK_SPREAD_MS = (1_000, 60_000)
 
 
@@ -43,12 +43,12 @@ def deadline_at(timeout_s: int, started_at: Instant) -> Instant:
 
 
 def is_alone(row: LiveTask) -> bool:
-    """Whether its next execution gets a process of its own."""
+    """Whether the task's next execution gets a process of its own."""
     return row.losses >= LOSSES_BEFORE_ALONE or row.deaths > 0
 
 
 def cancel(reason: str) -> Decide:
-    """Final at once while no node has it; asked of the node otherwise."""
+    """Cancel a task: final at once while no node has it, a recall otherwise."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         if row.status.is_held:
@@ -59,7 +59,7 @@ def cancel(reason: str) -> Decide:
 
 
 def recall(why: Recall, reason: str) -> Decide:
-    """Ask the node to stop; a cancel is never weakened into something else."""
+    """Recall an execution: ask the node to stop it. A cancel is never weakened into another kind."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         if not row.status.is_held:
@@ -72,7 +72,7 @@ def recall(why: Recall, reason: str) -> Decide:
 
 
 def move(executions: Mapping[TaskId, ExecutionId], reason: str) -> Decide:
-    """Ask the node to stop these executions, so that their tasks run elsewhere; later ones of the tasks go on."""
+    """Recall these executions so that their tasks run elsewhere; later executions of the tasks go on."""
     ask = recall(Recall.MOVE, reason)
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
@@ -86,7 +86,7 @@ def move(executions: Mapping[TaskId, ExecutionId], reason: str) -> Decide:
 
 
 def overdue(now: Instant) -> Decide:
-    """Recall what is past its hard deadline, judged again on the locked row."""
+    """Recall an execution that is past its hard deadline, judged again on the locked row."""
     ask = recall(Recall.DEADLINE, "deadline passed")
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
@@ -98,7 +98,7 @@ def overdue(now: Instant) -> Decide:
 
 
 def release(now: Instant) -> Decide:
-    """waiting or retrying -> pending, when its time has come and no parent is open."""
+    """waiting or retrying -> pending, when the task is due and no parent is open."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         if row.status not in (TaskStatus.WAITING, TaskStatus.RETRYING):
@@ -111,14 +111,14 @@ def release(now: Instant) -> Decide:
 
 
 def unpark(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
-    """waiting -> pending before its time: what it was parked for is over already."""
+    """waiting -> pending before its time: the cause of the parking is over already."""
     if row.status is not TaskStatus.WAITING or row.waits or row.due_at is None:
         return Refusal(Code.NOT_READY, "is not parked")
     return Step(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
 
 
 def parent_completed(now: Instant, parents: int) -> Decide:
-    """Some parents of a waiting task completed."""
+    """Count parents of a waiting task that completed; pending when none is left and the task is due."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         waiting = row._replace(waits=max(0, row.waits - parents))
@@ -130,7 +130,7 @@ def parent_completed(now: Instant, parents: int) -> Decide:
 
 
 def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = None) -> Decide:
-    """A waiting step of a flow ends without having run. It is a dead letter when nobody else is to tell of it."""
+    """End a waiting step of a flow that never ran. It is a dead letter if it has a failure of its own."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         kind = Kind.TASK_COMPLETED if status is TaskStatus.COMPLETED else Kind.TASK_FAILED
@@ -141,7 +141,7 @@ def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = 
 
 
 def reprioritize(lanes: Mapping[LaneId, LaneId]) -> Decide:
-    """Move to the lane of the new priority, by the lane it stands in."""
+    """Move the task to the lane of its new priority, by the lane it stands in."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         if row.lane not in lanes:
@@ -173,7 +173,7 @@ def start(starts: Mapping[TaskId, Start]) -> Decide:
 def finish(
     outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random, parked: Mapping[TaskId, int] | None = None
 ) -> Decide:
-    """What the outcomes told by nodes make of their tasks. `parked` has how often each was parked in its round."""
+    """Apply the outcomes that nodes reported to their tasks. `parked` has how often each was parked in its round."""
     before = parked or {}
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
@@ -189,7 +189,7 @@ def finish(
 
 
 def lose(reason: str, now: Instant, rng: Random) -> Decide:
-    """Its node was lost with it: at no cost of a retry, unless it was to end anyway."""
+    """The node was lost with the execution: it costs no retry, unless the task was to end anyway."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         if not row.status.is_held:
@@ -200,7 +200,7 @@ def lose(reason: str, now: Instant, rng: Random) -> Decide:
 
 
 def take_back(reason: str, now: Instant, rng: Random) -> Decide:
-    """Its node leaves in good order."""
+    """The node leaves in good order and returns the execution."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         if not row.status.is_held:
@@ -233,7 +233,7 @@ def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, parked: int, no
         case End.TIMED_OUT:
             return _timed_out(row, policy, now, rng)
         case End.STOPPED:
-            # Without a recall the node's own lease guard stopped it, which is nobody's fault.
+            # Without a recall the node's own lease guard stopped it, which is no failure of the task.
             stopped = _recalled(row, policy, now, rng)
             return stopped or _again(row, ExecutionStatus.LOST, "stopped by the node's lease guard")
         case End.RETURNED:
@@ -246,7 +246,7 @@ def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, parked: int, no
 
 
 def _recalled(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step | None:
-    """What the recall that was under way makes of a task whose execution is over."""
+    """Apply the recall that was under way to a task whose execution is over; None if there was none."""
     match row.recall:
         case Recall.NONE:
             return None
@@ -270,7 +270,7 @@ def _returned(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, 
     park = outcome.park
     if park is None:
         return _again(row, ExecutionStatus.RETURNED, "handed back by its node")
-    # What it needs is away for a known time, which is no failure of its own: no retry is spent.
+    # The resource it needs is away for a known time, which is no failure of its own: no retry is spent.
     message = outcome.failure.message if outcome.failure else "handed back by its node until later"
     if times > PARKED_MOST:
         failure = Failure(ErrorClass.BLOCKED, f"parked {PARKED_MOST} times in vain, the last time because {message}")
@@ -282,7 +282,7 @@ def _returned(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, 
 
 
 def park_spread_ms(span_ms: int) -> int:
-    """Over how long the tasks come back that waited for the same: longer where they waited longer, and may be more."""
+    """The span over which tasks parked for the same cause come back: longer after a longer wait, as they may be more."""
     return min(max(span_ms // 10, PARK_SPREAD_MS[0]), PARK_SPREAD_MS[1])
 
 

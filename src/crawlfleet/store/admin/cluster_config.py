@@ -10,15 +10,18 @@ from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.identity import ClusterConfig
 from crawlfleet.store import row_codec, schema
-from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.row_codec import RowCodec
 
-_COLUMNS = ("cluster", "version", "body", "changed_by", "changed_at")
+_CONFIGS = RowCodec(
+    schema.cluster_config, ClusterConfig, columns={"values": "body"}, formats={"values": row_codec.JSON_OBJECT}
+)
 NEWEST_CONFIGS = (
-    "SELECT k.cluster, k.version, k.body, k.changed_by, k.changed_at FROM cluster c JOIN cluster_config k "
+    f"SELECT {', '.join(f'k.{name}' for name in _CONFIGS.columns)} FROM cluster c JOIN cluster_config k "
     "ON k.cluster = c.name AND k.version = (SELECT MAX(version) FROM cluster_config WHERE cluster = c.name) "
     "ORDER BY c.name"
 )
-CONFIG_HISTORY = f"SELECT {', '.join(_COLUMNS)} FROM cluster_config WHERE cluster = $1 ORDER BY version DESC LIMIT $2"
+CONFIG_HISTORY = f"SELECT {_CONFIGS.select} FROM cluster_config WHERE cluster = $1 ORDER BY version DESC LIMIT $2"
 _HAS_CLUSTER = "SELECT name FROM cluster WHERE name = $1"
 _INSTALLATION = "SELECT value FROM installation WHERE key = 'id'"
 _FACT = "SELECT value FROM installation WHERE key = $1"
@@ -47,27 +50,27 @@ class ConfigTables:
         return found[0] if found else ClusterConfig(cluster, 0, {})
 
     async def configs(self) -> list[ClusterConfig]:
-        return [_config(row) for row in await self._engine.glance(lambda tx: tx.fetch(NEWEST_CONFIGS))]
+        return _CONFIGS.from_rows(await self._engine.glance(lambda tx: tx.fetch(NEWEST_CONFIGS)))
 
     async def put_config(
         self, cluster: str, values: Mapping[str, Any], by: str, now: Instant, expected_version: int | None = None
     ) -> ClusterConfig:
         async def work(tx: Tx) -> ClusterConfig:
             await _require(tx, cluster, f"{_HAS_CLUSTER} LOCK_ROWS(cluster)")
-            newest = await tx.fetch(CONFIG_HISTORY, cluster, 1)
-            version: int = newest[0][1] if newest else 0
+            newest = _CONFIGS.from_rows(await tx.fetch(CONFIG_HISTORY, cluster, 1))
+            version = newest[0].version if newest else 0
             if expected_version is not None and expected_version != version:
                 raise Conflict(f"the configuration of {cluster} is at version {version}, not {expected_version}")
-            row = (cluster, version + 1, row_codec.encode(values), by, now)
-            await tx.insert(schema.cluster_config, _COLUMNS, [row])
-            return _config(row)
+            row = _CONFIGS.to_row(ClusterConfig(cluster, version + 1, values, by, now))
+            await tx.insert(schema.cluster_config, _CONFIGS.columns, [row])
+            return _CONFIGS.from_row(row)
 
         return await self._engine.write(work)
 
     async def config_history(self, cluster: str, limit: int) -> Sequence[ClusterConfig]:
         async def work(tx: Tx) -> Sequence[ClusterConfig]:
             await _require(tx, cluster, _HAS_CLUSTER)
-            return [_config(row) for row in await tx.fetch(CONFIG_HISTORY, cluster, limit)]
+            return _CONFIGS.from_rows(await tx.fetch(CONFIG_HISTORY, cluster, limit))
 
         return await self._engine.read(work)
 
@@ -81,8 +84,3 @@ async def lock_installation(tx: Tx) -> str:
 async def _require(tx: Tx, cluster: str, sql: str) -> None:
     if not await tx.fetch(sql, cluster):
         raise NotFound(f"no cluster {cluster}")
-
-
-def _config(row: Row) -> ClusterConfig:
-    cluster, version, body, changed_by, changed_at = row
-    return ClusterConfig(cluster, version, row_codec.details(body), changed_by, changed_at)

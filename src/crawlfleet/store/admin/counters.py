@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.tasks.lanes import LaneBook
 
@@ -56,4 +56,4 @@ class UpkeepTables:
         text = sql.format(where=where if project is not None else "")
         args = () if project is None else (project,)
         rows = await self._engine.read(lambda tx: tx.fetch(text, *args))
-        return {row_codec.STATUSES[status]: int(n) for status, n in rows if n}
+        return {task_rows.STATUSES[status]: int(n) for status, n in rows if n}

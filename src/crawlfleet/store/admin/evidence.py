@@ -7,6 +7,7 @@ same events a second time, after a write of unknown outcome say, finds it moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.evidence import EvidenceRow, Record, Subject
@@ -29,8 +30,24 @@ CONTENTS = (
     "LEFT JOIN done d ON d.id = t.id WHERE t.id AMONG($1) AND t.spec IS NOT NULL"
 )
 PARAMETERS = "SELECT id, parameters FROM task WHERE id AMONG($1)"
-_COLUMNS = ("id", "node", "kind", "subject", "address", "ok", "failed", "blocked", "at", "last_blocked_at")
-_LIST = ", ".join(_COLUMNS)
+
+
+class _Kept(NamedTuple):
+    """A row of `evidence`."""
+
+    id: int
+    node: NodeId
+    kind: str
+    subject: str
+    address: str
+    ok: float
+    failed: float
+    blocked: float
+    at: Instant
+    last_blocked_at: Instant | None
+
+
+_LIST = ", ".join(_Kept._fields)
 ROWS_AMONG = f"SELECT {_LIST} FROM evidence WHERE id AMONG($1) ORDER BY id LOCK_ROWS(evidence)"
 ROWS_ABOUT = f"SELECT {_LIST} FROM evidence WHERE subject AMONG($1)"
 OLD_EVIDENCE = (
@@ -119,8 +136,8 @@ async def _fold(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
         now = changed.get(row.id) or before.get(row.id)
         changed[row.id] = row if now is None else row._replace(record=now.record.plus(row.record))
     values = [_values(row) for row in changed.values()]
-    await tx.insert(schema.evidence, _COLUMNS, [row for row in values if row[0] not in before])
-    await tx.update(schema.evidence, _COLUMNS, [row for row in values if row[0] in before])
+    await tx.insert(schema.evidence, _Kept._fields, [row for row in values if row.id not in before])
+    await tx.update(schema.evidence, _Kept._fields, [row for row in values if row.id in before])
     return list(changed.values())
 
 
@@ -141,9 +158,13 @@ def _ended(batches: Sequence[EventBatch], at: Instant) -> list[EndedRun]:
 
 
 def _row(row: Row) -> EvidenceRow:
-    _, node, kind, subject, address, *record = row
-    return EvidenceRow(node, (kind, subject), address, Record._make(record))
+    kept = _Kept._make(row)
+    record = Record(
+        ok=kept.ok, failed=kept.failed, blocked=kept.blocked, at=kept.at, last_blocked_at=kept.last_blocked_at
+    )
+    return EvidenceRow(kept.node, (kept.kind, kept.subject), kept.address, record)
 
 
-def _values(row: EvidenceRow) -> Row:
-    return (row.id, row.node, *row.subject, row.address, *row.record)
+def _values(row: EvidenceRow) -> _Kept:
+    kind, subject = row.subject
+    return _Kept(id=row.id, node=row.node, kind=kind, subject=subject, address=row.address, **row.record._asdict())

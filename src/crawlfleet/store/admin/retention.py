@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from crawlfleet.model.evidence import KEEP_MS
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import EPOCH_MS, GroupId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.requirement import LaneId
 from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Pruned
-from crawlfleet.store import row_codec
+from crawlfleet.store import row_codec, task_rows
 from crawlfleet.store.admin.audit import OLD_AUDIT
 from crawlfleet.store.admin.evidence import OLD_EVIDENCE
 from crawlfleet.store.admin.tokens import forget_enrolments
@@ -39,14 +41,31 @@ EXECUTIONS_PER_TASK = 10
 _TIME_SHIFT = 22
 _CLOCK_MARK = "clock_mark"
 
+
+class _EndedTask(NamedTuple):
+    id: TaskId
+    ended_at: Instant
+    group_id: GroupId | None
+
+
+class _HeldTask(NamedTuple):
+    id: TaskId
+    status: int
+    lane: LaneId
+    group_id: GroupId | None
+    size: int
+    """Bytes of its parameters and its result."""
+
+
+_HELD_VALUES = {"size": "COALESCE(LENGTH(d.result), 0) + LENGTH(t.parameters)"}
 # Ids begin with their time, so the key itself finds old tasks.
-OLD_TASKS = "SELECT id, ended_at, group_id FROM done WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3"
+OLD_TASKS = f"SELECT {', '.join(_EndedTask._fields)} FROM done WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3"
 _GROUPS = "SELECT id, kind, is_closed, finished_at FROM task_group WHERE id AMONG($1) ORDER BY id"
 LOOK_AT_GROUPS = _GROUPS
 HOLD_GROUPS = f"{_GROUPS} LOCK_ROWS(task_group)"
 # Locked: a person may retry one of them at this moment.
 HOLD_OLD = (
-    "SELECT d.id, d.status, d.lane, d.group_id, COALESCE(LENGTH(d.result), 0) + LENGTH(t.parameters) "
+    f"SELECT {row_codec.sql_values(_HeldTask._fields, _HELD_VALUES, 'd.')} "
     "FROM done d JOIN task t ON t.id = d.id WHERE d.id AMONG($1) AND d.ended_at < $2 ORDER BY d.id LOCK_ROWS(d)"
 )
 WEIGH_EXECUTIONS = (
@@ -145,13 +164,13 @@ class _Sweep:
     async def tasks(self, after: TaskId) -> tuple[list[TaskId], TaskId]:
         """Those that went, and the last id that was looked at; 0 when there are no further ones."""
 
-        async def find_due(tx: Tx) -> tuple[Sequence[Row], list[Row]]:
-            window = await tx.fetch(OLD_TASKS, after, self._oldest_id, self._limit)
-            due = [row for row in window if row[1] < self._before]
+        async def find_due(tx: Tx) -> tuple[list[_EndedTask], list[_EndedTask]]:
+            window = [_EndedTask._make(row) for row in await tx.fetch(OLD_TASKS, after, self._oldest_id, self._limit)]
+            due = [task for task in window if task.ended_at < self._before]
             return window, await _not_needed(tx, due, self._before, LOOK_AT_GROUPS)
 
         window, due = await self._engine.read(find_due)
-        last = window[-1][0] if len(window) == self._limit else 0
+        last = window[-1].id if len(window) == self._limit else 0
         gone: list[TaskId] = []
         if due:
             gone, is_cut = await self._engine.write(lambda tx: self._forget(tx, due), self._term)
@@ -161,37 +180,39 @@ class _Sweep:
         self.is_more |= last != 0
         return gone, last
 
-    async def _forget(self, tx: Tx, due: Sequence[Row]) -> tuple[list[TaskId], bool]:
+    async def _forget(self, tx: Tx, due: Sequence[_EndedTask]) -> tuple[list[TaskId], bool]:
         # Groups before their members, as by everybody: a flow that is resumed at this moment is not due any more.
         due = await _not_needed(tx, due, self._before, HOLD_GROUPS)
-        held = await tx.fetch(HOLD_OLD, [row[0] for row in due], self._before) if due else []
+        held = await tx.fetch(HOLD_OLD, [task.id for task in due], self._before) if due else []
         if not held:
             return [], False
-        rows = await self._bounded(tx, held)
-        tasks = [row[0] for row in rows]
-        await self._lanes.load(tx, {row[2] for row in rows})
+        bounded = await self._bounded(tx, list(map(_HeldTask._make, held)))
+        tasks = [task.id for task in bounded]
+        await self._lanes.load(tx, {task.lane for task in bounded})
         journal = Journal()
-        for (lane, status), count in Counter((row[2], row[1]) for row in rows).items():
-            journal.moved(self._lanes[lane].project, row_codec.STATUSES[status], None, count)
-        for (group, status), count in Counter((row[3], row[1]) for row in rows if row[3] is not None).items():
-            journal.member_moved(group, row_codec.STATUSES[status], None, count)
+        for (lane, status), count in Counter((task.lane, task.status) for task in bounded).items():
+            journal.moved(self._lanes[lane].project, task_rows.STATUSES[status], None, count)
+        for (group, status), count in Counter((task.group_id, task.status) for task in bounded).items():
+            if group is not None:
+                journal.member_moved(group, task_rows.STATUSES[status], None, count)
         await forget(tx, tasks)
         await journal.write(tx, self._now)
-        return tasks, len(rows) < len(held)
+        return tasks, len(bounded) < len(held)
 
-    async def _bounded(self, tx: Tx, held: Sequence[Row]) -> list[Row]:
+    async def _bounded(self, tx: Tx, held: Sequence[_HeldTask]) -> list[_HeldTask]:
         """The first of them that are not too much for one transaction; at least one."""
-        weights = {row[0]: row[1:] for row in await tx.fetch(WEIGH_EXECUTIONS, [row[0] for row in held])}
-        taken: list[Row] = []
+        weighed = await tx.fetch(WEIGH_EXECUTIONS, [task.id for task in held])
+        weights = {task: (count, int(weight)) for task, count, weight in weighed}
+        taken: list[_HeldTask] = []
         size = executions = 0
-        for row in held:
-            count, weight = weights.get(row[0], (0, 0))
-            size += row[4] + int(weight)
+        for task in held:
+            count, weight = weights.get(task.id, (0, 0))
+            size += task.size + weight
             executions += count
             is_too_much = size > MAX_BYTES or executions > EXECUTIONS_PER_TASK * self._limit
             if taken and is_too_much:
                 break
-            taken.append(row)
+            taken.append(task)
         return taken
 
     async def groups(self, after: GroupId) -> GroupId:
@@ -227,11 +248,11 @@ class _Sweep:
         self.is_more |= gone >= self._limit
 
 
-async def _not_needed(tx: Tx, rows: Sequence[Row], before: Instant, sql: str) -> list[Row]:
+async def _not_needed(tx: Tx, tasks: Sequence[_EndedTask], before: Instant, sql: str) -> list[_EndedTask]:
     """Those whose group does not need them."""
-    groups = sorted({row[2] for row in rows if row[2] is not None})
+    groups = sorted({task.group_id for task in tasks if task.group_id is not None})
     needed = _needing(await tx.fetch(sql, groups), before) if groups else set()
-    return [row for row in rows if row[2] not in needed]
+    return [task for task in tasks if task.group_id not in needed]
 
 
 def _needing(groups: Iterable[Row], before: Instant) -> set[GroupId]:

@@ -9,17 +9,19 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import Role, TokenRecord
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.identity import NewToken, TokenAnswer
+from crawlfleet.store import schema
 from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.row_codec import RowCodec
 from crawlfleet.store.tasks.idempotency import claimed, keep_answer
 
-_COLUMNS = (
-    "id, role, name, created_at, created_by, expires_at, uses_left, last_used_at, rotated_at, rotated_by, revoked_at"
-)
+_TOKENS = RowCodec(schema.token, TokenRecord)
+_COLUMNS = _TOKENS.select
+_NEW_COLUMNS = ("role", "name", "secret_hash", "created_at", "created_by", "expires_at", "uses_left")
 _INSERT = (
-    "INSERT INTO token (role, name, secret_hash, created_at, created_by, expires_at, uses_left) "
-    f"VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING {_COLUMNS}"
+    f"INSERT INTO token ({', '.join(_NEW_COLUMNS)}) "
+    f"VALUES ({', '.join(f'${n}' for n, _ in enumerate(_NEW_COLUMNS, 1))}) RETURNING {_COLUMNS}"
 )
 TOKEN_BY_SECRET = f"SELECT {_COLUMNS} FROM token WHERE secret_hash = $1"
 _LOCK = f"SELECT {_COLUMNS} FROM token WHERE id = $1 LOCK_ROWS(token)"
@@ -68,14 +70,14 @@ class TokenTables:
 
     async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
         rows = await self._engine.glance(lambda tx: tx.fetch(TOKEN_BY_SECRET, secret_hash))
-        return _record(rows[0]) if rows else None
+        return _TOKENS.from_row(rows[0]) if rows else None
 
     async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
         await self._engine.write(lambda tx: tx.execute(TOUCH, token, now, now - every_ms))
 
     async def tokens(self) -> list[TokenRecord]:
         sql = f"SELECT {_COLUMNS} FROM token ORDER BY id DESC"
-        return [_record(row) for row in await self._engine.browse(lambda tx: tx.fetch(sql))]
+        return _TOKENS.from_rows(await self._engine.browse(lambda tx: tx.fetch(sql)))
 
     async def rotate_token(self, token: int, secret_hash: str, by: str, now: Instant) -> TokenRecord:
         async def work(tx: Tx) -> TokenRecord:
@@ -86,7 +88,7 @@ class TokenTables:
                 "UPDATE token SET secret_hash = $2, rotated_at = $3, rotated_by = $4, last_used_at = NULL "
                 f"WHERE id = $1 RETURNING {_COLUMNS}"
             )
-            return _record((await tx.fetch(sql, token, secret_hash, now, by))[0])
+            return _TOKENS.from_row((await tx.fetch(sql, token, secret_hash, now, by))[0])
 
         return await self._engine.write(work)
 
@@ -94,7 +96,7 @@ class TokenTables:
         async def work(tx: Tx) -> TokenRecord:
             await _locked(tx, token)
             sql = f"UPDATE token SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1 RETURNING {_COLUMNS}"
-            return _record((await tx.fetch(sql, token, now))[0])
+            return _TOKENS.from_row((await tx.fetch(sql, token, now))[0])
 
         return await self._engine.write(work)
 
@@ -117,16 +119,20 @@ async def forget_enrolments(tx: Tx, before: Instant, limit: int) -> int:
 
 
 async def _add(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:
-    said = (int(token.role), token.name, token.secret_hash, now, token.created_by, token.expires_at, token.uses)
-    return _record((await tx.fetch(_INSERT, *said))[0])
+    row = {
+        "role": int(token.role),
+        "name": token.name,
+        "secret_hash": token.secret_hash,
+        "created_at": now,
+        "created_by": token.created_by,
+        "expires_at": token.expires_at,
+        "uses_left": token.uses,
+    }
+    return _TOKENS.from_row((await tx.fetch(_INSERT, *(row[name] for name in _NEW_COLUMNS)))[0])
 
 
 async def _locked(tx: Tx, token: int) -> TokenRecord:
     rows = await tx.fetch(_LOCK, token)
     if not rows:
         raise NotFound(f"no token {token}")
-    return _record(rows[0])
-
-
-def _record(row: Row) -> TokenRecord:
-    return TokenRecord(row[0], Role(row[1]), *row[2:])
+    return _TOKENS.from_row(rows[0])

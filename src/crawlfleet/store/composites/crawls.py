@@ -14,7 +14,16 @@ import msgspec
 import zstandard
 
 from crawlfleet.errors import InvalidInput
-from crawlfleet.model.crawl import FOUND_MAX, CrawlCounts, CrawlLimits, CrawlPart, CrawlState, CrawlUrl, UrlFlag
+from crawlfleet.model.crawl import (
+    FOUND_MAX,
+    CrawlCounts,
+    CrawlLimits,
+    CrawlPart,
+    CrawlState,
+    CrawlUrl,
+    UrlBatchState,
+    UrlFlag,
+)
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
@@ -43,43 +52,47 @@ TELL_MS = 5_000
 SHED = 20_000
 LOOKED_AT = 50
 """Chunks that wait, beyond two for each member, which are looked at for a lease: small ones are leased together."""
-_WAITING, _LEASED, _DONE = 0, 1, 2
 _COLUMNS = tuple(column.name for column in schema.crawl.columns)
-_CHUNK_COLUMNS = tuple(column.name for column in schema.crawl_chunk.columns)
+_NEW_BATCH: dict[str, Any] = dict.fromkeys((column.name for column in schema.crawl_chunk.columns), 0)
+"""A row of `crawl_chunk` that no member has."""
 MEMBER_OF = "SELECT group_id FROM live WHERE id = $1 AND execution = $2 AND node = $3"
 HOLD_MEMBER = f"{MEMBER_OF} SHARE_ROWS(live)"
 HOLD_CRAWL = f"SELECT {', '.join(_COLUMNS)} FROM crawl WHERE id = $1 LOCK_ROWS(crawl)"
 CRAWLS = f"SELECT {', '.join(_COLUMNS)} FROM crawl WHERE id AMONG($1)"
-LEASED_URLS = "SELECT crawl, SUM(count) FROM crawl_chunk WHERE crawl AMONG($1) AND state = 1 GROUP BY crawl"
+LEASED_URLS = (
+    "SELECT crawl, SUM(count) FROM crawl_chunk "
+    f"WHERE crawl AMONG($1) AND state = {UrlBatchState.LEASED:d} GROUP BY crawl"
+)
 TAKE_BACK = (
-    "UPDATE crawl_chunk SET state = 0, task = 0, execution = 0 WHERE crawl = $1 AND state = 1 AND NOT EXISTS ("
+    f"UPDATE crawl_chunk SET state = {UrlBatchState.WAITING:d}, task = 0, execution = 0 "
+    f"WHERE crawl = $1 AND state = {UrlBatchState.LEASED:d} AND NOT EXISTS ("
     "SELECT 1 FROM live l WHERE l.id = crawl_chunk.task AND l.execution = crawl_chunk.execution)"
 )
 CHUNK = "SELECT state, execution, count FROM crawl_chunk WHERE crawl = $1 AND number = $2"
 END_CHUNK = (
-    "UPDATE crawl_chunk SET state = 2, urls = NULL, first_item = $3, last_item = $4, first_record = $5, "
-    "last_record = $6 WHERE crawl = $1 AND number = $2"
+    f"UPDATE crawl_chunk SET state = {UrlBatchState.DONE:d}, urls = NULL, first_item = $3, last_item = $4, "
+    "first_record = $5, last_record = $6 WHERE crawl = $1 AND number = $2"
 )
 LEASED = (
-    "SELECT number, depth, count, execution, urls FROM crawl_chunk WHERE crawl = $1 AND state = 1 "
-    "ORDER BY depth, number"
+    "SELECT number, depth, count, execution, urls FROM crawl_chunk "
+    f"WHERE crawl = $1 AND state = {UrlBatchState.LEASED:d} ORDER BY depth, number"
 )
-WAITING = "SELECT number, depth, count FROM crawl_chunk WHERE crawl = $1 AND state = 0 ORDER BY depth, number LIMIT $2"
+WAITING = (
+    "SELECT number, depth, count FROM crawl_chunk "
+    f"WHERE crawl = $1 AND state = {UrlBatchState.WAITING:d} ORDER BY depth, number LIMIT $2"
+)
 URLS = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2) ORDER BY number"
 LEASE = (
-    "UPDATE crawl_chunk SET state = 1, task = $3, execution = $4, count = $5, urls = $6 "
+    f"UPDATE crawl_chunk SET state = {UrlBatchState.LEASED:d}, task = $3, execution = $4, count = $5, urls = $6 "
     "WHERE crawl = $1 AND number = $2"
 )
 JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
-KEEP = (
-    "UPDATE crawl SET chunks = $2, found = $3, pages = $4, failed = $5, skipped = $6, moved = $7, items = $8, "
-    "bytes = $9, started_at = $10, finished_at = $11, stopped_by = $12, older_at = $13, older_pages = $14, "
-    "newer_at = $15, newer_pages = $16, told_at = $17, pages_new = $18, pages_changed = $19, "
-    "pages_unchanged = $20, pages_gone = $21 WHERE id = $1"
-)
+_KEPT = tuple(name for name in _COLUMNS if name not in ("id", *CrawlLimits._fields))
+"""Columns that change while a crawl goes on."""
+KEEP = f"UPDATE crawl SET {', '.join(f'{name} = ${n}' for n, name in enumerate(_KEPT, 2))} WHERE id = $1"
 PARTS = (
     "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
-    "AND state = 2 AND last_item > first_item ORDER BY number LIMIT $3"
+    f"AND state = {UrlBatchState.DONE:d} AND last_item > first_item ORDER BY number LIMIT $3"
 )
 RECORD_PARTS = PARTS.replace("_item", "_record")
 SHED_SOME = (
@@ -181,10 +194,10 @@ class _Work:
     async def take(self, report: ChunkReport, asking: Asking) -> bool:
         """False for a chunk that is not its own."""
         rows = await self._tx.fetch(CHUNK, self.id, report.number)
-        state, execution, count = rows[0] if rows else (_WAITING, 0, 0)
-        if execution != asking.execution or state == _WAITING:
+        state, execution, count = rows[0] if rows else (UrlBatchState.WAITING, 0, 0)
+        if execution != asking.execution or state == UrlBatchState.WAITING:
             return False
-        if state == _DONE:
+        if state == UrlBatchState.DONE:
             return True  # said before; the answer was lost
         if report.counts.pages + len(report.again) > count:
             raise InvalidInput(f"a chunk of {count} URLs", field="report.counts")
@@ -265,8 +278,7 @@ class _Work:
             self.row["told_at"] = self._now
             await write_events(self._tx, [_progress(_state(self.row, 0), self._now)], self._now)
         if self.row != self._before:
-            changed = (name for name in _COLUMNS[1:] if name not in CrawlLimits._fields)
-            await self._tx.execute(KEEP, self.id, *(self.row[name] for name in changed))
+            await self._tx.execute(KEEP, self.id, *(self.row[name] for name in _KEPT))
 
     def _is_due(self) -> bool:
         """Whether watchers are told how far it is: now and then while it goes on, and when it is finished."""
@@ -283,8 +295,16 @@ class _Work:
         for chunk in pack(urls, waiting=waiting, members=self.limits.members):
             self.row["chunks"] += 1
             number = self.row["chunks"]
-            rows.append((self.id, number, _WAITING, level_of(chunk[0]), len(chunk), _packed(chunk), *(0,) * 6))
-        await self._tx.insert(schema.crawl_chunk, _CHUNK_COLUMNS, rows)
+            row = _NEW_BATCH | {
+                "crawl": self.id,
+                "number": number,
+                "state": int(UrlBatchState.WAITING),
+                "depth": level_of(chunk[0]),
+                "count": len(chunk),
+                "urls": _packed(chunk),
+            }
+            rows.append(tuple(row.values()))
+        await self._tx.insert(schema.crawl_chunk, tuple(_NEW_BATCH), rows)
 
     def _limit(self) -> str | None:
         started_at = self.row["started_at"]

@@ -16,14 +16,14 @@ from crawlfleet.model import limits
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.flow import Edge, Ended, StepKey, StepSpec, Unrun
-from crawlfleet.model.ids import TaskId, following
+from crawlfleet.model.ids import GroupId, TaskId, following
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.model.transition import Step
 from crawlfleet.scheduling.flows import flow_steps
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.projects.project_quotas import open_doors
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -42,8 +42,19 @@ RESULTS = (
 )
 COPIED = "SELECT project, workflow, name, spec FROM task WHERE id = $1"
 EDGE_COLUMNS = ("parent", "child", "kind")
-STEP_COLUMNS = ("task", "group_id", "key", "item", "items", "unrun", "spec")
 _NO_POLICY = RetryPolicy()
+
+
+class StepRow(NamedTuple):
+    """A row of `flow_step`: a step of a flow, or an item that a step fanned out into."""
+
+    task: TaskId
+    group_id: GroupId | None
+    key: StepKey
+    item: int | None = None
+    items: int | None = None
+    unrun: int = int(Unrun.NOT)
+    spec: bytes | None = None
 
 
 class _Known(NamedTuple):
@@ -107,7 +118,7 @@ class StepRelease:
     async def _ends(self, known: Iterable[_Known]) -> dict[TaskId, _End]:
         wanted = {task for one in known for task in _looked_at(one)}
         rows = await self._tx.fetch(ENDS, sorted(wanted)) if wanted else ()
-        return {row[0]: _End(row_codec.STATUSES[row[1]], row[2], Unrun(row[3]), row[4]) for row in rows}
+        return {row[0]: _End(task_rows.STATUSES[row[1]], row[2], Unrun(row[3]), row[4]) for row in rows}
 
     async def _results_seen(self, known: Iterable[_Known], ends: Mapping[TaskId, _End]) -> dict[TaskId, bytes]:
         """Only of steps that look at results at all, and not at more than they may."""
@@ -205,6 +216,8 @@ class StepRelease:
     async def _fan_out(self, step: LiveTask, known: _Known, parameters: Sequence[bytes]) -> None:
         """Its items, as tasks like itself, and the step waits for them."""
         tx, now, count = self._tx, self._now, len(parameters)
+        # The step may be gone from this lane before its items are.
+        await self._lanes.keep(tx, [step.lane])
         ((project, workflow, name, spec),) = await tx.fetch(COPIED, step.id)
         items = following(known.spec.first_item, count)
         columns = ("id", "project", "workflow", "name", "created_at", "parameters", "spec", "group_id")
@@ -215,12 +228,10 @@ class StepRelease:
         await tx.insert(schema.task, columns, rows)
         await tx.insert(
             schema.flow_step,
-            STEP_COLUMNS,
-            [(task, step.group, known.key, index, None, 0, None) for index, task in enumerate(items)],
+            StepRow._fields,
+            [StepRow(task, step.group, known.key, item=index) for index, task in enumerate(items)],
         )
-        await tx.insert(
-            schema.dependency, ("parent", "child", "kind"), [(one, step.id, int(Edge.ITEM)) for one in items]
-        )
+        await tx.insert(schema.dependency, EDGE_COLUMNS, [(one, step.id, int(Edge.ITEM)) for one in items])
         await tx.execute("UPDATE flow_step SET items = $2 WHERE task = $1", step.id, count)
         await self._begin(step, items)
         self._take(step, Step(step._replace(waits=count, due_at=None), Kind.TASK_READY))
@@ -235,8 +246,8 @@ class StepRelease:
             transition.journal.moved(self._lanes[step.lane].project, None, TaskStatus.PENDING, len(items))
             transition.applied.ready.setdefault(step.lane, []).extend(items)
         else:
-            rows = [tuple(step._replace(id=task, waits=0, round=1, retries=0)) for task in items]
-            await self._tx.insert(schema.live, row_codec.LIVE_COLUMNS, [row_codec.plain(row) for row in rows])
+            live = [step._replace(id=task, waits=0, round=1, retries=0) for task in items]
+            await self._tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(live))
             transition.journal.moved(self._lanes[step.lane].project, None, TaskStatus.WAITING, len(items))
 
     async def _write(self) -> None:

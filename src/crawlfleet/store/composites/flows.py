@@ -12,30 +12,61 @@ from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.task import FinalTask
+from crawlfleet.model.task import LiveTask
 from crawlfleet.model.transition import Step as MoveOn
 from crawlfleet.ports.flow_store import AddedFlow, NewFlow, StepRecord, StepTally
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.flows.flow_steps import StepState, to_resume
-from crawlfleet.store import row_codec, schema
-from crawlfleet.store.composites.flow_release import EDGE_COLUMNS, STEP_COLUMNS, StepRelease
+from crawlfleet.store import row_codec, schema, task_rows
+from crawlfleet.store.composites.flow_release import EDGE_COLUMNS, StepRelease, StepRow
 from crawlfleet.store.composites.group_membership import LOCK_GROUPS, Joining
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.projects.project_quotas import open_doors, over_limit
+from crawlfleet.store.row_codec import Format, RecordReader
 from crawlfleet.store.tasks.idempotency import claimed, keep_answer
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.live_tasks import LOCK_FINAL, next_round
-from crawlfleet.store.tasks.task_insert import TASK_COLUMNS
+from crawlfleet.store.tasks.task_insert import NEW_TASKS
 from crawlfleet.store.tasks.transitions import Transition
 
 _STATUS = "COALESCE(l.status, d.status)"
 _BOTH = "LEFT JOIN live l ON l.id = f.task LEFT JOIN done d ON d.id = f.task"
+
+
+class _StepRow(NamedTuple):
+    """A step as it is read: `items` counts what it fanned out into."""
+
+    key: StepKey
+    task: TaskId
+    task_type: str
+    status: TaskStatus
+    round: int
+    waits: int
+    reason: str | None
+    unrun: Unrun
+    spec: StepSpec
+    created_at: Instant
+    started_at: Instant | None
+    ended_at: Instant | None
+    items: int | None
+
+
+_STEP = RecordReader(_StepRow, {"spec": Format(read=row_codec.step_spec)})
+_STEP_VALUES = {
+    "task_type": "n.task_type",
+    "status": _STATUS,
+    "round": "COALESCE(l.round, d.round)",
+    "waits": "COALESCE(l.waits, 0)",
+    "reason": "d.reason",
+    "created_at": "t.created_at",
+    "started_at": "COALESCE(l.started_at, d.started_at)",
+    "ended_at": "d.ended_at",
+}
 STEPS = (
-    f"SELECT f.key, f.task, n.task_type, {_STATUS}, COALESCE(l.round, d.round), COALESCE(l.waits, 0), d.reason, "
-    "f.unrun, f.spec, t.created_at, COALESCE(l.started_at, d.started_at), d.ended_at, f.items "
+    f"SELECT {row_codec.sql_values(_STEP.names, _STEP_VALUES, 'f.')} "
     f"FROM flow_step f JOIN task t ON t.id = f.task {_BOTH} JOIN lane n ON n.id = COALESCE(l.lane, d.lane) "
     "WHERE f.group_id = $1 AND f.item IS NULL ORDER BY f.task"
 )
@@ -64,15 +95,6 @@ WAITS_FOR = (
     f"LEFT JOIN live l ON l.id = p.parent WHERE p.child = $1 AND p.kind <> {int(Edge.ITEM)} ORDER BY f.task"
 )
 UNRUN_RESULT = "SELECT result FROM done WHERE id = $1 AND session IS NULL"
-_WAITING = int(TaskStatus.WAITING)
-
-
-class _Step(NamedTuple):
-    task: TaskId
-    status: TaskStatus
-    items: int | None
-    spec: StepSpec
-    unrun: Unrun
 
 
 class FlowTables:
@@ -104,27 +126,17 @@ class FlowTables:
         steps, items = await self._engine.browse(work)
         counts: dict[StepKey, dict[TaskStatus, int]] = defaultdict(dict)
         for key, status, count in items:
-            counts[key][row_codec.STATUSES[status]] = count
+            counts[key][task_rows.STATUSES[status]] = count
         return [
-            StepRecord(
-                *(
-                    *row[:3],
-                    row_codec.STATUSES[row[3]],
-                    *row[4:7],
-                    Unrun(row[7]),
-                    row_codec.step_spec(row[8]),
-                    *row[9:12],
-                    None if row[12] is None else counts[row[0]],
-                )
-            )
-            for row in steps
+            StepRecord(**step._asdict() | {"items": None if step.items is None else counts[step.key]})
+            for step in _STEP.from_rows(steps)
         ]
 
     async def flow_tallies(self, flows: Sequence[GroupId]) -> dict[GroupId, list[StepTally]]:
         rows = await self._engine.browse(lambda tx: tx.fetch(TALLIES, list(flows)))
         tallies: dict[GroupId, list[StepTally]] = {flow: [] for flow in flows}
         for flow, status, unrun, count in rows:
-            tallies[flow].append(StepTally(row_codec.STATUSES[status], Unrun(unrun), count))
+            tallies[flow].append(StepTally(task_rows.STATUSES[status], Unrun(unrun), count))
         return tallies
 
     async def place_in_flow(self, task: TaskId) -> PlaceInFlow | None:
@@ -137,7 +149,7 @@ class FlowTables:
             return None
         flow, key, item, items, unrun = found[0]
         waits_for = [
-            (key, Edge(kind), None if status is None else row_codec.STATUSES[status]) for key, kind, status in parents
+            (key, Edge(kind), None if status is None else task_rows.STATUSES[status]) for key, kind, status in parents
         ]
         return PlaceInFlow(flow, key, item, items, Unrun(unrun), waits_for)
 
@@ -148,7 +160,7 @@ class FlowTables:
 
 async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
     """The rows of a flow, every step waiting. Raises OverLimit."""
-    await lanes.load(tx, {step.task.lane for step in flow.steps})
+    await lanes.keep(tx, {step.task.lane for step in flow.steps})
     for door in (await open_doors(tx, lanes, flow.limited, flow.created_at)).values():
         if full := door.full([lanes[step.task.lane].requirement for step in flow.steps]):
             raise over_limit(full, door.renews_at, flow.created_at)
@@ -157,41 +169,22 @@ async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -
     joining.create(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
     await joining.write((), transition.journal, flow.created_at)
     transition.journal.member_moved(flow.id, None, TaskStatus.WAITING, len(flow.steps))
-    await tx.insert(
-        schema.task, TASK_COLUMNS, [(*step.task[: len(TASK_COLUMNS) - 1], step.task.group) for step in flow.steps]
-    )
-    await tx.insert(
-        schema.live,
-        row_codec.LIVE_COLUMNS,
-        [
-            (
-                step.task.id,
-                _WAITING,
-                step.task.lane,
-                1,
-                0,
-                0,
-                0,
-                len(step.spec.after),
-                step.task.due_at,
-                step.task.timeout_s,
-                0,
-                0,
-                0,
-                0,
-                None,
-                None,
-                None,
-                flow.id,
-            )
-            for step in flow.steps
-        ],
-    )
-    await tx.insert(
-        schema.flow_step,
-        STEP_COLUMNS,
-        [(step.task.id, flow.id, step.key, None, None, 0, row_codec.encode(step.spec)) for step in flow.steps],
-    )
+    await tx.insert(schema.task, NEW_TASKS.columns, NEW_TASKS.to_rows(step.task for step in flow.steps))
+    live = [
+        LiveTask.new(
+            step.task.id,
+            step.task.lane,
+            step.task.timeout_s,
+            status=TaskStatus.WAITING,
+            waits=len(step.spec.after),
+            due_at=step.task.due_at,
+            group=flow.id,
+        )
+        for step in flow.steps
+    ]
+    await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(live))
+    steps = [StepRow(step.task.id, flow.id, step.key, spec=row_codec.encode(step.spec)) for step in flow.steps]
+    await tx.insert(schema.flow_step, StepRow._fields, steps)
     if edges := [edge for step in flow.steps for edge in _edges(step.task.id, step.spec)]:
         await tx.insert(schema.dependency, EDGE_COLUMNS, edges)
     for step in flow.steps:
@@ -220,10 +213,7 @@ class _Resuming:
         # having somebody wait for it.
         await tx.fetch(LOCK_GROUPS, [self._flow])
         await tx.fetch(LOCK_MEMBERS, self._flow)
-        steps = {
-            row[0]: _Step(row[1], row_codec.STATUSES[row[3]], row[12], row_codec.step_spec(row[8]), Unrun(row[7]))
-            for row in await tx.fetch(STEPS, self._flow)
-        }
+        steps = {step.key: step for step in _STEP.from_rows(await tx.fetch(STEPS, self._flow))}
         again = to_resume(
             {key: StepState(tuple(step.spec.after), step.status, step.unrun) for key, step in steps.items()}
         )
@@ -257,7 +247,7 @@ class _Resuming:
         wanted = [*waits, *(task for listed in items.values() for task in listed)]
         if not wanted:
             return
-        finals = [FinalTask._make(row) for row in await self._tx.fetch(LOCK_FINAL, sorted(wanted))]
+        finals = task_rows.DONE.from_rows(await self._tx.fetch(LOCK_FINAL, sorted(wanted)))
         await next_round(self._tx, self._lanes, finals, waits, self._transition.applied, self._transition.journal)
         await self._tx.execute("UPDATE flow_step SET unrun = 0 WHERE task AMONG($1)", list(waits))
 
@@ -268,7 +258,7 @@ class _Resuming:
 
 
 def _waits_again(
-    step: _Step, items: Sequence[TaskId], again: set[StepKey], steps: Mapping[StepKey, _Step]
+    step: _StepRow, items: Sequence[TaskId], again: set[StepKey], steps: Mapping[StepKey, _StepRow]
 ) -> list[Row]:
     """Edges to what it waits for: its own items, or parents, that run again or, when it is opened, still run."""
     if step.items is not None:

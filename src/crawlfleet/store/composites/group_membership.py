@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.group import Group
 from crawlfleet.model.ids import GroupId, group_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
@@ -17,13 +18,14 @@ from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.store import schema
 from crawlfleet.store.composites.crawls import add_crawl
 from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.row_codec import RowCodec
 from crawlfleet.store.tasks.transaction_log import Journal
 
 LOCK_GROUPS = (
     "SELECT id, project, is_closed, finished_at FROM task_group WHERE id AMONG($1) ORDER BY id LOCK_ROWS(task_group)"
 )
 OPEN_AGAIN = "UPDATE task_group SET finished_at = NULL WHERE id AMONG($1)"
-NEW_COLUMNS = ("id", "project", "name", "kind", "created_at", "is_closed", "finished_at", "finishes", "spec")
+GROUPS = RowCodec(schema.task_group, Group)
 
 
 class _Locked(NamedTuple):
@@ -66,11 +68,21 @@ class Joining:
 
     async def write(self, joined: Iterable[GroupId | None], journal: Journal, now: Instant) -> None:
         if made := list(self._new.values()):
-            rows = [
-                (new.id, new.project, new.name, int(new.kind), now, int(new.is_closed), None, 0, new.spec)
+            groups = [
+                Group(
+                    id=new.id,
+                    project=new.project,
+                    name=new.name,
+                    kind=new.kind,
+                    created_at=now,
+                    is_closed=new.is_closed,
+                    finished_at=None,
+                    finishes=0,
+                    spec=new.spec,
+                )
                 for new in made
             ]
-            await self._tx.insert(schema.task_group, NEW_COLUMNS, rows)
+            await self._tx.insert(schema.task_group, GROUPS.columns, GROUPS.to_rows(groups))
             each: dict[str, list[Any]] = {
                 "group": [new.id for new in made],
                 "name": [new.name for new in made],

@@ -13,41 +13,49 @@ from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.group_store import Member, MemberFailure
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.composites.crawls import forget_crawls, shed_urls
+from crawlfleet.store.composites.group_membership import GROUPS
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.row_codec import RecordReader
 from crawlfleet.store.schema import task_group
 from crawlfleet.store.tasks.transaction_log import OPEN, write_events
 
-_COLUMNS = "id, project, name, kind, created_at, is_closed, finished_at, finishes, spec"
-GROUPS_AMONG = f"SELECT {_COLUMNS} FROM task_group WHERE id AMONG($1)"
+GROUPS_AMONG = f"SELECT {GROUPS.select} FROM task_group WHERE id AMONG($1)"
 GROUP_TOTALS = (
     "SELECT group_id, status, SUM(n) FROM ("
     "SELECT group_id, status, n FROM group_counter WHERE group_id AMONG($1) UNION ALL "
     "SELECT group_id, status, n FROM group_delta WHERE group_id AMONG($1)) AS c GROUP BY group_id, status"
 )
 COUNT_MEMBERS = (
-    "SELECT COALESCE(d.status, 0), COUNT(*) FROM task t LEFT JOIN done d ON d.id = t.id WHERE t.group_id = $1 "
-    "GROUP BY COALESCE(d.status, 0)"
+    f"SELECT COALESCE(d.status, {OPEN}), COUNT(*) FROM task t LEFT JOIN done d ON d.id = t.id WHERE t.group_id = $1 "
+    f"GROUP BY COALESCE(d.status, {OPEN})"
 )
 # A window of the index first, so that no page looks at more members than it was asked for.
 _WINDOW = "(SELECT id FROM task WHERE group_id = $1 AND id > $2 ORDER BY id LIMIT $3)"
+_MEMBER = RecordReader(Member)
+_MEMBER_VALUES = {
+    "task": "w.id",
+    "status": "COALESCE(l.status, d.status)",
+    "execution": "CASE WHEN d.session IS NULL THEN NULL ELSE d.execution END",
+    "result": "{result}",
+}
 _MEMBERS = (
-    "SELECT w.id, COALESCE(l.status, d.status), CASE WHEN d.session IS NULL THEN NULL ELSE d.execution END, {result}, "
-    f"d.metrics, d.reason FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id LEFT JOIN done d ON d.id = w.id "
-    "ORDER BY w.id"
+    f"SELECT {row_codec.sql_values(_MEMBER.names, _MEMBER_VALUES, 'd.')} FROM {_WINDOW} AS w "
+    "LEFT JOIN live l ON l.id = w.id LEFT JOIN done d ON d.id = w.id ORDER BY w.id"
 )
 MEMBERS = _MEMBERS.format(result="d.result")
 MEMBERS_WITHOUT_RESULTS = _MEMBERS.format(result="NULL")
 WALK_MEMBERS = f"SELECT w.id, l.id FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id ORDER BY w.id"
-# `status <> 10` is said for the sake of the index that has no others.
+# Said for the sake of the index that has no completed members.
+_NOT_COMPLETED = f"status <> {TaskStatus.COMPLETED:d}"
 ENDED_MEMBERS = (
-    "SELECT id FROM done WHERE group_id = $1 AND status = $2 AND status <> 10 AND id > $3 ORDER BY id LIMIT $4"
+    f"SELECT id FROM done WHERE group_id = $1 AND status = $2 AND {_NOT_COMPLETED} AND id > $3 ORDER BY id LIMIT $4"
 )
 MEMBER_FAILURES = (
     "SELECT d.id, d.status, COALESCE(e.message, d.reason) FROM done d LEFT JOIN dead_letter e ON e.task = d.id "
-    "WHERE d.group_id = $1 AND d.status = $2 AND d.status <> 10 ORDER BY d.id LIMIT $3"
+    f"WHERE d.group_id = $1 AND d.status = $2 AND d.{_NOT_COMPLETED} ORDER BY d.id LIMIT $3"
 )
 DELTAS = "SELECT id, group_id FROM group_delta ORDER BY id LIMIT 10000"
 TAKE_DELTAS = "DELETE FROM group_delta WHERE id AMONG($1) RETURNING group_id, status, n"
@@ -77,19 +85,19 @@ class GroupTables:
 
     async def groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]:
         rows = await self._engine.glance(lambda tx: tx.fetch(GROUPS_AMONG, list(ids)))
-        return {row[0]: _group(row) for row in rows}
+        return {group.id: group for group in GROUPS.from_rows(rows)}
 
     async def list_groups(
         self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
     ) -> list[Group]:
-        query = select(*(task_group.c[name] for name in _COLUMNS.split(", ")))
+        query = select(*GROUPS.selected)
         if before is not None:
             query = query.where(task_group.c.id < before)
         if project is not None:
             query = query.where(task_group.c.project == project)
         if kind is not None:
             query = query.where(task_group.c.kind == int(kind))
-        return [_group(row) for row in await self._engine.query(query.order_by(task_group.c.id.desc()).limit(limit))]
+        return GROUPS.from_rows(await self._engine.query(query.order_by(task_group.c.id.desc()).limit(limit)))
 
     async def group_counts(self, ids: Sequence[GroupId]) -> dict[GroupId, GroupCounts]:
         return await self._engine.glance(lambda tx: _counts(tx, ids))
@@ -101,7 +109,7 @@ class GroupTables:
     async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
         sql = MEMBERS if with_results else MEMBERS_WITHOUT_RESULTS
         rows = await self._engine.browse(lambda tx: tx.fetch(sql, group, after, limit))
-        return [_member(row) for row in rows]
+        return _MEMBER.from_rows(rows)
 
     async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:
         rows = await self._engine.read(lambda tx: tx.fetch(WALK_MEMBERS, group, after, limit))
@@ -126,7 +134,7 @@ class GroupTables:
             ]
 
         rows = sorted(await self._engine.glance(work))[:limit]
-        return [MemberFailure(task, row_codec.STATUSES[status], message) for task, status, message in rows]
+        return [MemberFailure(task, task_rows.STATUSES[status], message) for task, status, message in rows]
 
     async def close_group(self, group: GroupId) -> bool:
         async def work(tx: Tx) -> bool:
@@ -227,24 +235,3 @@ async def _counts(tx: Tx, ids: Iterable[GroupId]) -> dict[GroupId, GroupCounts]:
 def _as_counts(by_status: dict[int, int]) -> GroupCounts:
     ends = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
     return GroupCounts(by_status.get(OPEN, 0), *(by_status.get(int(status), 0) for status in ends))
-
-
-def _group(row: Row) -> Group:
-    number, project, name, kind, created_at, is_closed, finished_at, finishes, spec = row
-    return Group(
-        number,
-        project,
-        name,
-        GroupKind(kind),
-        created_at,
-        bool(is_closed),
-        finished_at,
-        finishes,
-        None if spec is None else bytes(spec),
-    )
-
-
-def _member(row: Row) -> Member:
-    task, status, execution, result, metrics, reason = row
-    kept = [None if said is None else bytes(said) for said in (result, metrics)]
-    return Member(task, row_codec.STATUSES[status], execution, kept[0], kept[1], reason)

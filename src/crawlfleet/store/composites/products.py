@@ -29,17 +29,24 @@ from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.scheduling.crawls.product_changes import Judged, judged
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
-from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.row_codec import RowCodec
 
-_COLUMNS = tuple(column.name for column in schema.product.columns)
-_CHANGE_COLUMNS = tuple(column.name for column in schema.product_change.columns)
-_SEEN = ("key", "url", "attributes", "seen_at", "execution")
+PRODUCTS = RowCodec(
+    schema.product,
+    ProductRecord,
+    columns={"product.id": "product_id"},
+    formats={"product.attributes": row_codec.JSON},
+    omitted=("product.is_gone",),
+)
+_SEEN = PRODUCTS.only("key", "url", "attributes", "seen_at", "execution")
+_CHANGES = RowCodec(schema.product_change, ProductChange, formats={"fields": row_codec.JSON})
 HOLD_WRITER = (
     "SELECT t.project FROM live l JOIN task t ON t.id = l.id "
     "WHERE l.id = $1 AND l.execution = $2 AND l.node = $3 SHARE_ROWS(l)"
 )
-LOCK_PRODUCTS = f"SELECT {', '.join(_COLUMNS)} FROM product WHERE key AMONG($1) ORDER BY key LOCK_ROWS(product)"
-CHANGES = f"SELECT {', '.join(_CHANGE_COLUMNS)} FROM product_change WHERE product = $1 ORDER BY number DESC"
+LOCK_PRODUCTS = f"SELECT {PRODUCTS.select} FROM product WHERE key AMONG($1) ORDER BY key LOCK_ROWS(product)"
+CHANGES = f"SELECT {_CHANGES.select} FROM product_change WHERE product = $1 ORDER BY number DESC"
 FORGET_CHANGES = (
     "DELETE FROM product_change WHERE product AMONG($1) AND number <= "
     f"(SELECT p.changes - {CHANGES_KEPT} FROM product p WHERE p.key = product_change.product)"
@@ -78,7 +85,7 @@ class ProductTables:
         self, where: ProductFilter, limit: int, after: ProductKey | None = None
     ) -> RecordPage[ProductRecord]:
         product = schema.product.c
-        query = select(schema.product).order_by(product.key).limit(limit + 1)
+        query = select(*PRODUCTS.selected).order_by(product.key).limit(limit + 1)
         if after is not None:
             query = query.where(product.key > after)
         if where.project is not None:
@@ -92,18 +99,15 @@ class ProductTables:
         if where.is_gone is not None:
             query = query.where(product.gone_at.is_not(None) if where.is_gone else product.gone_at.is_(None))
         page = await self._engine.page(query, limit)
-        return RecordPage(map(_record, page.rows), has_more=page.has_more)
+        return RecordPage(PRODUCTS.from_rows(page.rows), has_more=page.has_more)
 
     async def product(self, key: ProductKey) -> ProductRecord | None:
-        found = await self._listed(select(schema.product).where(schema.product.c.key == key))
+        found = await self._listed(select(*PRODUCTS.selected).where(schema.product.c.key == key))
         return found[0] if found else None
 
     async def product_changes(self, key: ProductKey) -> list[ProductChange]:
         rows = await self._engine.browse(lambda tx: tx.fetch(CHANGES, key))
-        return [
-            ProductChange(number, at, ChangeKind(kind), row_codec.decode(bytes(fields)), execution)
-            for _, number, at, kind, fields, execution in rows
-        ]
+        return _CHANGES.from_rows(rows)
 
     async def unseen_products(
         self, project: str, shop: str, since: Instant, after: ProductKey, limit: int
@@ -127,13 +131,13 @@ class ProductTables:
         return await self._listed(query)
 
     async def _listed(self, query: Select[Any]) -> list[ProductRecord]:
-        return [_record(row) for row in await self._engine.query(query)]
+        return PRODUCTS.from_rows(await self._engine.query(query))
 
 
 def _in_shop(project: str, shop: str, after: ProductKey) -> Select[Any]:
     product = schema.product.c
     of_shop = and_(product.project == project, product.shop == shop, product.key > after)
-    return select(schema.product).where(of_shop).order_by(product.key)
+    return select(*PRODUCTS.selected).where(of_shop).order_by(product.key)
 
 
 def _kinds(since: Instant) -> dict[str, ColumnElement[bool]]:
@@ -153,33 +157,22 @@ async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
     """In the caller's transaction, which holds the executions that saw them. Of one product the last look counts."""
     by_key = {key_of(one.project, one.product.shop, one.product.id): one for one in seen}
     keys = sorted(by_key)
-    known = {row[0]: _record(row) for row in await tx.fetch(LOCK_PRODUCTS, keys)} if keys else {}
+    locked = PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, keys)) if keys else []
+    known = {record.key: record for record in locked}
     new = [one for key in keys if key not in known and (one := _judged(None, by_key[key], now)) is not None]
     if new:
-        await tx.insert_new(schema.product, _COLUMNS, [_row(one.after) for one in new])
+        await tx.insert_new(schema.product, PRODUCTS.columns, PRODUCTS.to_rows(one.after for one in new))
         # Somebody may have been quicker with one of them; then ours is a look at a known one.
         ours = {one.after.key: one for one in new}
-        for row in await tx.fetch(LOCK_PRODUCTS, list(ours)):
-            if (found := _record(row)) != ours[found.key].after:
+        for found in PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, list(ours))):
+            if found != ours[found.key].after:
                 known[found.key] = found
         new = [one for one in new if one.after.key not in known]
     old = [one for key, was in known.items() if (one := _judged(was, by_key[key], now)) is not None]
-    await tx.update(schema.product, _COLUMNS, [_row(one.after) for one in old if one.change is not None])
-    await tx.update(
-        schema.product,
-        _SEEN,
-        [
-            (
-                one.after.key,
-                one.after.product.url,
-                row_codec.encode(one.after.product.attributes),
-                now,
-                one.after.execution,
-            )
-            for one in old
-            if one.change is None
-        ],
-    )
+    changed = PRODUCTS.to_rows(one.after for one in old if one.change is not None)
+    await tx.update(schema.product, PRODUCTS.columns, changed)
+    unchanged = _SEEN.to_rows(one.after for one in old if one.change is None)
+    await tx.update(schema.product, _SEEN.columns, unchanged)
     await _note_changes(tx, [*new, *old])
 
 
@@ -200,46 +193,13 @@ async def forget_gone(tx: Tx, before: Instant, limit: int) -> tuple[int, bool]:
 
 
 async def _note_changes(tx: Tx, all_judged: Sequence[Judged]) -> None:
-    rows = [
-        (one.after.key, change.number, change.at, int(change.kind), row_codec.encode(change.fields), change.execution)
-        for one in all_judged
-        if (change := one.change) is not None
-    ]
+    changes = [(one.after.key, one.change) for one in all_judged if one.change is not None]
+    rows = [(key, *_CHANGES.to_row(change)) for key, change in changes]
     if rows:
-        await tx.insert(schema.product_change, _CHANGE_COLUMNS, rows)
-    if many := [row[0] for row in rows if row[1] > CHANGES_KEPT]:
+        await tx.insert(schema.product_change, ("product", *_CHANGES.columns), rows)
+    if many := [key for key, change in changes if change.number > CHANGES_KEPT]:
         await tx.execute(FORGET_CHANGES, many)
 
 
 def _judged(was: ProductRecord | None, one: Seen, now: Instant) -> Judged | None:
     return judged(was, one.project, one.product, one.execution, now)
-
-
-def _record(row: Row) -> ProductRecord:
-    key, project, shop, product_id, url, title, price, currency, availability, attributes, said, *rest = row
-    product = Product(shop, product_id, url, title, price, currency, availability, row_codec.decode(bytes(attributes)))
-    return ProductRecord(key, project, product, said, *rest)
-
-
-def _row(record: ProductRecord) -> Row:
-    said = record.product
-    return (
-        record.key,
-        record.project,
-        said.shop,
-        said.id,
-        said.url,
-        said.title,
-        said.price,
-        said.currency,
-        said.availability,
-        row_codec.encode(said.attributes),
-        record.hash,
-        record.first_seen_at,
-        record.listed_at,
-        record.changed_at,
-        record.seen_at,
-        record.gone_at,
-        record.changes,
-        record.execution,
-    )

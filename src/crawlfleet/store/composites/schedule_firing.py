@@ -7,18 +7,19 @@ for a key. What was planned on an older record is left for the next pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId, schedule_text, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.schedule import Overlap, Schedule, TickStatus
+from crawlfleet.model.schedule import Overlap, Schedule, Tick, TickStatus
 from crawlfleet.ports.schedule_store import Fired, Firing, HandRun, RunAnswer
 from crawlfleet.ports.task_store import Accepted, Applied, Submission
 from crawlfleet.scheduling.schedules.ticks import Turn, turn
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema
-from crawlfleet.store.composites.schedules import locked
+from crawlfleet.store.composites.schedules import SCHEDULES, TICK_ROWS, locked
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import over_limit
 from crawlfleet.store.projects.projects import hold
@@ -32,8 +33,9 @@ KNOWN_TICKS = "SELECT schedule, at FROM tick WHERE schedule AMONG($1) AND at AMO
 STILL_LIVE = "SELECT id FROM live WHERE id AMONG($1)"
 NEWEST_TICK = "SELECT MAX(at) FROM tick WHERE schedule = $1"
 SET_RECENT = "UPDATE schedule SET recent = $2, revision = revision + 1 WHERE id = $1"
-TICK_COLUMNS = ("schedule", "at", "status", "task", "made_at", "reason")
-STATE_COLUMNS = ("id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision")
+_STATES = SCHEDULES.only(
+    "id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision"
+)
 RECENT_MOST = 100
 """Remembered of tasks that overlap: more than one goes on only where that was allowed, or forced."""
 MISSED = "nobody was there to fire it in time"
@@ -58,8 +60,8 @@ class _Firing:
         self._now = now
         self._answer = Fired()
         self._limited: set[str] = set()
-        self._ticks: list[Row] = []
-        self._states: list[Row] = []
+        self._ticks: list[Tick] = []
+        self._states: list[Schedule] = []
         self._fired: list[Row] = []
         self._skipped: list[Row] = []
         self._missed: list[Row] = []
@@ -118,7 +120,7 @@ class _Firing:
                 case Accepted(id=task):
                     new.append(task)
                     error = None
-                    self._ticks.append((schedule.id, at, int(TickStatus.FIRED), task, self._now, None))
+                    self._ticks.append(Tick(schedule.id, at, TickStatus.FIRED, task, self._now))
                     self._fired.append((schedule.id, at, task))
                 case Refusal() as refusal:
                     error = _said(refusal)
@@ -130,28 +132,28 @@ class _Firing:
         kept = _still_of_interest([*schedule.recent, *new], going_on.union(new))
         held_for = kept[-1] if turn_.held is not None and kept else None
         self._states.append(
-            (
-                schedule.id,
-                plan.fired_until,
-                plan.next_at,
-                plan.due_at,
-                turn_.held,
-                held_for,
-                row_codec.encode(kept),
-                error,
-                schedule.revision + 1,
+            replace(
+                schedule,
+                fired_until=plan.fired_until,
+                next_at=plan.next_at,
+                due_at=plan.due_at,
+                held_at=turn_.held,
+                held_for=held_for,
+                recent=tuple(kept),
+                last_error=error,
+                revision=schedule.revision + 1,
             )
         )
 
     def _leave_out(self, schedule: Schedule, at: Instant, status: TickStatus, reason: str) -> None:
-        self._ticks.append((schedule.id, at, int(status), None, self._now, reason))
+        self._ticks.append(Tick(schedule.id, at, status, None, self._now, reason))
         self._skipped.append((schedule.id, at, reason))
 
     async def _write(self) -> None:
         tx = self._tx
         if self._ticks:
-            await tx.insert(schema.tick, TICK_COLUMNS, self._ticks)
-        await tx.update(schema.schedule, STATE_COLUMNS, self._states)
+            await tx.insert(schema.tick, TICK_ROWS.columns, TICK_ROWS.to_rows(self._ticks))
+        await tx.update(schema.schedule, _STATES.columns, _STATES.to_rows(self._states))
         batches = [
             EventBatch(kind, dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)), shared)
             for kind, names, rows, shared in (
@@ -184,8 +186,8 @@ async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer
     (item,) = added.answers[0].items
     if isinstance(item, Accepted) and not added.answers[0].is_replay:
         at = await _instant_by_hand(tx, schedule, now)
-        row = (schedule.id, at, int(TickStatus.BY_HAND), item.id, now, None)
-        await tx.insert(schema.tick, TICK_COLUMNS, [row])
+        tick = Tick(schedule.id, at, TickStatus.BY_HAND, item.id, now)
+        await tx.insert(schema.tick, TICK_ROWS.columns, [TICK_ROWS.to_row(tick)])
         kept = _still_of_interest([*schedule.recent, item.id], {*going_on, item.id})
         await tx.execute(SET_RECENT, schedule.id, row_codec.encode(kept))
         shared = {"schedule": schedule.id, "task": item.id, "is_by_hand": True}

@@ -13,47 +13,31 @@ from crawlfleet.model import limits
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import ScheduleId, schedule_text
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, Tick, TickStatus, Timing
+from crawlfleet.model.schedule import Schedule, Tick
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import ScheduleAnswer, ScheduleFilter
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.row_codec import Format, RowCodec
 from crawlfleet.store.tasks.idempotency import claimed, keep_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
-COLUMNS = (
-    "id",
-    "name",
-    "project",
-    "task_type",
-    "task",
-    "at",
-    "every_s",
-    "cron",
-    "time_zone",
-    "starts_at",
-    "ends_at",
-    "jitter_s",
+SCHEDULES = RowCodec(
+    schema.schedule, Schedule, formats={"recent": Format(row_codec.encode, lambda body: tuple(row_codec.decode(body)))}
+)
+TICK_ROWS = RowCodec(schema.tick, Tick)
+_TOLD = frozenset(SCHEDULES.columns) - {
     "anchor_at",
-    "catch_up",
-    "overlap",
-    "is_paused",
-    "created_at",
-    "created_by",
     "changed_at",
     "fired_until",
     "next_at",
     "due_at",
-    "held_at",
-    "held_for",
     "recent",
-    "last_error",
     "revision",
-)
-_TOLD = frozenset(COLUMNS) - {"anchor_at", "changed_at", "fired_until", "next_at", "due_at", "recent", "revision"}
-_LIST = ", ".join(COLUMNS)
+}
+_LIST = SCHEDULES.select
 SCHEDULE = f"SELECT {_LIST} FROM schedule WHERE id = $1"
 LOCK_SCHEDULE = f"{SCHEDULE} LOCK_ROWS(schedule)"
 COUNT_SCHEDULES = "SELECT COUNT(*) FROM schedule"
@@ -63,7 +47,7 @@ RELEASED_SCHEDULES = (
     "OR NOT EXISTS (SELECT 1 FROM live WHERE live.id = schedule.held_for)) ORDER BY id LIMIT $1"
 )
 NEXT_DUE = "SELECT MIN(due_at) FROM schedule WHERE due_at IS NOT NULL"
-TICKS = "SELECT schedule, at, status, task, made_at, reason FROM tick WHERE schedule = $1 ORDER BY at DESC LIMIT $2"
+TICKS = f"SELECT {TICK_ROWS.select} FROM tick WHERE schedule = $1 ORDER BY at DESC LIMIT $2"
 # How far a schedule is never goes back, so that a tick does not need its row for ever to be fired once only.
 # The last one of a schedule stays: it is how people see that the schedule works.
 OLD_TICKS = (
@@ -90,7 +74,7 @@ class ScheduleTables:
             schedule = make()
             if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
                 raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
-            await tx.insert(schema.schedule, COLUMNS, [row_of(schedule)])
+            await tx.insert(schema.schedule, SCHEDULES.columns, [SCHEDULES.to_row(schedule)])
             if claim is not None:
                 await keep_answer(tx, claim, str(schedule.id).encode())
             await _tell(tx, Kind.SCHEDULE_CREATED, schedule.id, now, task_type=schedule.task_type)
@@ -107,9 +91,9 @@ class ScheduleTables:
             if want == have:
                 return have
             want = replace(want, revision=have.revision + 1)
-            old, new = row_of(have), row_of(want)
-            await tx.update(schema.schedule, COLUMNS, [new])
-            fields = [name for name, before, after in zip(COLUMNS, old, new, strict=True) if before != after]
+            old, new = SCHEDULES.to_row(have), SCHEDULES.to_row(want)
+            await tx.update(schema.schedule, SCHEDULES.columns, [new])
+            fields = [name for name, before, after in zip(SCHEDULES.columns, old, new, strict=True) if before != after]
             said = [name for name in fields if name in _TOLD]
             await _tell(tx, Kind.SCHEDULE_CHANGED, schedule, now, fields=said, is_paused=want.is_paused)
             return want
@@ -126,13 +110,13 @@ class ScheduleTables:
 
     async def schedule(self, schedule: ScheduleId) -> Schedule | None:
         rows = await self._engine.glance(lambda tx: tx.fetch(SCHEDULE, schedule))
-        return record_of(rows[0]) if rows else None
+        return SCHEDULES.from_row(rows[0]) if rows else None
 
     async def list_schedules(
         self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None
     ) -> RecordPage[Schedule]:
         table = schema.schedule.c
-        query = select(*(table[name] for name in COLUMNS))
+        query = select(*SCHEDULES.selected)
         if where.project is not None:
             query = query.where(table.project == where.project)
         if where.task_type is not None:
@@ -142,11 +126,11 @@ class ScheduleTables:
         if before is not None:
             query = query.where(table.id < before)
         page = await self._engine.page(query.order_by(table.id.desc()).limit(limit + 1), limit)
-        return RecordPage(map(record_of, page.rows), has_more=page.has_more)
+        return RecordPage(SCHEDULES.from_rows(page.rows), has_more=page.has_more)
 
     async def ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
         rows = await self._engine.glance(lambda tx: tx.fetch(TICKS, schedule, limit))
-        return [Tick(row[0], row[1], TickStatus(row[2]), *row[3:]) for row in rows]
+        return TICK_ROWS.from_rows(rows)
 
     async def due_schedules(self, now: Instant, limit: int) -> list[Schedule]:
         async def work(tx: Tx) -> Sequence[Row]:
@@ -155,7 +139,7 @@ class ScheduleTables:
             return list({row[0]: row for row in [*due, *released]}.values())
 
         # Templates may be large, and many are read at once.
-        return [record_of(row) for row in await self._engine.read(work)]
+        return SCHEDULES.from_rows(await self._engine.read(work))
 
     async def next_due(self) -> Instant | None:
         found: Instant | None = (await self._engine.glance(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
@@ -166,7 +150,7 @@ async def locked(tx: Tx, schedule: ScheduleId) -> Schedule:
     rows = await tx.fetch(LOCK_SCHEDULE, schedule)
     if not rows:
         raise NotFound(f"no schedule {schedule_text(schedule)}")
-    return record_of(rows[0])
+    return SCHEDULES.from_row(rows[0])
 
 
 async def has_old_ticks(tx: Tx, before: Instant) -> bool:
@@ -188,42 +172,3 @@ async def forget_ended(tx: Tx, before: Instant, limit: int, now: Instant) -> int
 
 async def _tell(tx: Tx, kind: Kind, schedule: ScheduleId, now: Instant, **more: Any) -> None:
     await write_events(tx, [EventBatch(kind, shared={"schedule": schedule, **more})], now)
-
-
-def row_of(schedule: Schedule) -> Row:
-    timing = schedule.timing
-    return (
-        schedule.id,
-        schedule.name,
-        schedule.project,
-        schedule.task_type,
-        schedule.task,
-        timing.at,
-        timing.every_s,
-        timing.cron,
-        timing.time_zone,
-        timing.starts_at,
-        timing.ends_at,
-        timing.jitter_s,
-        schedule.anchor_at,
-        int(schedule.catch_up),
-        int(schedule.overlap),
-        int(schedule.is_paused),
-        schedule.created_at,
-        schedule.created_by,
-        schedule.changed_at,
-        schedule.fired_until,
-        schedule.next_at,
-        schedule.due_at,
-        schedule.held_at,
-        schedule.held_for,
-        row_codec.encode(schedule.recent),
-        schedule.last_error,
-        schedule.revision,
-    )
-
-
-def record_of(row: Row) -> Schedule:
-    policies = (CatchUp(row[13]), Overlap(row[14]), bool(row[15]))
-    recent = tuple(row_codec.decode(row[24]))
-    return Schedule(*(*row[:4], bytes(row[4]), Timing(*row[5:12]), row[12], *policies, *row[16:24], recent, *row[25:]))

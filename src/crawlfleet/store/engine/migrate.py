@@ -31,11 +31,12 @@ _HALF_MADE = ("already exists", "duplicate column name")
 """How SQLite refuses what an interrupted migration of version 0.1.0 and before had made and not undone."""
 
 
-def migrate_sqlite(path: Path) -> None:
+def migrate_sqlite(path: Path, *, later_versions: Path | None = None) -> None:
+    """Migrate the file to the newest tables; `later_versions` is a folder of revisions after those of this program."""
     engine = _create_sqlite_engine(path)
     try:
         with engine.begin() as connection:
-            _upgrade(connection)
+            _upgrade(connection, later_versions)
     except DBAPIError as exc:
         if any(words in str(exc.orig) for words in _HALF_MADE):
             raise ConfigError(
@@ -83,15 +84,18 @@ async def migrate_postgres(dsn: str) -> None:
         await engine.dispose()
 
 
-def alembic_config(connection: Connection) -> Config:
+def alembic_config(connection: Connection, later_versions: Path | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
+    if later_versions is not None:
+        config.set_main_option("path_separator", "newline")
+        config.set_main_option("version_locations", f"{_MIGRATIONS / 'versions'}\n{later_versions}")
     config.attributes["connection"] = connection
     return config
 
 
-def _upgrade(connection: Connection) -> None:
-    config = alembic_config(connection)
+def _upgrade(connection: Connection, later_versions: Path | None = None) -> None:
+    config = alembic_config(connection, later_versions)
     scripts = ScriptDirectory.from_config(config)
     known = {script.revision for script in scripts.walk_revisions()}
     found = MigrationContext.configure(connection).get_current_heads()

@@ -23,6 +23,13 @@ from crawlfleet.scheduling.tasks import task_state_machine
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
+# Rows of the hot statements, which are written by hand: the order of their values.
+ASSIGN_COLUMNS = ("task", "lane", "execution", "node", "session")
+PENDING_COLUMNS = ("id", "lane", "timeout_s", "group_id")
+COMPLETE_COLUMNS = ("task", "execution", "node", "started_at", "result", "metrics")
+MOVED_COLUMNS = ("id", "execution", "node", "lane", "status", "group_id")
+"""Columns of the live rows that `Tx.complete` moved."""
+
 
 class Tx(Protocol):
     async def fetch(self, sql: str, *args: Any) -> Sequence[Row]: ...

@@ -7,12 +7,12 @@ ever overwrites the other's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
 from crawlfleet.model.evidence import EvidenceRow
-from crawlfleet.model.host_budget import Backoff, Host, HostLimits, HostShare, Units
+from crawlfleet.model.host_budget import Host, HostLimits, HostShare, Units
 from crawlfleet.model.host_names import HostNews
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
@@ -20,25 +20,51 @@ from crawlfleet.ports.host_store import GrantChange, Granted, HostFilter, HostLo
 from crawlfleet.store import schema
 from crawlfleet.store.admin.evidence import add_evidence
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
-from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.row_codec import Format, RowCodec
 from crawlfleet.store.tasks.transaction_log import write_events
 
 NOTES = 1_000
-_HOST_COLUMNS = tuple(column.name for column in schema.host.columns)
-_LEARNED = (
-    "name",
-    "crawl_delay_ms",
-    "backoff_level",
-    "backoff_until",
-    "quiet_since",
-    "backoff_reason",
-    "requests",
-    "refused",
-    "blocked",
-    "recent_milli",
-    "counted_at",
+_THOUSANDTHS = Format(lambda value: round(value * 1000), lambda value: value / 1000)
+HOSTS = RowCodec(
+    schema.host,
+    Host,
+    columns={
+        "limits.rate": "rate_milli",
+        "limits.delay_s": "delay_ms",
+        "backoff.level": "backoff_level",
+        "backoff.until": "backoff_until",
+        "backoff.reason": "backoff_reason",
+    },
+    formats={"limits.rate": _THOUSANDTHS, "limits.delay_s": _THOUSANDTHS},
 )
-_SHARE_COLUMNS = tuple(column.name for column in schema.host_share.columns)
+_SET = HOSTS.only("name", "rate_milli", "concurrency", "delay_ms", "set_by", "set_at")
+"""What a person says of a host."""
+_LEARNED = HOSTS.only("name", *(name for name in HOSTS.columns if name not in _SET.columns))
+
+
+class _ShareRow(NamedTuple):
+    """A row of `host_share`."""
+
+    id: int
+    node: NodeId
+    session: int
+    host: str
+    wanted: int | None
+    rate: int
+    concurrency: int
+    may_rate: int
+    may_concurrency: int
+    spacing_ms: int
+    cut_version: int
+    requests: int
+    refused: int
+    blocked: int
+
+
+_SHARE_COLUMNS = _ShareRow._fields
+_NOTES = RowCodec(schema.host_news, HostNote)
+_NEW_NOTES = _NOTES.only(*(name for name in _NOTES.columns if name != "id"))
 _SELECT_SHARES = f"SELECT {', '.join(_SHARE_COLUMNS)} FROM host_share"
 SESSION_HOSTS = (
     "SELECT node, session, is_open, lease_ms, hosts, granted FROM lease "
@@ -69,8 +95,8 @@ class HostTables:
                 SessionHosts(node, session, bool(is_open), lease_ms, hosts and bytes(hosts), granted or 0)
                 for node, session, is_open, lease_ms, hosts, granted in await tx.fetch(SESSION_HOSTS)
             ]
-            sql = f"SELECT host, kind, span_ms, node, id FROM host_news ORDER BY id LIMIT {NOTES}"
-            return HostLook(sessions, [HostNote(row[0], HostNews(row[1]), *row[2:]) for row in await tx.fetch(sql)])
+            sql = f"SELECT {_NOTES.select} FROM host_news ORDER BY id LIMIT {NOTES}"
+            return HostLook(sessions, _NOTES.from_rows(await tx.fetch(sql)))
 
         return await self._engine.read(work)
 
@@ -80,8 +106,9 @@ class HostTables:
     async def put_grants(self, change: GrantChange, term: int, now: Instant) -> list[EvidenceRow]:
         async def work(tx: Tx) -> list[EvidenceRow]:
             if change.hosts:
-                await tx.insert_new(schema.host, _HOST_COLUMNS, [_host_row(Host(one.name)) for one in change.hosts])
-                await tx.update(schema.host, _LEARNED, [_learned_row(host) for host in change.hosts])
+                new = HOSTS.to_rows(Host(host.name) for host in change.hosts)
+                await tx.insert_new(schema.host, HOSTS.columns, new)
+                await tx.update(schema.host, _LEARNED.columns, _LEARNED.to_rows(change.hosts))
             if change.gone:
                 await tx.execute("DELETE FROM host_share WHERE id AMONG($1)", change.gone)
             await tx.update(schema.host_share, _SHARE_COLUMNS, [_share_row(share) for share in change.shares])
@@ -107,13 +134,13 @@ class HostTables:
         return found
 
     async def hosts(self, names: Sequence[str]) -> dict[str, Host]:
-        sql = f"SELECT {', '.join(_HOST_COLUMNS)} FROM host WHERE name AMONG($1)"
+        sql = f"SELECT {HOSTS.select} FROM host WHERE name AMONG($1)"
         rows = await self._engine.glance(lambda tx: tx.fetch(sql, list(names)))
-        return {row[0]: _host(row) for row in rows}
+        return {host.name: host for host in HOSTS.from_rows(rows)}
 
     async def list_hosts(self, where: HostFilter, now: Instant, limit: int, after: str | None = None) -> list[Host]:
         host = schema.host.c
-        query = select(schema.host).order_by(host.name).limit(limit)
+        query = select(*HOSTS.selected).order_by(host.name).limit(limit)
         if after is not None:
             query = query.where(host.name > after)
         if where.text:
@@ -122,7 +149,7 @@ class HostTables:
             query = query.where(host.backoff_until > now if where.is_backing_off else host.backoff_until <= now)
         if where.is_set is not None:
             query = query.where(host.set_at.is_not(None) if where.is_set else host.set_at.is_(None))
-        return [_host(row) for row in await self._engine.query(query)]
+        return HOSTS.from_rows(await self._engine.query(query))
 
     async def host_shares(self, host: str) -> list[HostShare]:
         sql = f"{_SELECT_SHARES} WHERE host = $1 ORDER BY id"
@@ -130,20 +157,12 @@ class HostTables:
 
     async def set_host(self, host: str, limits: HostLimits, by: str, now: Instant) -> Host:
         async def work(tx: Tx) -> Host:
-            await tx.insert_new(schema.host, _HOST_COLUMNS, [_host_row(Host(host))])
-            rate, delay_s = limits.rate, limits.delay_s
-            columns = ("name", "rate_milli", "concurrency", "delay_ms", "set_by", "set_at")
-            row = (
-                host,
-                None if rate is None else round(rate * 1000),
-                limits.concurrency,
-                None if delay_s is None else round(delay_s * 1000),
-                *((by, now) if limits else (None, None)),
-            )
-            await tx.update(schema.host, columns, [row])
+            await tx.insert_new(schema.host, HOSTS.columns, [HOSTS.to_row(Host(host))])
+            said = Host(host, limits, set_by=by, set_at=now) if limits else Host(host)
+            await tx.update(schema.host, _SET.columns, [_SET.to_row(said)])
             await _note(tx, [HostNote(host, HostNews.CHANGED)])
-            sql = f"SELECT {', '.join(_HOST_COLUMNS)} FROM host WHERE name = $1"
-            return _host((await tx.fetch(sql, host))[0])
+            sql = f"SELECT {HOSTS.select} FROM host WHERE name = $1"
+            return HOSTS.from_row((await tx.fetch(sql, host))[0])
 
         return await self._engine.write(work)
 
@@ -152,8 +171,7 @@ class HostTables:
 
 
 async def _note(tx: Tx, notes: Sequence[HostNote]) -> None:
-    rows = [(note.host, int(note.kind), note.span_ms, note.node) for note in notes]
-    await tx.insert(schema.host_news, ("host", "kind", "span_ms", "node"), rows)
+    await tx.insert(schema.host_news, _NEW_NOTES.columns, _NEW_NOTES.to_rows(notes))
 
 
 async def _set_versions(tx: Tx, versions: Sequence[tuple[NodeId, int, int]]) -> None:
@@ -165,82 +183,37 @@ async def _set_versions(tx: Tx, versions: Sequence[tuple[NodeId, int, int]]) -> 
     await tx.update(schema.lease, ("node", "granted"), rows)
 
 
-def _host(row: Sequence[Any]) -> Host:
-    (
-        name,
-        rate_milli,
-        concurrency,
-        delay_ms,
-        set_by,
-        set_at,
-        crawl_delay_ms,
-        level,
-        until,
-        quiet_since,
-        reason,
-        requests,
-        refused,
-        blocked,
-        recent_milli,
-        counted_at,
-    ) = row
-    limits = HostLimits(
-        None if rate_milli is None else rate_milli / 1000, concurrency, None if delay_ms is None else delay_ms / 1000
-    )
-    return Host(
-        name,
-        limits,
-        set_by,
-        set_at,
-        crawl_delay_ms,
-        Backoff(level, until, quiet_since, reason),
-        requests,
-        refused,
-        blocked,
-        recent_milli,
-        counted_at,
-    )
-
-
-def _host_row(host: Host) -> Row:
-    learned = _learned_row(host)
-    return (host.name, None, None, None, None, None, *learned[1:])
-
-
-def _learned_row(host: Host) -> Row:
-    back = host.backoff
-    return (
-        host.name,
-        host.crawl_delay_ms,
-        back.level,
-        back.until,
-        back.quiet_since,
-        back.reason,
-        host.requests,
-        host.refused,
-        host.blocked,
-        host.recent_milli,
-        host.counted_at,
-    )
-
-
 def _share(row: Sequence[Any]) -> HostShare:
-    number, node, session, host, wanted, rate, concurrency, may_rate, may_concurrency, spacing_ms, cut, *counted = row
-    units, may_use = Units(rate, concurrency), Units(may_rate, may_concurrency)
-    requests, refused, blocked = counted
-    return HostShare(number, node, session, host, wanted, units, may_use, spacing_ms, cut, (requests, refused, blocked))
+    kept = _ShareRow._make(row)
+    return HostShare(
+        id=kept.id,
+        node=kept.node,
+        session=kept.session,
+        host=kept.host,
+        wanted=kept.wanted,
+        current=Units(kept.rate, kept.concurrency),
+        may_use=Units(kept.may_rate, kept.may_concurrency),
+        spacing_ms=kept.spacing_ms,
+        cut_version=kept.cut_version,
+        counted=(kept.requests, kept.refused, kept.blocked),
+    )
 
 
-def _share_row(share: HostShare) -> Row:
-    return (
-        share.id,
-        share.node,
-        share.session,
-        share.host,
-        share.wanted,
-        *share.current,
-        *share.may_use,
-        share.spacing_ms,
-        share.cut_version,
-        *share.counted,
+def _share_row(share: HostShare) -> _ShareRow:
+    requests, refused, blocked = share.counted
+    return _ShareRow(
+        id=share.id,
+        node=share.node,
+        session=share.session,
+        host=share.host,
+        wanted=share.wanted,
+        rate=share.current.rate,
+        concurrency=share.current.concurrency,
+        may_rate=share.may_use.rate,
+        may_concurrency=share.may_use.concurrency,
+        spacing_ms=share.spacing_ms,
+        cut_version=share.cut_version,
+        requests=requests,
+        refused=refused,
+        blocked=blocked,
     )

@@ -6,32 +6,18 @@ from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.admin.tokens import enrolled
 from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.store.row_codec import RowCodec
 from crawlfleet.store.tasks.idempotency import claimed, keep_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
-_NODE_COLUMNS = (
-    "id",
-    "join_key",
-    "device_id",
-    "secret_hash",
-    "description",
-    "status",
-    "health",
-    "health_details",
-    "health_at",
-    "slots_wanted",
-    "drain_by",
-    "created_at",
-    "removed_at",
-)
-_LEASE_COLUMNS = ("node", "session", "is_open", "renewals", "number", "lease_ms", "renewed_at", "measurement")
+CLUSTERS = RowCodec(schema.cluster, Cluster)
 # Whose answer is not kept: the node is found by its join key, and gets a secret that reaches it this time.
 _REGISTERED = b"registered"
 JOINED = "SELECT id FROM node WHERE join_key = $1"
@@ -53,22 +39,18 @@ async def _registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
     said = node.description
     await _make_room(tx, said, now)
     body = row_codec.encode(said)
-    row = (
-        node.id,
-        node.join_key,
-        said.device_id,
-        node.secret_hash,
-        body,
-        int(NodeStatus.PENDING),
-        int(Health.UNKNOWN),
-        b"{}",
-        None,
-        None,
-        None,
-        now,
-        None,
-    )
-    await tx.insert_new(schema.node, _NODE_COLUMNS, [row])
+    row = {
+        "id": node.id,
+        "join_key": node.join_key,
+        "device_id": said.device_id,
+        "secret_hash": node.secret_hash,
+        "description": body,
+        "status": int(NodeStatus.PENDING),
+        "health": int(Health.UNKNOWN),
+        "health_details": b"{}",
+        "created_at": now,
+    }
+    await tx.insert_new(schema.node, tuple(row), [tuple(row.values())])
     rows = await tx.fetch(JOINED, node.join_key)
     if not rows:
         if said.device_id is not None and await tx.fetch(NODE_BY_DEVICE, said.device_id):
@@ -77,7 +59,8 @@ async def _registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
         return await _registered(tx, node, now)
     if rows[0][0] != node.id:
         return await _registered_again(tx, rows[0][0], node, now)
-    await tx.insert(schema.lease, _LEASE_COLUMNS, [(node.id, 0, 0, 0, 0, said.lease_ms, None, None)])
+    lease = {"node": node.id, "session": 0, "is_open": 0, "renewals": 0, "number": 0, "lease_ms": said.lease_ms}
+    await tx.insert(schema.lease, tuple(lease), [tuple(lease.values())])
     shared = {"node": node.id, "name": said.name, "cluster": said.cluster}
     await write_events(tx, [EventBatch(Kind.NODE_REGISTERED, shared=shared)], now)
     return node.id
@@ -106,8 +89,8 @@ async def announced(tx: Tx, node: NodeId, said: NodeDescription, now: Instant, j
 
 
 async def _make_room(tx: Tx, said: NodeDescription, now: Instant) -> None:
-    columns = ("name", "status", "description", "project", "changed_at", "created_at")
-    await tx.insert_new(schema.cluster, columns, [(said.cluster, int(ClusterStatus.ACTIVE), "", None, now, now)])
+    cluster = Cluster(said.cluster, ClusterStatus.ACTIVE, created_at=now, changed_at=now)
+    await tx.insert_new(schema.cluster, CLUSTERS.columns, [CLUSTERS.to_row(cluster)])
     if said.device_id is not None:
         # Two that ask for one handle at once stand in line here, so that the second is told whose it is.
         await lock_installation(tx)

@@ -9,44 +9,107 @@ Whoever needs both locks the lease before the node, so that nobody waits for ano
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from crawlfleet.errors import NotFound
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Node, NodeDescription
-from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
+from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.model.task import LiveTask
 from crawlfleet.model.transition import Decide
 from crawlfleet.ports.node_store import LeaseRow, NewNode, PlacementView, Renewal, Renewed
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.nodes.node_health import clear_health, unavailable
-from crawlfleet.store.nodes.node_registration import LOCK_LEASE, LOCK_NODES, NODE_BY_DEVICE, announced, registered
-from crawlfleet.store.projects.project_quotas import described
-from crawlfleet.store.projects.projects import PROJECTS
+from crawlfleet.store.nodes.node_registration import (
+    CLUSTERS,
+    LOCK_LEASE,
+    LOCK_NODES,
+    NODE_BY_DEVICE,
+    announced,
+    registered,
+)
+from crawlfleet.store.projects.project_rows import PROJECTS, described
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.live_tasks import HELD_BY
 from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import Transition
 
-_SELECT_NODE = (
-    "SELECT n.id, n.description, n.status, n.health, n.health_details, n.health_at, l.session, l.is_open, l.renewals, "
-    "l.renewed_at, l.measurement, n.slots_wanted, n.drain_by, n.created_at, n.removed_at, n.slots_measured, "
-    "n.follows_load, l.granted, l.departing "
-    "FROM node n JOIN lease l ON l.node = n.id"
-)
-_SELECT_CLUSTER = "SELECT name, status, description, project, created_at, changed_at FROM cluster"
+
+class _NodeRow(NamedTuple):
+    """A node and its lease, as one row."""
+
+    id: NodeId
+    description: bytes
+    status: int
+    health: int
+    health_details: bytes
+    health_at: Instant | None
+    session: int
+    is_open: int
+    renewals: int
+    renewed_at: Instant | None
+    measurement: bytes | None
+    slots_wanted: int | None
+    drain_by: Instant | None
+    created_at: Instant
+    removed_at: Instant | None
+    slots_measured: int | None
+    follows_load: int | None
+    granted: int | None
+    departing: int
+
+
+class _LockedLease(NamedTuple):
+    """A lease that is being renewed, with what its node is told."""
+
+    node: NodeId
+    session: int
+    is_open: int
+    number: int
+    renewals: int
+    status: int
+    slots_wanted: int | None
+    drain_by: Instant | None
+    removed_at: Instant | None
+    slots_measured: int | None
+    follows_load: int | None
+    granted: int | None
+    departing: int
+
+
+class _RenewedRow(NamedTuple):
+    """Columns of `lease` that a renewal sets."""
+
+    node: NodeId
+    renewals: int
+    number: int
+    renewed_at: Instant
+    measurement: bytes | None
+    hosts: bytes | None
+    departing: int
+
+
+def _columns(row: type[_NodeRow] | type[_LockedLease]) -> str:
+    """The list for a SELECT from `lease l` and `node n`."""
+    return ", ".join(f"l.{name}" if name in schema.lease.columns else f"n.{name}" for name in row._fields)
+
+
+_SELECT_NODE = f"SELECT {_columns(_NodeRow)} FROM node n JOIN lease l ON l.node = n.id"
+_CHANGED_CLUSTERS = CLUSTERS.only("name", "status", "description", "project", "changed_at")
+_SELECT_CLUSTER = f"SELECT {CLUSTERS.select} FROM cluster"
 LOCK_LEASES = (
-    "SELECT l.node, l.session, l.is_open, l.number, l.renewals, n.status, n.slots_wanted, n.drain_by, n.removed_at, "
-    "n.slots_measured, n.follows_load, l.granted, l.departing "
+    f"SELECT {_columns(_LockedLease)} "
     "FROM lease l JOIN node n ON n.id = l.node WHERE l.node AMONG($1) ORDER BY l.node LOCK_ROWS(l)"
 )
 NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
 _HELD = int(NodeStatus.MAINTENANCE)
+_ONLINE = int(NodeStatus.ONLINE)
 _WAKING = (NodeStatus.PENDING, NodeStatus.UNRESPONSIVE, NodeStatus.OFFLINE)
 
 
@@ -95,21 +158,19 @@ class NodeTables:
             said = description | {"slots": slots, "task_types": list(task_types)}
             await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode(said))])
             # Only here does a lease change its length: the node counts on the one it was told at its last opening.
-            columns = (
-                "node",
-                "session",
-                "is_open",
-                "renewals",
-                "number",
-                "lease_ms",
-                "renewed_at",
-                "hosts",
-                "granted",
-                "departing",
-            )
-            departing = session + 1 if is_departing else 0
-            row = (node, session + 1, 1, 0, 0, description["lease_ms"], now, None, None, departing)
-            await tx.update(schema.lease, columns, [row])
+            opened = {
+                "node": node,
+                "session": session + 1,
+                "is_open": 1,
+                "renewals": 0,
+                "number": 0,
+                "lease_ms": description["lease_ms"],
+                "renewed_at": now,
+                "hosts": None,
+                "granted": None,
+                "departing": session + 1 if is_departing else 0,
+            }
+            await tx.update(schema.lease, tuple(opened), [tuple(opened.values())])
             for batch in await clear_health(tx, node, now, above=Health.HEALTHY):
                 transition.journal.tell(batch)
             return session + 1, await transition.write()
@@ -221,11 +282,10 @@ class NodeTables:
 
     async def put_cluster(self, cluster: Cluster, now: Instant) -> None:
         async def work(tx: Tx) -> None:
-            columns = ("name", "status", "description", "project", "changed_at")
-            row = (cluster.name, int(cluster.status), cluster.description, cluster.project, now)
             known = await tx.fetch(f"{_SELECT_CLUSTER} WHERE name = $1", cluster.name)
-            await tx.insert_new(schema.cluster, (*columns, "created_at"), [(*row, now)])
-            await tx.update(schema.cluster, columns, [row])
+            new = replace(cluster, created_at=now, changed_at=now)
+            await tx.insert_new(schema.cluster, CLUSTERS.columns, [CLUSTERS.to_row(new)])
+            await tx.update(schema.cluster, _CHANGED_CLUSTERS.columns, [_CHANGED_CLUSTERS.to_row(new)])
             if not known or _cluster(known[0]) != cluster:
                 shared = {"cluster": cluster.name, "status": cluster.status.word, "project": cluster.project}
                 await write_events(tx, [EventBatch(Kind.CLUSTER_CHANGED, shared=shared)], now)
@@ -234,67 +294,64 @@ class NodeTables:
 
 
 async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
-    found = {row[0]: row for row in await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))}
-    if waking := sorted(node for node, row in found.items() if row[5] in _WAKING):
+    rows = await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))
+    found = {lease.node: lease for lease in map(_LockedLease._make, rows)}
+    if waking := sorted(node for node, lease in found.items() if lease.status in _WAKING):
         # About to be brought online: read again under a lock, as a person may be holding or removing it right now.
         for node, status, removed_at in await tx.fetch(LOCK_NODES, waking):
-            found[node] = (*found[node][:5], status, *found[node][6:8], removed_at, *found[node][9:])
-    renewed: dict[NodeId, Row] = {}
+            found[node] = found[node]._replace(status=status, removed_at=removed_at)
+    renewed: dict[NodeId, _RenewedRow] = {}
     online: dict[NodeId, Row] = {}
     departed: list[NodeId] = []
     answers = []
     for renewal in renewals:
-        row = found.get(renewal.node)
-        if row is None:
+        lease = found.get(renewal.node)
+        if lease is None:
             answers.append(Renewed(renewal.node, False, False, NodeStatus.OFFLINE, None, None, is_removed=True))
             continue
-        (
-            node,
-            session,
-            is_open,
-            number,
-            count,
-            status,
-            slots,
-            drain_by,
-            removed_at,
-            measured,
-            follows,
-            granted,
-            departing,
-        ) = row
-        is_ours = bool(is_open) and session == renewal.session and removed_at is None
-        is_newest = is_ours and renewal.number > number
-        came_online = is_newest and status in _WAKING
-        began_departing = is_newest and renewal.is_departing and departing != session
+        node, session = lease.node, lease.session
+        is_ours = bool(lease.is_open) and session == renewal.session and lease.removed_at is None
+        is_newest = is_ours and renewal.number > lease.number
+        came_online = is_newest and lease.status in _WAKING
+        began_departing = is_newest and renewal.is_departing and lease.departing != session
         if is_newest:
-            departing = session if renewal.is_departing else departing
-            renewed[node] = (node, count + 1, renewal.number, now, renewal.measurement, renewal.hosts, departing)
-            status = NodeStatus.ONLINE if came_online else status
+            lease = found[node] = lease._replace(
+                number=renewal.number,
+                renewals=lease.renewals + 1,
+                status=_ONLINE if came_online else lease.status,
+                departing=session if renewal.is_departing else lease.departing,
+            )
+            renewed[node] = _RenewedRow(
+                node=node,
+                renewals=lease.renewals,
+                number=renewal.number,
+                renewed_at=now,
+                measurement=renewal.measurement,
+                hosts=renewal.hosts,
+                departing=lease.departing,
+            )
             if came_online:
-                online[node] = (node, int(status))
+                online[node] = (node, lease.status)
             if began_departing:
                 departed.append(node)
-            found[node] = (node, session, is_open, renewal.number, count + 1, status, *row[6:-1], departing)
         answers.append(
             Renewed(
                 node,
                 is_ours,
                 is_newest,
-                NodeStatus(status),
-                slots,
-                drain_by,
-                removed_at is not None,
+                NodeStatus(lease.status),
+                lease.slots_wanted,
+                lease.drain_by,
+                lease.removed_at is not None,
                 came_online,
-                slots_measured=measured,
-                follows_load=bool(follows),
-                granted=granted or 0,
+                slots_measured=lease.slots_measured,
+                follows_load=bool(lease.follows_load),
+                granted=lease.granted or 0,
                 began_departing=began_departing,
             )
         )
     if renewed:
-        columns = ("node", "renewals", "number", "renewed_at", "measurement", "hosts", "departing")
-        await tx.update(schema.lease, columns, list(renewed.values()))
+        await tx.update(schema.lease, _RenewedRow._fields, list(renewed.values()))
     if online:
         await tx.update(schema.node, ("id", "status"), list(online.values()))
         await write_events(tx, [EventBatch(Kind.NODE_ONLINE, {"node": list(online)})], now)
@@ -303,7 +360,7 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
     held: dict[NodeId, list[LiveTask]] = {node: [] for node in renewed}
     if renewed:
         for row in await tx.fetch(HELD_BY, list(renewed)):
-            task = row_codec.live_task(row)
+            task = task_rows.live_task(row)
             held[task.node].append(task)
     return [answer._replace(held=held[answer.node]) if answer.is_newest else answer for answer in answers]
 
@@ -317,34 +374,35 @@ async def _described(tx: Tx, node: NodeId) -> dict[str, Any]:
 
 
 def _cluster(row: Row) -> Cluster:
-    name, status, description, project, created_at, changed_at = row
-    return Cluster(name, ClusterStatus(status), description, project, created_at or None, changed_at or None)
+    cluster = CLUSTERS.from_row(row)
+    return replace(cluster, created_at=cluster.created_at or None, changed_at=cluster.changed_at or None)
 
 
 def _node(row: Row) -> Node:
+    kept = _NodeRow._make(row)
     # Shown, not stored: with the session ends what it said of itself, and what a person decided stays as it was.
-    is_departing = bool(row[7]) and row[18] == row[6]
-    status = NodeStatus(row[2])
+    is_departing = bool(kept.is_open) and kept.departing == kept.session
+    status = NodeStatus(kept.status)
     if is_departing and status is NodeStatus.ONLINE:
         status = NodeStatus.MAINTENANCE
     return Node(
-        id=row[0],
-        description=row_codec.description(row[1]),
+        id=kept.id,
+        description=row_codec.description(kept.description),
         status=status,
-        health=Health(row[3]),
-        health_details=row_codec.details(row[4]),
-        health_at=row[5],
-        session=row[6],
-        is_session_open=bool(row[7]),
-        renewals=row[8],
-        renewed_at=row[9],
-        measurement=row_codec.measurement(row[10]),
-        slots_wanted=row[11],
-        drain_by=row[12],
-        created_at=row[13],
-        removed_at=row[14],
-        slots_measured=row[15],
-        follows_load=bool(row[16]),
-        granted=row[17] or 0,
+        health=Health(kept.health),
+        health_details=row_codec.details(kept.health_details),
+        health_at=kept.health_at,
+        session=kept.session,
+        is_session_open=bool(kept.is_open),
+        renewals=kept.renewals,
+        renewed_at=kept.renewed_at,
+        measurement=row_codec.measurement(kept.measurement),
+        slots_wanted=kept.slots_wanted,
+        drain_by=kept.drain_by,
+        created_at=kept.created_at,
+        removed_at=kept.removed_at,
+        slots_measured=kept.slots_measured,
+        follows_load=bool(kept.follows_load),
+        granted=kept.granted or 0,
         is_departing=is_departing,
     )

@@ -13,10 +13,13 @@ from crawlfleet.ports.identity import MASTERS, NO_OWNER, OWNER_AWAY_MS, TypeIgno
 from crawlfleet.store import row_codec
 from crawlfleet.store import schema as tables
 from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.row_codec import Format, RowCodec
 
 # In one order, so that the same schema is the same bytes whatever sends it.
 _encode = msgspec.json.Encoder(order="sorted").encode
-_COLUMNS = ("name", "version", "body", "changed_at", "owner", "revision")
+_TYPES = RowCodec(
+    tables.task_type, TypeRecord, columns={"schema": "body"}, formats={"schema": Format(_encode, row_codec.details)}
+)
 _HAS_OWNER = "EXISTS (SELECT 1 FROM node n WHERE n.id = task_type.owner AND n.removed_at IS NULL)"
 _OWNER_IS_THERE = (
     "EXISTS (SELECT 1 FROM node n LEFT JOIN lease l ON l.node = n.id WHERE n.id = task_type.owner "
@@ -45,11 +48,12 @@ class TypeTables:
     _engine: Engine
 
     async def put_built_in_types(self, schemas: Mapping[str, Mapping[str, Any]], release: int, now: Instant) -> None:
-        rows = [(name, 1, body, now, MASTERS, release) for name, body in _encoded(schemas)]
+        bodies = _encoded(schemas)
+        rows = _TYPES.to_rows(TypeRecord(name, 1, schemas[name], now, MASTERS, release) for name, _ in bodies)
 
         async def work(tx: Tx) -> None:
-            await tx.insert_new(tables.task_type, _COLUMNS, rows)
-            for name, _, body, *_ in rows:
+            await tx.insert_new(tables.task_type, _TYPES.columns, rows)
+            for name, body in bodies:
                 await tx.execute(CHANGE_BUILT_IN, name, body, now, release)
                 await tx.execute(CLAIM_BUILT_IN, name, body, release)
 
@@ -63,8 +67,8 @@ class TypeTables:
         revisions = {name: schema_revision(schema) for name, schema in schemas.items()}
 
         async def work(tx: Tx) -> dict[str, TypeIgnored]:
-            rows = [(name, 1, body, now, node, revisions[name]) for name, body in bodies.items()]
-            await tx.insert_new(tables.task_type, _COLUMNS, rows)
+            rows = _TYPES.to_rows(TypeRecord(name, 1, schemas[name], now, node, revisions[name]) for name in bodies)
+            await tx.insert_new(tables.task_type, _TYPES.columns, rows)
             for name, body in bodies.items():
                 await tx.execute(CHANGE_TYPE, name, body, now, node, revisions[name], now - OWNER_AWAY_MS)
                 await tx.execute(ADOPT_TYPE, name, body, node)
@@ -74,17 +78,13 @@ class TypeTables:
         return await self._engine.write(work) if bodies else {}
 
     async def put_type_names(self, names: Sequence[str], now: Instant) -> None:
-        rows = [(name, 1, _encode({"type": "object"}), now, NO_OWNER, 0) for name in sorted(names)]
+        rows = _TYPES.to_rows(TypeRecord(name, 1, {"type": "object"}, now, NO_OWNER) for name in sorted(names))
         if rows:
-            await self._engine.write(lambda tx: tx.insert_new(tables.task_type, _COLUMNS, rows))
+            await self._engine.write(lambda tx: tx.insert_new(tables.task_type, _TYPES.columns, rows))
 
     async def task_types(self) -> list[TypeRecord]:
-        sql = "SELECT name, version, body, changed_at, owner, revision FROM task_type"
-        rows = await self._engine.read(lambda tx: tx.fetch(sql))
-        return sorted(
-            TypeRecord(name, version, row_codec.details(body), at, owner, revision)
-            for name, version, body, at, owner, revision in rows
-        )
+        rows = await self._engine.read(lambda tx: tx.fetch(f"SELECT {_TYPES.select} FROM task_type"))
+        return sorted(_TYPES.from_rows(rows))
 
 
 def _encoded(schemas: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:

@@ -1,23 +1,34 @@
-"""What of each project's day is granted, and what executions hold of it: rows that others read and settle."""
+"""Daily quotas: a row per project and day with what is granted of it, and a row per execution with what it holds.
+
+Whoever grants shares the project's row, then those of the executions' tasks, then locks the day's; whoever ends an
+execution has its task's row before it touches the day's. So a grant and an end of one execution follow each other, and
+nobody waits in a circle.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from crawlfleet.model.daily_quota import Amounts, Day, Holding, day_of
-from crawlfleet.model.ids import ExecutionId
+from crawlfleet.model.daily_quota import Amounts, Day, Holding, Slice, Want, day_of
+from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.scheduling.quotas.daily_quota import given_back
-from crawlfleet.store.engine.transaction import Tx
+from crawlfleet.model.parking import ParkCause
+from crawlfleet.model.project import Project
+from crawlfleet.model.requirement import LaneId
+from crawlfleet.scheduling.quotas.daily_quota import given_back, granted, may_come_back, overs, taken
+from crawlfleet.store import schema
+from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.projects.project_rows import PROJECTS_AMONG, SHARE_PROJECTS, described
+from crawlfleet.store.row_codec import RowCodec
+from crawlfleet.store.tasks.lanes import LaneBook
+from crawlfleet.store.tasks.parking import EARLY_MS, NEWS_MS
 
 KEEP_DAYS = 7
 DAY_USES = "SELECT project, pages, bytes FROM day_use WHERE project AMONG($1) AND day = $2"
 ADD_TO_DAY = "UPDATE day_use SET pages = pages + $3, bytes = bytes + $4 WHERE project = $1 AND day = $2"
-HOLDINGS = (
-    "SELECT execution, project, day, number, day_pages, day_bytes, pages, bytes FROM day_slice "
-    "WHERE execution AMONG($1)"
-)
+_HOLDINGS = RowCodec(schema.day_slice, Holding, columns={"today.pages": "day_pages", "today.bytes": "day_bytes"})
+HOLDINGS = f"SELECT {_HOLDINGS.select} FROM day_slice WHERE execution AMONG($1)"
 FORGET_HOLDINGS = "DELETE FROM day_slice WHERE execution AMONG($1)"
 OLD_DAYS = "DELETE FROM day_use WHERE (project, day) IN (SELECT project, day FROM day_use WHERE day < $1 LIMIT $2)"
 # One that runs for days still has to be told all it was granted.
@@ -26,6 +37,55 @@ OLD_HOLDINGS = (
     "(SELECT 1 FROM live WHERE live.id = day_slice.task AND live.execution = day_slice.execution) "
     "ORDER BY day LIMIT $2)"
 )
+_QUOTA = int(ParkCause.DAILY_QUOTA)
+LANES_OF = "SELECT id, lane FROM live WHERE id AMONG($1)"
+SHARE_LIVE = "SELECT id, execution, node FROM live WHERE id AMONG($1) ORDER BY id SHARE_ROWS(live)"
+LOCK_DAY = f"{DAY_USES} ORDER BY project LOCK_ROWS(day_use)"
+# Hops from project to project over the index: a few lookups each, whatever the number of tasks.
+PARKED_PROJECTS = (
+    "WITH RECURSIVE hop(subject) AS ("
+    f"SELECT (SELECT MIN(subject) FROM parking WHERE cause = {_QUOTA}) "
+    f"UNION ALL SELECT (SELECT MIN(subject) FROM parking WHERE cause = {_QUOTA} AND subject > hop.subject) FROM hop "
+    "WHERE hop.subject IS NOT NULL) SELECT subject FROM hop WHERE subject IS NOT NULL"
+)
+# By its own project: what a node says is data.
+PARKED_LONGER = (
+    "SELECT p.task FROM parking p JOIN task t ON t.id = p.task AND t.project = p.subject "
+    f"WHERE p.cause = {_QUOTA} AND p.subject = $1 AND p.until > $2 AND p.at <= $3 ORDER BY p.until LIMIT $4"
+)
+_COLUMNS = (*_HOLDINGS.columns, "task")
+
+
+class DailyTables:
+    _engine: Engine
+    _lanes: LaneBook
+
+    async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:
+        async def work(tx: Tx) -> list[Slice | None]:
+            return await _Granting(tx, self._lanes, now).grant(wants)
+
+        return await self._engine.write(work) if wants else []
+
+    async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
+        return await self._engine.glance(lambda tx: uses_of(tx, projects, day)) if projects else {}
+
+    async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
+        async def work(tx: Tx) -> list[TaskId]:
+            names = [row[0] for row in await tx.fetch(PARKED_PROJECTS)]
+            if not names:
+                return []
+            day = day_of(now)
+            used = await uses_of(tx, names, day)
+            projects = {row[0]: described(row) for row in await tx.fetch(PROJECTS_AMONG, names)}
+            found: list[TaskId] = []
+            for name in names:
+                room = may_come_back(projects.get(name) or Project(name), used[name], day)
+                if most := min(room, limit - len(found)):
+                    rows = await tx.fetch(PARKED_LONGER, name, now + EARLY_MS, now - NEWS_MS, most)
+                    found += [row[0] for row in rows]
+            return found
+
+        return await self._engine.read(work)
 
 
 async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
@@ -44,10 +104,7 @@ async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
 
 async def holdings(tx: Tx, executions: Sequence[ExecutionId]) -> dict[ExecutionId, Holding]:
     rows = await tx.fetch(HOLDINGS, sorted(set(executions)))
-    return {
-        execution: Holding(execution, project, day, number, Amounts(*amounts[:2]), Amounts(*amounts[2:]))
-        for execution, project, day, number, *amounts in rows
-    }
+    return {holding.execution: holding for holding in _HOLDINGS.from_rows(rows)}
 
 
 async def uses_of(tx: Tx, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
@@ -58,3 +115,63 @@ async def uses_of(tx: Tx, projects: Sequence[str], day: Day) -> dict[str, Amount
 async def forget_days(tx: Tx, now: Instant, limit: int) -> int:
     today = day_of(now)
     return await tx.execute(OLD_DAYS, today - KEEP_DAYS, limit) + await tx.execute(OLD_HOLDINGS, today - 1, limit)
+
+
+class _Granting:
+    def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
+        self._tx = tx
+        self._lanes = lanes
+        self._now = now
+        self._day = day_of(now)
+        self._holdings: dict[ExecutionId, Holding] = {}
+        self._tasks: dict[ExecutionId, TaskId] = {}
+        """Of those that were granted something."""
+
+    async def grant(self, wants: Sequence[Want]) -> list[Slice | None]:
+        tx, tasks = self._tx, sorted({want.task for want in wants})
+        lanes: dict[TaskId, LaneId] = dict(await tx.fetch(LANES_OF, tasks))
+        await self._lanes.load(tx, set(lanes.values()))
+        names = sorted({self._lanes[lane].project for lane in lanes.values()})
+        if not names:
+            return [None] * len(wants)
+        rows = await tx.fetch(SHARE_PROJECTS, names)
+        projects = {name: Project(name) for name in names} | {row[0]: described(row) for row in rows}
+        live = {(task, execution, node) for task, execution, node in await tx.fetch(SHARE_LIVE, tasks)}
+        await tx.insert_new(
+            schema.day_use, ("project", "day", "pages", "bytes"), [(name, self._day, 0, 0) for name in names]
+        )
+        before = {name: Amounts(*amounts) for name, *amounts in await tx.fetch(LOCK_DAY, names, self._day)}
+        self._holdings = await holdings(tx, [want.execution for want in wants])
+        used, answers = dict(before), list[Slice | None]()
+        for want in wants:
+            if (want.task, want.execution, want.node) not in live:
+                answers.append(None)
+                continue
+            project = projects[self._lanes[lanes[want.task]].project]
+            answers.append(self._answer(want, project, used))
+        await self._write(before, used)
+        return answers
+
+    def _answer(self, want: Want, project: Project, used: dict[str, Amounts]) -> Slice:
+        holding = self._holdings.get(want.execution) or Holding(want.execution, project.name, self._day, 0)
+        if want.number <= holding.number:
+            return Slice(holding.number, holding.total)
+        amounts = used[project.name]
+        got = granted(want.asked, project.quotas, amounts)
+        said = tuple(overs(want, got, holding, project, amounts, self._now))
+        if not any(got):
+            return Slice(want.number, holding.total, said)
+        used[project.name] = amounts.plus(got)
+        holding = self._holdings[want.execution] = taken(holding, want, got, self._day)
+        self._tasks[want.execution] = want.task
+        return Slice(want.number, holding.total, said)
+
+    async def _write(self, before: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> None:
+        for name in sorted(used):
+            more = Amounts(used[name].pages - before[name].pages, used[name].bytes - before[name].bytes)
+            if any(more):
+                await self._tx.execute(ADD_TO_DAY, name, self._day, *more)
+        rows = [(*_HOLDINGS.to_row(self._holdings[execution]), task) for execution, task in sorted(self._tasks.items())]
+        if rows:
+            await self._tx.insert_new(schema.day_slice, _COLUMNS, rows)
+            await self._tx.update(schema.day_slice, _COLUMNS, rows)

@@ -7,20 +7,16 @@ from collections.abc import Collection, Sequence
 from crawlfleet.errors import OverLimit
 from crawlfleet.model.daily_quota import day_of
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.project import OnFull, Project, Quotas, Use
-from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.project import OnFull, Project, Use
+from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_full
 from crawlfleet.scheduling.quotas.project_quota import Door
-from crawlfleet.store import row_codec
-from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.projects.daily_quota import uses_of
+from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, described
 from crawlfleet.store.tasks.lanes import LaneBook
 
-READ = ("name", "weight", "on_full", "quotas", "version", "fence", "changed_at")
-SELECT = f"SELECT {', '.join(READ)} FROM project"
-LOCK_PROJECTS = f"{SELECT} WHERE name AMONG($1) ORDER BY name LOCK_ROWS(project)"
-_WAITING = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.RETRYING)
-_WAITING_LIST = ", ".join(str(int(status)) for status in _WAITING)
+_WAITING_LIST = ", ".join(f"{status:d}" for status in WAITING_STATUSES)
 _COUNTERS = "(SELECT project, status, n FROM counter UNION ALL SELECT project, status, n FROM counter_delta) AS c"
 WAITING = f"SELECT project, SUM(n) FROM {_COUNTERS} WHERE status IN ({_WAITING_LIST}) GROUP BY project"
 WAITING_AMONG = (
@@ -74,8 +70,3 @@ async def held_by_project(tx: Tx, lanes: LaneBook, names: Sequence[str] | None =
     for lane, count in rows:
         uses.setdefault(lanes[lane].project, Use()).add(lanes[lane].requirement, int(count))
     return uses
-
-
-def described(row: Row) -> Project:
-    name, weight, on_full, quotas, version, fence, changed_at = row
-    return Project(name, weight, Quotas(**row_codec.decode(quotas)), OnFull(on_full), version, fence, changed_at)

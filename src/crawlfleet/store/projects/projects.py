@@ -17,26 +17,16 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.project_store import ProjectUse
 from crawlfleet.ports.task_store import Applied, Assignment
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
-from crawlfleet.store.projects.project_quotas import (
-    LOCK_PROJECTS,
-    READ,
-    SELECT,
-    described,
-    held_by_project,
-    waiting_by_project,
-)
+from crawlfleet.store.projects.project_quotas import held_by_project, waiting_by_project
+from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, PROJECT, PROJECT_ROWS, PROJECTS, described
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.task_assign import assign
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import LIVE_LIST
 
-_COLUMNS = (*READ, "is_metered")
-PROJECTS = f"{SELECT} ORDER BY name"
-PROJECT = f"{SELECT} WHERE name = $1"
-PROJECTS_AMONG = f"{SELECT} WHERE name AMONG($1) ORDER BY name"
-SHARE_PROJECTS = f"{PROJECTS_AMONG} SHARE_ROWS(project)"
+_COLUMNS = (*PROJECT_ROWS.columns, "is_metered")
 PROJECT_FENCES = "SELECT name, fence FROM project WHERE name AMONG($1) ORDER BY name SHARE_ROWS(project)"
 HELD_IN = f"SELECT {LIVE_LIST} FROM live l JOIN lane n ON n.id = l.lane WHERE l.node <> 0 AND n.project AMONG($1)"
 
@@ -93,7 +83,7 @@ class ProjectTables:
 
     async def held_in(self, projects: Sequence[str]) -> list[LiveTask]:
         rows = await self._engine.read(lambda tx: tx.fetch(HELD_IN, list(projects)))
-        return [row_codec.live_task(row) for row in rows]
+        return [task_rows.live_task(row) for row in rows]
 
     async def assign_by_hand(
         self, item: Assignment, project: str, refuses: Callable[[Project, Use], Refusal | None], now: Instant
@@ -124,17 +114,7 @@ async def hold(tx: Tx, names: Collection[str]) -> None:
 
 
 def _row(project: Project) -> Row:
-    quotas = {name: limit for name, limit in asdict(project.quotas).items() if limit is not None}
-    return (
-        project.name,
-        project.weight,
-        int(project.on_full),
-        row_codec.encode(quotas),
-        project.version,
-        project.fence,
-        project.changed_at,
-        int(project.quotas.limits_days),
-    )
+    return (*PROJECT_ROWS.to_row(project), int(project.quotas.limits_days))
 
 
 def _changed(project: Project) -> EventBatch:

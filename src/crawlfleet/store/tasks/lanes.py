@@ -1,16 +1,30 @@
-"""Lanes as the store knows them, remembered: a lane never changes once it exists."""
+"""Lanes as the store knows them, remembered: what a lane says never changes once it exists.
+
+Its row may go: rows of lanes that no task stands in are removed (see `store.tasks.lane_removal`), while any master may
+put a task into any lane at any moment. A transaction that does so therefore calls `LaneBook.keep`. Nearly always the
+row was confirmed lately, which means found or written in a transaction that is committed, and nothing is asked of the
+database: the removal waits for far longer than a confirmation counts. Otherwise the row is held until the transaction
+ends, and written again if it is gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.ports.clock import boot_time
+from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.row_codec import Format, RowCodec
 
-_COLUMNS = ("id", "queue", "project", "priority", "requirement_id", "task_type", "requirement")
-_SELECT = "SELECT id, queue, project, priority, requirement_id, requirement FROM lane WHERE id AMONG($1)"
+_LANES = RowCodec(schema.lane, Lane, formats={"requirement": Format(row_codec.encode, row_codec.requirement)})
+_COLUMNS = (*_LANES.columns, "task_type")
+_SELECT = f"SELECT {_LANES.select} FROM lane WHERE id AMONG($1)"
+# Shared: those who add tasks to one lane do not wait for each other.
+HOLD_LANES = "SELECT id, unused_mark FROM lane WHERE id AMONG($1) ORDER BY id SHARE_KEYS(lane)"
+CLEAR_MARKS = "UPDATE lane SET unused_mark = 0 WHERE id AMONG($1)"
 
 LANES_MOST = 50_000
 
@@ -19,10 +33,12 @@ class LaneBook:
     """Two generations: a lane that was not used while `most` others came is forgotten, and read again when it is
     needed. One that was loaded just now is kept for a whole generation, whatever else is loaded meanwhile."""
 
-    def __init__(self, most: int = LANES_MOST) -> None:
+    def __init__(self, most: int = LANES_MOST, monotonic: Callable[[], float] = boot_time) -> None:
         self._most = most
         self._lanes: dict[LaneId, Lane] = {}
         self._older: dict[LaneId, Lane] = {}
+        self._monotonic = monotonic
+        self._confirmed_at: dict[LaneId, float] = {}
 
     def __len__(self) -> int:
         return len(self._lanes) + len(self._older)
@@ -31,27 +47,68 @@ class LaneBook:
         known = self._lanes.get(lane)
         return self._older[lane] if known is None else known
 
-    def __contains__(self, lane: LaneId) -> bool:
+    def __contains__(self, lane: object) -> bool:
         return lane in self._lanes or lane in self._older
 
     async def load(self, tx: Tx, lanes: Iterable[LaneId]) -> None:
+        """Remember lanes that tasks stand in already."""
         stale = [lane for lane in set(lanes) if lane not in self._lanes]
         if not stale:
             return
         older = self._older
         missing = [lane for lane in stale if lane not in older]
         rows = await tx.fetch(_SELECT, missing) if missing else []
-        found = [Lane(*(*row[:5], row_codec.requirement(row[5]))) for row in rows]
+        found = _LANES.from_rows(rows)
         # Those of the older generation are in use: they move into the newer one.
         self.note([*(older[lane] for lane in stale if lane in older), *found])
         if unknown := set(missing) - {lane.id for lane in found}:
             raise InvariantBroken(f"live tasks stand in lanes that do not exist: {sorted(unknown)}")
+
+    async def keep(self, tx: Tx, lanes: Collection[LaneId]) -> None:
+        """Load lanes that this transaction puts tasks into; their rows are there when it commits, and stay."""
+        if doubted := self.unconfirmed(lanes, LANE_FRESH_S):
+            remembered = (self._lanes.get(lane) or self._older.get(lane) for lane in doubted)
+            await hold_lanes(tx, doubted, {lane.id: lane for lane in remembered if lane is not None})
+        await self.load(tx, lanes)
 
     def note(self, lanes: Iterable[Lane]) -> None:
         # Before they are added, so that these stay however many they are.
         if len(self._lanes) >= self._most:
             self._older, self._lanes = self._lanes, {}
         self._lanes.update((lane.id, lane) for lane in lanes)
+
+    def unconfirmed(self, lanes: Iterable[LaneId], fresh_s: float) -> list[LaneId]:
+        """Those whose rows were not confirmed within the last `fresh_s` seconds."""
+        before, confirmed_at = self._monotonic() - fresh_s, self._confirmed_at
+        return [lane for lane in lanes if confirmed_at.get(lane, before) <= before]
+
+    async def confirm(self, engine: Engine, lanes: Sequence[Lane]) -> None:
+        """Write the rows that are missing, in a transaction of their own; from its begin on they count as confirmed."""
+        known = {lane.id: lane for lane in lanes}
+        began_at = self._monotonic()
+        await engine.write(lambda tx: hold_lanes(tx, list(known), known))
+        self.note(lanes)
+        # Bounded in the simplest way: a lane whose time was forgotten is confirmed again.
+        if len(self._confirmed_at) >= 2 * self._most:
+            self._confirmed_at = {}
+        self._confirmed_at.update(dict.fromkeys(known, began_at))
+
+
+async def hold_lanes(tx: Tx, wanted: Sequence[LaneId], known: Mapping[LaneId, Lane]) -> None:
+    """Make sure that the rows are there, and counted as in use, until this transaction ends."""
+    marks: dict[LaneId, int] = dict(await tx.fetch(HOLD_LANES, list(wanted)))
+    if marked := [lane for lane, mark in marks.items() if mark]:
+        await tx.execute(CLEAR_MARKS, marked)
+    # In order of id, so that two masters adding the same lanes never wait for each other crosswise.
+    missing = sorted(set(wanted) - marks.keys())
+    if unknown := [lane for lane in missing if lane not in known]:
+        raise InvariantBroken(f"tasks are put into lanes that do not exist: {unknown}")
+    if missing:
+        await tx.insert_new(
+            schema.lane,
+            _COLUMNS,
+            [(*_LANES.to_row(known[lane]), known[lane].requirement.task_type) for lane in missing],
+        )
 
 
 class LaneTables:
@@ -61,24 +118,10 @@ class LaneTables:
     _lanes: LaneBook
 
     async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
-        new = [lane for lane in lanes if lane.id not in self._lanes]
-        if not new:
-            return
-        # In order of id, so that two masters adding the same lanes never wait for each other crosswise.
-        rows = [
-            (
-                lane.id,
-                lane.queue,
-                lane.project,
-                lane.priority,
-                lane.requirement_id,
-                lane.requirement.task_type,
-                row_codec.encode(lane.requirement),
-            )
-            for lane in sorted(new, key=lambda lane: lane.id)
-        ]
-        await self._engine.write(lambda tx: tx.insert_new(schema.lane, _COLUMNS, rows))
-        self._lanes.note(new)
+        # Early: what is ensured now is used in a while.
+        doubted = set(self._lanes.unconfirmed((lane.id for lane in lanes), LANE_FRESH_S / 2))
+        if doubted:
+            await self._lanes.confirm(self._engine, [lane for lane in lanes if lane.id in doubted])
 
     async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]:
         if any(lane not in self._lanes for lane in ids):

@@ -15,10 +15,10 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.model.transition import Decide
 from crawlfleet.ports.task_store import Applied, Assignment, Delivery
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.group_membership import open_again
 from crawlfleet.store.composites.products import Seen, put_products
-from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.engine.transaction import COMPLETE_COLUMNS, Engine, Row, Tx
 from crawlfleet.store.projects.daily_quota import settle
 from crawlfleet.store.projects.projects import behind_fences
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -32,16 +32,16 @@ DELIVERIES = (
     "SELECT t.id, n.task_type, t.parameters, p.is_metered FROM task t JOIN live l ON l.id = t.id "
     "JOIN lane n ON n.id = l.lane LEFT JOIN project p ON p.name = t.project WHERE t.id AMONG($1)"
 )
-LOCK_FINAL = f"SELECT {', '.join(row_codec.DONE_COLUMNS)} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
+LOCK_FINAL = f"SELECT {task_rows.DONE.select} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
 DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
 # What completed it is history now.
 KEEP_EXECUTIONS = (
-    f"INSERT INTO execution ({', '.join(row_codec.EXECUTION_COLUMNS)}) {row_codec.kept_in_done('id AMONG($1)')}"
+    f"INSERT INTO execution ({', '.join(task_rows.EXECUTION_COLUMNS)}) {task_rows.kept_in_done('id AMONG($1)')}"
 )
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 IN_FLOWS = "SELECT task FROM flow_step WHERE task AMONG($1)"
 _PART_OF_FLOW = Refusal(Code.PART_OF_FLOW, "is part of a flow: resume the flow, and it runs again in its place")
-_TOLD = itemgetter(*map(Outcome._fields.index, ("task", "execution", "node", "started_at", "result", "metrics")))
+_TOLD = itemgetter(*map(Outcome._fields.index, COMPLETE_COLUMNS))
 _PRODUCTS = itemgetter(Outcome._fields.index("products"))
 _ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
 _WAITING = TaskStatus.WAITING
@@ -87,12 +87,12 @@ class TaskTables:
 
     async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]:
         rows = await self._engine.glance(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
-        return {row[0]: row_codec.live_task(row) for row in rows}
+        return {row[0]: task_rows.live_task(row) for row in rows}
 
     async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
         held: dict[NodeId, list[LiveTask]] = {node: [] for node in nodes}
         for row in await self._engine.glance(lambda tx: tx.fetch(HELD_BY, list(nodes))):
-            task = row_codec.live_task(row)
+            task = task_rows.live_task(row)
             held[task.node].append(task)
         return held
 
@@ -112,7 +112,7 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
         tasks, executions, nodes, in_lanes, had, groups = zip(*moved, strict=True)
         await lanes.load(tx, set(in_lanes))
         for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
-            journal.moved(lanes[lane].project, row_codec.STATUSES[have], _COMPLETED, count)
+            journal.moved(lanes[lane].project, task_rows.STATUSES[have], _COMPLETED, count)
         if any(groups):
             for group, count in Counter(group for group in groups if group is not None).items():
                 journal.member_moved(group, _ASSIGNED, _COMPLETED, count)
@@ -143,7 +143,7 @@ def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> l
 
 async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId], applied: Applied) -> None:
     missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in taken}
-    held = {row[0]: row_codec.live_task(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
+    held = {row[0]: task_rows.live_task(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
     final = {row[0] for row in await tx.fetch("SELECT id FROM done WHERE id AMONG($1)", list(missing))}
     for task, outcome in missing.items():
         if task in held and held[task].execution == outcome.execution and held[task].node != outcome.node:
@@ -156,7 +156,7 @@ async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId]
 
 async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
     applied, journal = Applied(), Journal()
-    finals = [FinalTask._make(row) for row in await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks)))]
+    finals = task_rows.DONE.from_rows(await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks))))
     if members := [final.id for final in finals if final.group is not None]:
         in_flows = {row[0] for row in await tx.fetch(IN_FLOWS, members)}
         applied.refused.update((task, _PART_OF_FLOW) for task in in_flows)
@@ -179,34 +179,23 @@ async def next_round(
     if not finals:
         return
     await lanes.load(tx, (final.lane for final in finals))
-    rows = []
+    opened: list[LiveTask] = []
     for final in finals:
         status = _WAITING if final.id in waits else _PENDING
-        rows.append(
-            (
+        opened.append(
+            LiveTask.new(
                 final.id,
-                int(status),
                 final.lane,
-                final.round + 1,
-                0,
-                0,
-                0,
-                waits.get(final.id, 0),
-                None,
                 final.timeout_s,
-                0,
-                0,
-                0,
-                0,
-                None,
-                None,
-                None,
-                final.group,
+                status=status,
+                round=final.round + 1,
+                waits=waits.get(final.id, 0),
+                group=final.group,
             )
         )
-        journal.moved(lanes[final.lane].project, row_codec.STATUSES[final.status], status)
+        journal.moved(lanes[final.lane].project, final.status, status)
         if final.group is not None:
-            journal.member_moved(final.group, row_codec.STATUSES[final.status], status)
+            journal.member_moved(final.group, final.status, status)
         applied.after[final.id] = status
         if status is _PENDING:
             applied.ready.setdefault(final.lane, []).append(final.id)
@@ -214,21 +203,20 @@ async def next_round(
     await tx.execute(KEEP_EXECUTIONS, ids)
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
-    await tx.insert(schema.live, row_codec.LIVE_COLUMNS, rows)
+    await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(opened))
     await open_again(tx, (final.group for final in finals if final.group is not None))
-    journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [row[3] for row in rows]}))
+    journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [task.round for task in opened]}))
 
 
 async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
     applied, journal = Applied(), Journal()
-    finals = [FinalTask._make(row) for row in await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks)))]
+    finals = task_rows.DONE.from_rows(await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks))))
     await lanes.load(tx, (final.lane for final in finals))
     for final in finals:
-        status = row_codec.STATUSES[final.status]
-        journal.moved(lanes[final.lane].project, status, None)
+        journal.moved(lanes[final.lane].project, final.status, None)
         if final.group is not None:
-            journal.member_moved(final.group, status, None)
-        applied.after[final.id] = status
+            journal.member_moved(final.group, final.status, None)
+        applied.after[final.id] = final.status
     await _refuse_others(tx, tasks, applied)
     if finals:
         ids = list(applied.after)

@@ -10,15 +10,16 @@ from crawlfleet.model.parking import ParkCause, Parking
 from crawlfleet.model.status import ExecutionStatus
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.row_codec import RowCodec
 
 NEWS_MS = 5_000
 """A node parks a task in the moment a host refuses it; by then the leader has heard of that too."""
 EARLY_MS = 1_000
 
-_COLUMNS = ("task", "cause", "subject", "until", "at", "times", "message")
-_CAUSES = {int(cause): cause for cause in ParkCause}
+_PARKINGS = RowCodec(schema.parking, Parking)
+_COLUMNS = (*_PARKINGS.columns, "task", "at")
 _HOST = int(ParkCause.HOST_BACKOFF)
-PARKINGS = "SELECT task, cause, subject, until, times, message FROM parking WHERE task AMONG($1)"
+PARKINGS = f"SELECT task, {_PARKINGS.select} FROM parking WHERE task AMONG($1)"
 FORGET_PARKINGS = "DELETE FROM parking WHERE task AMONG($1)"
 PARKED_TIMES = (
     "SELECT e.task, COUNT(*) FROM execution e JOIN live l ON l.id = e.task AND l.round = e.round "
@@ -45,7 +46,7 @@ class ParkingTables:
 
     async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Parking]:
         rows = await self._engine.glance(lambda tx: tx.fetch(PARKINGS, list(tasks))) if tasks else ()
-        return {task: Parking(_CAUSES[cause], *rest) for task, cause, *rest in rows}
+        return {task: _PARKINGS.from_row(parking) for task, *parking in rows}
 
     async def parked_times(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, int]:
         rows = await self._engine.read(lambda tx: tx.fetch(PARKED_TIMES, list(tasks))) if tasks else ()
@@ -68,9 +69,7 @@ class ParkingTables:
 
 
 async def park(tx: Tx, parkings: Mapping[TaskId, Parking], now: Instant) -> None:
-    rows = [
-        (task, int(one.cause), one.subject, one.until, now, one.times, one.message) for task, one in parkings.items()
-    ]
+    rows = [(*_PARKINGS.to_row(parking), task, now) for task, parking in parkings.items()]
     await tx.insert(schema.parking, _COLUMNS, rows)
 
 

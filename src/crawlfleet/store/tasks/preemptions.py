@@ -19,10 +19,11 @@ from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Tx
+from crawlfleet.store.row_codec import RowCodec
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.transitions import Transition
 
-_COLUMNS = ("execution", "task", "round", "node", "waiter", "at")
+_PREEMPTIONS = RowCodec(schema.preemption, Preemption)
 _PREEMPT = int(Recall.PREEMPT)
 # Over the index of what nodes hold: in order of id the database would rather walk all tasks.
 STOPPING = (
@@ -51,13 +52,9 @@ class PreemptionTables:
             transition = Transition(tx, self._lanes, now)
             await transition.change(list(wanted), _recall(wanted))
             done = transition.applied.after
-            rows = [
-                (one.execution, task, one.round, one.node, one.waiter, now)
-                for task, one in wanted.items()
-                if task in done
-            ]
+            rows = [(*_PREEMPTIONS.to_row(one), now) for task, one in wanted.items() if task in done]
             if rows:
-                await tx.insert(schema.preemption, _COLUMNS, rows)
+                await tx.insert(schema.preemption, (*_PREEMPTIONS.columns, "at"), rows)
             return await transition.write()
 
         return await self._engine.write(work, term) if wanted else Applied()

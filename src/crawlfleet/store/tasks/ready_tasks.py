@@ -9,35 +9,38 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import Queue
 from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.ports.ready_tasks import HeldTask
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.tasks.transaction_log import write_events
 
+_IS_PENDING = f"status = {TaskStatus.PENDING:d}"
 # Hops from lane to lane over the index: the cost is a few lookups per lane, whatever the number of tasks.
 _HOPS = (
     "WITH RECURSIVE hop(lane) AS ("
-    "SELECT (SELECT MIN(lane) FROM live WHERE status = 0) "
-    "UNION ALL SELECT (SELECT MIN(lane) FROM live WHERE status = 0 AND lane > hop.lane) FROM hop "
+    f"SELECT (SELECT MIN(lane) FROM live WHERE {_IS_PENDING}) "
+    f"UNION ALL SELECT (SELECT MIN(lane) FROM live WHERE {_IS_PENDING} AND lane > hop.lane) FROM hop "
     "WHERE hop.lane IS NOT NULL) "
 )
 READY_LANES = f"{_HOPS}SELECT lane FROM hop WHERE lane IS NOT NULL"
 READY_LANE_HEADS = (
-    f"{_HOPS}SELECT lane, (SELECT MIN(id) FROM live WHERE status = 0 AND live.lane = hop.lane) FROM hop "
+    f"{_HOPS}SELECT lane, (SELECT MIN(id) FROM live WHERE {_IS_PENDING} AND live.lane = hop.lane) FROM hop "
     "WHERE lane IS NOT NULL"
 )
 # Of the lanes of queues that are served newest first.
 READY_LANE_ENDS = (
-    "SELECT n.id, (SELECT MAX(id) FROM live WHERE status = 0 AND live.lane = n.id) FROM lane n WHERE n.queue AMONG($1)"
+    f"SELECT n.id, (SELECT MAX(id) FROM live WHERE {_IS_PENDING} AND live.lane = n.id) FROM lane n "
+    "WHERE n.queue AMONG($1)"
 )
 QUEUES = "SELECT name, is_paused, is_lifo FROM queue ORDER BY name"
-READY_HEADS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id LIMIT $2"
-READY_ENDS = "SELECT id FROM live WHERE status = 0 AND lane = $1 ORDER BY id DESC LIMIT $2"
+READY_HEADS = f"SELECT id FROM live WHERE {_IS_PENDING} AND lane = $1 ORDER BY id LIMIT $2"
+READY_ENDS = f"SELECT id FROM live WHERE {_IS_PENDING} AND lane = $1 ORDER BY id DESC LIMIT $2"
 DUE = "SELECT id FROM live WHERE due_at IS NOT NULL AND waits = 0 AND due_at <= $1 ORDER BY due_at LIMIT $2"
 # In the order of the index of what nodes hold, which is small however many tasks wait.
 OVERDUE = (
-    "SELECT node, id FROM live WHERE node <> 0 AND (node, id) > ($3, $4) AND deadline_at <= $1 AND recall = 0 "
-    "ORDER BY node, id LIMIT $2"
+    "SELECT node, id FROM live WHERE node <> 0 AND (node, id) > ($3, $4) AND deadline_at <= $1 "
+    f"AND recall = {Recall.NONE:d} ORDER BY node, id LIMIT $2"
 )
 _FIRST_HELD = HeldTask(0, 0)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, repeat, starmap
 from operator import itemgetter
+from typing import Any
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId, task_text
@@ -14,30 +15,42 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import LaneId, Requirement
 from crawlfleet.model.status import TaskStatus
+from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.quotas.project_quota import Door
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.group_membership import Joining
-from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.engine.transaction import PENDING_COLUMNS, Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import open_doors
+from crawlfleet.store.row_codec import row_writer
 from crawlfleet.store.tasks.idempotency import EXPIRED_KEYS, KNOWN_KEYS, name_of
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.transaction_log import Journal
 from crawlfleet.store.tasks.transitions import parent_ended
 
-_SAID = 7
-"""How many of the first fields of a new task are kept as said."""
-TASK_COLUMNS = (*NewTask._fields[:_SAID], "group_id")
+_TASK_FIELDS = {
+    "id": "id",
+    "project": "project",
+    "workflow": "workflow",
+    "name": "name",
+    "created_at": "created_at",
+    "parameters": "parameters",
+    "spec": "spec",
+    "group_id": "group",
+}
+"""Columns of `task` and the fields of a new task that they keep as they were said."""
+NEW_TASKS = row_writer(schema.task, NewTask, _TASK_FIELDS)
+_TASK_PLACES = [(column, NewTask._fields.index(field)) for column, field in _TASK_FIELDS.items()]
 # Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
 LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
 FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
 KEPT_ANSWER = "SELECT body_hash, answer FROM idempotency WHERE key = $1 AND expires_at > $2"
 FORGET_KEYS = "DELETE FROM idempotency WHERE key AMONG($1)"
 _ONLY_TASKS = {NewTask}
-_REASON = row_codec.DONE_COLUMNS.index("reason")
 _GROUP = itemgetter(NewTask._fields.index("group"))
 _NO_GROUP = {None}
+_PENDING_ID, _PENDING_LANE = (itemgetter(PENDING_COLUMNS.index(name)) for name in ("id", "lane"))
 _PENDING, _WAITING, _CANCELLED = TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.CANCELLED
 
 
@@ -62,7 +75,7 @@ async def kept_answer(tx: Tx, claim: Claim, items: int, now: Instant) -> Submiss
     if not rows or rows[0][1] is None:
         return None
     body_hash, answer = rows[0]
-    return row_codec.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
+    return task_rows.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
 
 
 class _Adding:
@@ -73,8 +86,8 @@ class _Adding:
         self._journal = Journal()
         self._tasks: list[NewTask] = []
         self._pending: list[Row] = []
-        self._live: list[Row] = []
-        self._done: list[Row] = []
+        self._live: list[LiveTask] = []
+        self._done: list[FinalTask] = []
         self._edges: list[Row] = []
         self._parents: dict[TaskId, TaskStatus | None] = {}
         self._joining = Joining(tx)
@@ -83,7 +96,7 @@ class _Adding:
         answers = await self._replays(submissions)
         fresh = [position for position, answer in enumerate(answers) if answer is None]
         items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
-        await self._lanes.load(self._tx, {item.lane for item in items})
+        await self._lanes.keep(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
         limited = {name for at in fresh for name in submissions[at].limited}
         doors = await open_doors(self._tx, self._lanes, limited, self._now)
@@ -136,7 +149,7 @@ class _Adding:
                 continue
             # A request of which nothing was taken binds nobody: mended, it may use its key again.
             if answer.group is not None or any(isinstance(item, Accepted) for item in answer.items):
-                kept.append((_key(submissions[position]), row_codec.encode_answer(answer)))
+                kept.append((_key(submissions[position]), task_rows.encode_answer(answer)))
             else:
                 dropped.append(_key(submissions[position]))
         if kept:
@@ -162,11 +175,11 @@ class _Adding:
 
     def _ready(self) -> dict[LaneId, list[TaskId]]:
         ready: dict[LaneId, list[TaskId]] = {}
-        for lane, rows in groupby(self._pending, key=itemgetter(1)):
-            ready.setdefault(lane, []).extend(map(itemgetter(0), rows))
-        for row in self._live:
-            if row[1] == _PENDING:
-                ready.setdefault(row[2], []).append(row[0])
+        for lane, rows in groupby(self._pending, key=_PENDING_LANE):
+            ready.setdefault(lane, []).extend(map(_PENDING_ID, rows))
+        for task in self._live:
+            if task.status is _PENDING:
+                ready.setdefault(task.lane, []).append(task.id)
         return ready
 
     async def _look_up_parents(self, wanted: set[TaskId]) -> None:
@@ -175,7 +188,7 @@ class _Adding:
         ids = sorted(wanted)
         self._parents = dict.fromkeys((row[0] for row in await self._tx.fetch(LIVE_PARENTS, ids)), None)
         for parent, status in await self._tx.fetch(FINAL_PARENTS, ids):
-            self._parents[parent] = row_codec.STATUSES[status]
+            self._parents[parent] = task_rows.STATUSES[status]
         if missing := [parent for parent in ids if parent not in self._parents]:
             # A person's retry may have moved it from the second table to the first between the two looks.
             self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
@@ -228,16 +241,14 @@ class _Adding:
         """
         if set(map(type, items)) != _ONLY_TASKS:
             return None
-        ids, projects, _, _, created, _, _, lanes, priorities, timeouts, dues, parents, groups = zip(
-            *items, strict=True
-        )
-        if any(parents) or dues.count(None) < len(dues):
+        all_: Any = NewTask._make(zip(*items, strict=True))  # each of its fields is the column of all tasks
+        if any(all_.parents) or all_.due_at.count(None) < len(all_.due_at):
             return None
-        if any(groups) and any(starmap(self._joining.refusal, set(zip(groups, projects, strict=True)))):
+        if any(all_.group) and any(starmap(self._joining.refusal, set(zip(all_.group, all_.project, strict=True)))):
             return None
         self._tasks += items  # type: ignore[arg-type]
-        self._pending += zip(ids, lanes, timeouts, groups, strict=True)
-        return SubmissionAnswer(list(map(Accepted, ids, repeat(_PENDING), created, priorities)))
+        self._pending += zip(all_.id, all_.lane, all_.timeout_s, all_.group, strict=True)
+        return SubmissionAnswer(list(map(Accepted, all_.id, repeat(_PENDING), all_.created_at, all_.priority)))
 
     def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
         if isinstance(item, Refusal):
@@ -265,49 +276,15 @@ class _Adding:
 
     def _accept_live(self, item: NewTask, status: TaskStatus, due_at: Instant | None, waits: int) -> Accepted:
         self._live.append(
-            (
-                item.id,
-                int(status),
-                item.lane,
-                1,
-                0,
-                0,
-                0,
-                waits,
-                due_at,
-                item.timeout_s,
-                0,
-                0,
-                0,
-                0,
-                None,
-                None,
-                None,
-                item.group,
+            LiveTask.new(
+                item.id, item.lane, item.timeout_s, status=status, waits=waits, due_at=due_at, group=item.group
             )
         )
         return Accepted(item.id, status, item.created_at, item.priority)
 
     def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
-        self._done.append(
-            (
-                item.id,
-                int(_CANCELLED),
-                item.lane,
-                1,
-                0,
-                0,
-                0,
-                item.timeout_s,
-                0,
-                0,
-                None,
-                None,
-                self._now,
-                reason,
-                item.group,
-            )
-        )
+        task = LiveTask.new(item.id, item.lane, item.timeout_s, status=_CANCELLED, group=item.group)
+        self._done.append(FinalTask.of(task, reason, self._now))
         return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
 
     async def _write(self) -> None:
@@ -322,32 +299,36 @@ class _Adding:
 
     async def _write_tasks(self) -> None:
         # Most tasks have no workflow, no name, no spec and no group: columns that nobody fills are not sent.
-        *columns, groups = zip(*self._tasks, strict=True)
-        columns = [*columns[:_SAID], groups]
-        sent = [n for n, column in enumerate(columns) if column.count(None) < len(column)]
-        rows = list(zip(*(columns[n] for n in sent), strict=True))
-        await self._tx.insert(schema.task, [TASK_COLUMNS[n] for n in sent], rows)
+        values = list(zip(*self._tasks, strict=True))
+        columns = {name: values[place] for name, place in _TASK_PLACES}
+        sent = {name: column for name, column in columns.items() if column.count(None) < len(column)}
+        await self._tx.insert(schema.task, list(sent), list(zip(*sent.values(), strict=True)))
         if self._pending:
             await self._tx.add_pending(self._pending)
         if self._live:
-            await self._tx.insert(schema.live, row_codec.LIVE_COLUMNS, self._live)
+            await self._tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(self._live))
         if self._done:
-            await self._tx.insert(schema.done, row_codec.DONE_COLUMNS, self._done)
+            await self._tx.insert(schema.done, task_rows.DONE_COLUMNS, task_rows.DONE.to_rows(self._done))
         if self._edges:
             await self._tx.insert(schema.dependency, ("parent", "child"), self._edges)
 
     def _note_tasks(self) -> None:
-        for lane, count in Counter(map(itemgetter(1), self._pending)).items():
+        for lane, count in Counter(map(_PENDING_LANE, self._pending)).items():
             self._journal.moved(self._lanes[lane].project, None, _PENDING, count)
-        for (lane, status), count in Counter((row[2], row[1]) for row in [*self._live, *self._done]).items():
-            self._journal.moved(self._lanes[lane].project, None, row_codec.STATUSES[status], count)
-        self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [row[0] for row in self._tasks]}))
+        moved = Counter((task.lane, task.status) for task in self._live)
+        moved.update((task.lane, task.status) for task in self._done)
+        for (lane, status), count in moved.items():
+            self._journal.moved(self._lanes[lane].project, None, status, count)
+        self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [task.id for task in self._tasks]}))
         if self._done:
-            each = {"task": [row[0] for row in self._done], "reason": [row[_REASON] for row in self._done]}
+            each: dict[str, list[Any]] = {
+                "task": [task.id for task in self._done],
+                "reason": [task.reason for task in self._done],
+            }
             self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
 
     def _note_members(self) -> None:
-        cancelled = Counter(row[-1] for row in self._done)
+        cancelled = Counter(task.group for task in self._done)
         for group, count in Counter(map(_GROUP, self._tasks)).items():
             if group is not None:
                 self._journal.member_moved(group, None, _PENDING, count - cancelled[group])
@@ -365,7 +346,7 @@ def _key(submission: Submission) -> str:
 def _replay(submission: Submission, body_hash: bytes, answer: bytes) -> SubmissionAnswer:
     assert submission.claim is not None
     return (
-        row_codec.decode_answer(answer) if submission.claim.body_hash == body_hash else _mismatch(len(submission.items))
+        task_rows.decode_answer(answer) if submission.claim.body_hash == body_hash else _mismatch(len(submission.items))
     )
 
 

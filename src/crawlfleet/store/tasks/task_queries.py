@@ -13,19 +13,20 @@ from sqlalchemy import ColumnElement, Select, func, literal_column, null, or_, s
 
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.model.status import FINAL_STATUSES, Recall, TaskStatus
+from crawlfleet.model.status import FINAL_STATUSES, TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
 from crawlfleet.ports.reads import TaskFilter, TaskPage
 from crawlfleet.ports.record_page import RecordPage
-from crawlfleet.store import row_codec
+from crawlfleet.store import task_rows
 from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES, QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
+from crawlfleet.store.row_codec import Format, RecordReader
 from crawlfleet.store.schema import dead_letter, dependency, done, lane, live, task
 from crawlfleet.store.tasks import task_search
 
 ENDED_OF_TASK = (
-    f"SELECT {', '.join(row_codec.EXECUTION_COLUMNS)} FROM execution WHERE task = $1 "
-    f"UNION ALL {row_codec.kept_in_done('id = $1')}"
+    f"SELECT {', '.join(task_rows.EXECUTION_COLUMNS)} FROM execution WHERE task = $1 "
+    f"UNION ALL {task_rows.kept_in_done('id = $1')}"
 )
 # Of a task that was tried very often the last ones: this is read wherever a task is shown.
 NEWEST_ENDED = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts ORDER BY id DESC LIMIT 100"
@@ -40,8 +41,16 @@ LIVE_OF_TASK = (
 _FINAL = frozenset(FINAL_STATUSES)
 _ZERO: ColumnElement[int] = literal_column("0")
 _FEW = 50
-_PARAMETERS = 8
-"""Their place among the columns of a record."""
+_RECORDS = RecordReader(
+    TaskRecord,
+    {
+        "parameters": Format(read=lambda body: b"" if body is None else bytes(body)),
+        "node": Format(read=lambda node: node or None),
+        "execution": Format(read=lambda execution: execution or None),
+    },
+)
+_PARAMETERS = _RECORDS.names.index("parameters")
+"""Place of the parameters among the columns of a record."""
 
 
 class ReadTables:
@@ -53,14 +62,14 @@ class ReadTables:
         look = self._engine.glance if len(ids) <= _FEW else self._engine.read
         sql = RECORDS_AMONG if with_parameters else RECORDS_WITHOUT_PARAMETERS
         rows = await look(lambda tx: tx.fetch(sql, list(ids)))
-        return {row[0]: _record(row) for row in rows}
+        return {row[0]: _RECORDS.from_row(row) for row in rows}
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
         query = _filtered(_records(_walked(where)), where)
         if before is not None:
             query = query.where(task.c.id < before)
         rows = await self._engine.query(query.order_by(task.c.id.desc()).limit(limit))
-        return [_record(row) for row in rows]
+        return [_RECORDS.from_row(row) for row in rows]
 
     async def find_tasks(
         self,
@@ -87,9 +96,9 @@ class ReadTables:
         page = await self._engine.page(
             query.order_by(task.c.id.desc()).limit(limit + 1 if about is None else task_search.ROWS),
             limit,
-            sift=None if about is None else task_search.sift(about, _record, kept),
+            sift=None if about is None else task_search.sift(about, _RECORDS.from_row, kept),
         )
-        found = [_record(row) for row in page.rows]
+        found = [_RECORDS.from_row(row) for row in page.rows]
         if page.has_more:
             return TaskPage(found, found[-1].id)
         return TaskPage(found, None) if stop is None else TaskPage(found, stop + 1, stop)
@@ -149,12 +158,12 @@ class ReadTables:
             .where(dependency.c.child == task, child.c.waits > 0)
         )
         rows = await self._engine.query(query)
-        return {parent: None if status is None else row_codec.STATUSES[status] for parent, status in rows}
+        return {parent: None if status is None else task_rows.STATUSES[status] for parent, status in rows}
 
     async def dead_letters(
         self, limit: int, before: TaskId | None = None, cause: str | None = None, project: str | None = None
     ) -> list[DeadLetter]:
-        query = select(dead_letter)
+        query = select(*(dead_letter.c[name] for name in task_rows.DEAD_LETTER_COLUMNS))
         if before is not None:
             query = query.where(dead_letter.c.task < before)
         if cause is not None:
@@ -162,7 +171,7 @@ class ReadTables:
         if project is not None:
             query = query.where(dead_letter.c.project == project)
         rows = await self._engine.query(query.order_by(dead_letter.c.task.desc()).limit(limit))
-        return [DeadLetter(*(*row[:5], row_codec.failure(row[5], row[6], row[7]), row[8])) for row in rows]
+        return [task_rows.dead_letter(row) for row in rows]
 
     async def dead_letter_groups(self, project: str | None = None) -> list[DeadLetterGroup]:
         letters = dead_letter.c
@@ -190,35 +199,19 @@ def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = Tru
         return func.coalesce(live.c[name], done.c[name])
 
     stands_in = lane.c.id == either("lane")
-    return select(
-        task.c.id,
-        task.c.project,
-        task.c.workflow,
-        task.c.name,
-        lane.c.task_type,
-        lane.c.queue,
-        lane.c.priority,
-        task.c.created_at,
-        task.c.parameters if with_parameters else null(),
-        task.c.spec,
-        either("status"),
-        either("round"),
-        either("retries"),
-        either("losses"),
-        either("deaths"),
-        func.coalesce(live.c.waits, _ZERO),
-        live.c.due_at,
-        either("timeout_s"),
-        func.coalesce(live.c.recall, _ZERO),
-        either("node"),
-        either("execution"),
-        either("assigned_at"),
-        either("started_at"),
-        done.c.ended_at,
-        done.c.reason,
-        either("lane"),
-        task.c.group_id,
-    ).select_from(both.join(lane, stands_in))
+    by_field: dict[str, ColumnElement[Any]] = {
+        "parameters": task.c.parameters if with_parameters else null(),
+        "waits": func.coalesce(live.c.waits, _ZERO),
+        "recall": func.coalesce(live.c.recall, _ZERO),
+        "lane": either("lane"),
+        "group": task.c.group_id,
+    }
+    by_field |= {name: task.c[name] for name in ("id", "project", "workflow", "name", "created_at", "spec")}
+    by_field |= {name: lane.c[name] for name in ("task_type", "queue", "priority")}
+    by_field |= {name: either(name) for name in ("status", "round", "retries", "losses", "deaths", "timeout_s")}
+    by_field |= {name: either(name) for name in ("node", "execution", "assigned_at", "started_at")}
+    by_field |= {"due_at": live.c.due_at, "ended_at": done.c.ended_at, "reason": done.c.reason}
+    return select(*(by_field[name] for name in _RECORDS.names)).select_from(both.join(lane, stands_in))
 
 
 # The same words on both databases, written once: putting them together costs more than what they ask for.
@@ -248,20 +241,6 @@ def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
     return query
 
 
-def _record(row: Sequence[Any]) -> TaskRecord:
-    (head, (parameters, spec, status), middle, recall, (node, run), rest) = (
-        row[:8],
-        row[8:11],
-        row[11:18],
-        row[18],
-        row[19:21],
-        row[21:],
-    )
-    asked = b"" if parameters is None else bytes(parameters)
-    body = (asked, None if spec is None else bytes(spec), row_codec.STATUSES[status])
-    return TaskRecord(*(*head, *body, *middle, Recall(recall), node or None, run or None, *rest))
-
-
 def _whole(row: Row) -> Row:
     return row
 
@@ -271,10 +250,25 @@ def _without_parameters(row: Row) -> Row:
 
 
 def _oldest_first(running: Sequence[Row], ended: Sequence[Row]) -> list[ExecutionRecord]:
-    records = [row_codec.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
+    records = [task_rows.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
     known = {record.id for record in records}
     return records + [_live_record(row) for row in running if row[0] not in known]
 
 
 def _live_record(row: Sequence[Any]) -> ExecutionRecord:
-    return ExecutionRecord(*(*row[:6], None, row[6], row[7], None, None, None, None))
+    execution, task_id, round_, retry, node, session, assigned_at, started_at = row
+    return ExecutionRecord(
+        id=execution,
+        task=task_id,
+        round=round_,
+        retry=retry,
+        node=node,
+        session=session,
+        status=None,
+        assigned_at=assigned_at,
+        started_at=started_at,
+        ended_at=None,
+        failure=None,
+        result=None,
+        metrics=None,
+    )

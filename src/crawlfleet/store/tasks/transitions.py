@@ -17,21 +17,23 @@ from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.parking import Parking
 from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.model.transition import Decide, Step
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.quotas.project_quota import Door
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.store import row_codec, schema
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.flow_release import StepRelease
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.projects.daily_quota import settle
+from crawlfleet.store.task_rows import DeadLetterRow, ExecutionRow
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.parking import forget_parkings, park
 from crawlfleet.store.tasks.transaction_log import Journal
 
-LIVE_LIST = ", ".join(f"l.{column}" for column in row_codec.LIVE_COLUMNS)
+LIVE_LIST = ", ".join(f"l.{column}" for column in task_rows.LIVE_COLUMNS)
 LOCK_LIVE = (
     f"SELECT {LIVE_LIST}, t.spec FROM live l JOIN task t ON t.id = l.id WHERE l.id AMONG($1) ORDER BY l.id LOCK_ROWS(l)"
 )
@@ -44,21 +46,11 @@ CHILDREN = "SELECT parent, child, kind FROM dependency WHERE parent AMONG($1)"
 FORGET_CHILDREN = "DELETE FROM dependency WHERE parent AMONG($1)"
 FINAL_AMONG = "SELECT id FROM done WHERE id AMONG($1)"
 DELETE_LIVE = "DELETE FROM live WHERE id AMONG($1)"
-DEAD_LETTER_COLUMNS = (
-    "task",
-    "round",
-    "project",
-    "task_type",
-    "cause",
-    "error",
-    "message",
-    "is_permanent",
-    "buried_at",
-)
 _TOLD = ("task", "round", "execution", "node", "status", "retries", "reason")
 _TOLD_PARKED = (*_TOLD, "cause", "subject", "until", "times")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+")
 _CAUSE_CHARS = 160
+_LANE = task_rows.LIVE_COLUMNS.index("lane")
 
 
 class Transition:
@@ -74,11 +66,13 @@ class Transition:
         self._now = now
         self._updates: dict[TaskId, LiveTask] = {}
         self._finals: dict[TaskId, FinalTask] = {}
-        self._executions: list[Row] = []
-        self._dead_letters: list[Row] = []
+        self._executions: list[ExecutionRow] = []
+        self._dead_letters: list[DeadLetterRow] = []
         self._parked: dict[TaskId, Parking] = {}
         self._unparked: set[TaskId] = set()
         self._used: dict[ExecutionId, Amounts] = {}
+        self._entered: set[LaneId] = set()
+        """Lanes that tasks were moved to."""
         self._told: dict[Kind, list[Row]] = defaultdict(list)
 
     async def change(self, tasks: Sequence[TaskId], decide: Decide) -> None:
@@ -97,11 +91,11 @@ class Transition:
         await self.apply(await self._tx.fetch(LOCK_HELD, node), decide)
 
     async def apply(self, found: Sequence[Row], decide: Decide) -> None:
-        await self._lanes.load(self._tx, (row[2] for row in found))
+        await self._lanes.load(self._tx, (row[_LANE] for row in found))
         finals: dict[TaskId, TaskStatus] = {}
         for row in found:
-            task = row_codec.live_task(row[:-1])
-            step = decide(task, row_codec.retry_policy(row[-1]))
+            task = task_rows.live_task(row[:-1])
+            step = decide(task, task_rows.retry_policy(row[-1]))
             if isinstance(step, Refusal):
                 self.applied.refused[task.id] = step
             elif self.take(task, step) and step.after.status.is_final:
@@ -112,8 +106,8 @@ class Transition:
         """The live rows of these tasks as they stand now, which nobody else changes until the end."""
         await self.flush()
         rows = await self._tx.fetch(LOCK_LIVE, sorted(tasks))
-        await self._lanes.load(self._tx, (row[2] for row in rows))
-        return [row_codec.live_task(row[:-1]) for row in rows]
+        await self._lanes.load(self._tx, (row[_LANE] for row in rows))
+        return [task_rows.live_task(row[:-1]) for row in rows]
 
     async def release_children(self, finals: dict[TaskId, TaskStatus]) -> None:
         """Tell the children of tasks that ended; a child that can never run is cancelled, and its children after it."""
@@ -137,13 +131,13 @@ class Transition:
         for parent, child, _ in edges:
             parents[child].append(parent)
         found = await self._tx.fetch(LOCK_LIVE, sorted(parents))
-        await self._lanes.load(self._tx, (row[2] for row in found))
+        await self._lanes.load(self._tx, (row[_LANE] for row in found))
         ended: dict[TaskId, TaskStatus] = {}
         for row in found:
             # One child may be reached twice in a transaction: its newest row is the one to go on from.
-            child = self._updates.get(row[0]) or row_codec.live_task(row[:-1])
+            child = self._updates.get(row[0]) or task_rows.live_task(row[:-1])
             if child.status is TaskStatus.WAITING and child.id not in self._finals:
-                step = _child_step(child, parents[child.id], finals, self._now, row_codec.retry_policy(row[-1]))
+                step = _child_step(child, parents[child.id], finals, self._now, task_rows.retry_policy(row[-1]))
                 if self.take(child, step) and step.after.status.is_final:
                     ended[child.id] = step.after.status
         return ended
@@ -169,12 +163,14 @@ class Transition:
                 self._used[task.execution] = step.used
         if after.status.is_final:
             self._updates.pop(task.id, None)
-            self._finals[task.id] = _final_row(after, step.reason, self._now)
+            self._finals[task.id] = FinalTask.of(after, step.reason, self._now)
             if step.is_dead_letter:
                 lane = self._lanes[task.lane]
                 self._dead_letters.append(_dead_letter_row(task, step, project, lane.requirement.task_type, self._now))
         else:
             self._updates[task.id] = after
+        if after.lane != task.lane:
+            self._entered.add(after.lane)
         if step.parking is not None:
             self._parked[task.id] = step.parking
         elif task.status is TaskStatus.WAITING is not after.status and task.due_at is not None:
@@ -212,19 +208,17 @@ class Transition:
     async def flush(self) -> None:
         """Write the rows of the steps taken so far, for whoever has to read them in the same transaction."""
         tx = self._tx
+        if self._entered:
+            await self._lanes.keep(tx, self._entered)
         if self._updates:
-            await tx.update(
-                schema.live, row_codec.LIVE_COLUMNS, [row_codec.plain(row) for row in self._updates.values()]
-            )
+            await tx.update(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(self._updates.values()))
         if self._finals:
             await tx.execute(DELETE_LIVE, list(self._finals))
-            await tx.insert(
-                schema.done, row_codec.DONE_COLUMNS, [row_codec.plain(row) for row in self._finals.values()]
-            )
+            await tx.insert(schema.done, task_rows.DONE_COLUMNS, task_rows.DONE.to_rows(self._finals.values()))
         if self._executions:
-            await tx.insert(schema.execution, row_codec.EXECUTION_COLUMNS, self._executions)
+            await tx.insert(schema.execution, task_rows.EXECUTION_COLUMNS, self._executions)
         if self._dead_letters:
-            await tx.insert(schema.dead_letter, DEAD_LETTER_COLUMNS, self._dead_letters)
+            await tx.insert(schema.dead_letter, task_rows.DEAD_LETTER_COLUMNS, self._dead_letters)
         if self._parked:
             await park(tx, self._parked, self._now)
         if self._unparked:
@@ -233,7 +227,7 @@ class Transition:
             await settle(tx, self._used)
         self._updates, self._finals, self._executions, self._dead_letters = {}, {}, [], []
         self._parked, self._unparked = {}, set()
-        self._used = {}
+        self._used, self._entered = {}, set()
 
     async def write(self) -> Applied:
         await self.flush()
@@ -274,58 +268,38 @@ def cause_of(failure: Failure | None, reason: str | None) -> str:
     return _VARYING.sub("#", said)[:_CAUSE_CHARS]
 
 
-def _execution_row(task: LiveTask, step: Step, now: Instant) -> Row:
+def _execution_row(task: LiveTask, step: Step, now: Instant) -> ExecutionRow:
     failure = step.failure
-    started_at = task.started_at if task.started_at is not None else step.started_at
-    return (
-        task.execution,
-        task.id,
-        task.round,
-        task.retries,
-        task.node,
-        task.session,
-        int(step.ended) if step.ended is not None else 0,
-        task.assigned_at,
-        started_at,
-        now,
-        int(failure.error) if failure else None,
-        failure.message if failure else step.reason,
-        int(failure.is_permanent) if failure else 0,
-        step.result,
-        step.metrics,
+    assert task.assigned_at is not None
+    return ExecutionRow(
+        id=task.execution,
+        task=task.id,
+        round=task.round,
+        retry=task.retries,
+        node=task.node,
+        session=task.session,
+        status=int(step.ended) if step.ended is not None else 0,
+        assigned_at=task.assigned_at,
+        started_at=task.started_at if task.started_at is not None else step.started_at,
+        ended_at=now,
+        error=int(failure.error) if failure else None,
+        message=failure.message if failure else step.reason,
+        is_permanent=int(failure.is_permanent) if failure else 0,
+        result=step.result,
+        metrics=step.metrics,
     )
 
 
-def _final_row(after: LiveTask, reason: str | None, now: Instant) -> FinalTask:
-    return FinalTask(
-        after.id,
-        after.status,
-        after.lane,
-        after.round,
-        after.retries,
-        after.losses,
-        after.deaths,
-        after.timeout_s,
-        after.node,
-        after.execution,
-        after.assigned_at,
-        after.started_at,
-        now,
-        reason,
-        after.group,
-    )
-
-
-def _dead_letter_row(task: LiveTask, step: Step, project: str, task_type: str, now: Instant) -> Row:
+def _dead_letter_row(task: LiveTask, step: Step, project: str, task_type: str, now: Instant) -> DeadLetterRow:
     failure = step.failure
-    return (
-        task.id,
-        task.round,
-        project,
-        task_type,
-        cause_of(failure, step.reason),
-        int(failure.error) if failure else None,
-        failure.message if failure else step.reason,
-        int(failure.is_permanent) if failure else 0,
-        now,
+    return DeadLetterRow(
+        task=task.id,
+        round=task.round,
+        project=project,
+        task_type=task_type,
+        cause=cause_of(failure, step.reason),
+        error=int(failure.error) if failure else None,
+        message=failure.message if failure else step.reason,
+        is_permanent=int(failure.is_permanent) if failure else 0,
+        buried_at=now,
     )

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
+from crawlfleet.bootstrap.services import build_services
 from crawlfleet.broker.memory.signals import MemorySignals
 from crawlfleet.model.execution import End
 from crawlfleet.ports.broker import node_topic
@@ -52,7 +53,7 @@ async def test_a_signal_that_brings_nothing_new_leaves_the_call_parked(site: Sit
 
     async def is_waiting() -> bool:
         assert isinstance(signals, MemorySignals)
-        return signals.topics() >= {node_topic(node.id)} and site.master.sync._parked.get(node.id) is up
+        return signals.topics() >= {node_topic(node.id)} and site.master.sync._pending_polls.get(node.id) is up
 
     for _ in range(3):
         await site.until(is_waiting)
@@ -178,17 +179,17 @@ async def _pieces(piece: bytes, count: int) -> AsyncIterator[bytes]:
 
 async def test_a_master_that_stops_answers_parked_polls_at_once(site: Site) -> None:
     node = await RemoteNode.online(site)
-    app = create_app(site.master)
+    app = create_app(build_services(site.master))
     async with serving(app) as url:
         node.site = Site(site.master, url, site.tokens, site._session)
         await node.sync()
         parked = asyncio.create_task(node.sync(wait_ms=2_000))
 
         async def is_parked() -> bool:
-            return bool(site.master.sync._parked)
+            return bool(site.master.sync._pending_polls)
 
         await site.until(is_parked)
-        app.state.stopping.set()
+        app.shutdown.begin()
         down = await asyncio.wait_for(parked, PATIENCE_S)
         assert down == SyncDown(SyncVerdict.OK)
         began = asyncio.get_running_loop().time()

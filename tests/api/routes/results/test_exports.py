@@ -4,13 +4,17 @@ import asyncio
 import csv
 import io
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlfleet.api.routes import PREFIX
+from crawlfleet.cli.app import app
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.ports.chunk_store import ChunkKind
@@ -204,6 +208,27 @@ class Reads:
             return await read(chunks, task, execution, kind, number)
 
         monkeypatch.setattr(FolderChunks, "read", counted)
+
+
+async def test_parquet_without_its_library_is_refused_before_anything_is_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = await completed(site, CHUNKS)
+    reads = Reads(monkeypatch)
+    # For the import system: there is no such module.
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    answer = await site.get(f"{PREFIX}/tasks/{task}/results:export?format=parquet")
+    assert answer.told == (422, "invalid_input", "format")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert "pip install 'crawlfleet[parquet]'" in answer.json["detail"]
+    file = tmp_path / "items.parquet"
+    words = ["task", "export", task, "-o", str(file), "--url", site.url, "--token", site.tokens["viewer"]]
+    shown = await asyncio.to_thread(CliRunner().invoke, app, words)
+    assert shown.exit_code != 0 and not file.exists()
+    assert "pip install 'crawlfleet[parquet]'" in " ".join(shown.stderr.split())
+    assert reads.count == 0
+    for format in ("csv", "jsonl"):
+        assert len(rows(await site.get(f"{PREFIX}/tasks/{task}/results:export?format={format}"), format)) == 3
 
 
 async def test_a_caller_that_goes_away_ends_the_reading(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

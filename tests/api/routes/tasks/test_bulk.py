@@ -202,7 +202,8 @@ async def test_a_name_that_no_node_or_several_have_is_refused(site: Site) -> Non
     assert none.told == (422, "invalid_input", "node")
     assert "no node has this id, device id or name: 'twin'" in none.json["detail"]
     nodes = [
-        (await site.master.register.register(NodeDescription(name="twin", slots=1), f"join {at}")).node for at in (1, 2)
+        (await site.master.register.register_node(NodeDescription(name="twin", slots=1), f"join {at}")).node
+        for at in (1, 2)
     ]
     several = await site.post("/api/v1/tasks:assign", body)
     assert several.told == (422, "invalid_input", "node")

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.api.http.app import create_app
+from crawlfleet.api.app import create_app
+from crawlfleet.bootstrap.services import build_services
 from tests.api.kit import PATIENCE_S, Answer, Site, Worker, serving
 
 TASKS = "/api/v1/tasks"
@@ -90,13 +91,13 @@ async def test_many_who_wait_cost_the_store_what_one_does(site: Site, monkeypatc
 
 async def test_a_master_that_stops_lets_them_go(site: Site) -> None:
     task = await site.submit()
-    app = create_app(site.master)
+    app = create_app(build_services(site.master))
     async with serving(app) as url:
         closing = Site(site.master, url, site.tokens, site._session)
         waiting = asyncio.create_task(waited(closing, task))
         await parked(site)
         began = clock()
-        app.state.stopping.set()
+        app.shutdown.begin()
         assert (await waiting).json["status"] == "pending"
         assert (await waited(closing, task)).json["status"] == "pending"
         assert clock() - began < 5

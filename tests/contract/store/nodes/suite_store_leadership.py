@@ -222,6 +222,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "settle_groups": lambda term: store.settle_groups(term, now),
         "prune": lambda term: store.prune(term, far, 0, 0, 10),
         "chunks_removed": lambda term: store.chunks_removed(term, [done]),
+        "remove_unused_lanes": lambda term: store.remove_unused_lanes(term, 1, [kit.lane.id]),
         "set_clock_mark": lambda term: store.set_clock_mark(term, now),
         "fire": lambda term: store.fire(firings, term, now),
         "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),

@@ -65,7 +65,7 @@ class Site(Installation):
 
     async def join(self, name: str, slots: int = 4, **more: Any) -> NodeId:
         said = NodeDescription(name, slots=slots, task_types=("echo",), lease_ms=LEASE_MS, **more)
-        joined = await self.master.register.register(said, f"join {name}")
+        joined = await self.master.register.register_node(said, f"join {name}")
         settings = AgentSettings(joined.node, joined.secret, self._folder / name, slots, ["echo"])
         executor = self.executors[joined.node] = Executor(name, self.echo.let_go)
         self.agents[joined.node] = agent = Agent(

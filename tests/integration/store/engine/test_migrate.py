@@ -104,6 +104,28 @@ def test_sqlite_migrations_can_be_taken_back(path: Path) -> None:
     migrate_sqlite(path)
 
 
+LANE_WITHOUT_MARK = (
+    "INSERT INTO lane (id, queue, project, priority, requirement_id, task_type, requirement) "
+    "VALUES (5, 'default', '', 5, 6, 'echo', '{}')"
+)
+
+
+def test_a_lane_of_a_sqlite_file_counts_as_used_until_it_is_marked(path: Path) -> None:
+    migrate_sqlite(path)
+    with sqlite3.connect(path) as database:
+        database.execute(LANE_WITHOUT_MARK)
+        assert database.execute("SELECT id, unused_mark FROM lane").fetchall() == [(5, 0)]
+
+
+@pytest.mark.postgres
+async def test_a_lane_of_a_postgres_database_counts_as_used_until_it_is_marked(postgres_dsn: str) -> None:
+    await migrate_postgres(postgres_dsn)
+    connection = await asyncpg.connect(postgres_dsn)
+    await connection.execute(LANE_WITHOUT_MARK)
+    assert [tuple(row) for row in await connection.fetch("SELECT id, unused_mark FROM lane")] == [(5, 0)]
+    await connection.close()
+
+
 def test_a_folder_that_is_not_there_is_said_to_be_unavailable(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="no-such-folder"):
         migrate_sqlite(tmp_path / "no-such-folder" / "fleet.sqlite3")

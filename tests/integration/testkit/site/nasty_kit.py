@@ -9,7 +9,7 @@ from email.message import Message
 from email.parser import BytesParser
 from functools import cached_property
 
-from crawlfleet.shop import RunningShop
+from testkit.site import RunningSite
 
 MOST_BYTES = 3_000_000
 
@@ -42,7 +42,7 @@ class Heard:
 
 
 async def ask(
-    shop: RunningShop,
+    shop: RunningSite,
     path: str,
     *,
     host: str | None = None,

@@ -11,9 +11,8 @@ import urllib.request
 import aiohttp
 import pytest
 
-from crawlfleet.shop import SiteOptions, running_site, site_in_thread
 from testkit.patience import PATIENCE_S
-from testkit.site import site_process
+from testkit.site import SiteOptions, running_site, site_in_thread, site_process
 from tests.integration.testkit.site.nasty_kit import ask
 from tests.paths import ROOT
 
@@ -110,7 +109,7 @@ def test_a_thread_for_tests_that_block() -> None:
     ],
 )
 def test_bad_options_are_refused_by_name(arguments: tuple[str, str]) -> None:
-    command = [sys.executable, "-m", "crawlfleet.shop", *arguments]
+    command = [sys.executable, "-m", "testkit.site", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert arguments[0] in done.stderr
@@ -118,6 +117,6 @@ def test_bad_options_are_refused_by_name(arguments: tuple[str, str]) -> None:
 
 
 def test_the_page_about_it_has_its_table() -> None:
-    command = [sys.executable, "-m", "crawlfleet.shop", "--table"]
+    command = [sys.executable, "-m", "testkit.site", "--table"]
     table = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
     assert table in (ROOT / "docs" / "nasty-site.md").read_text(encoding="utf-8")

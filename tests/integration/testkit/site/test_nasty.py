@@ -14,16 +14,16 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from crawlfleet.shop import BEHAVIOURS, RunningShop, SiteOptions, running_site
-from crawlfleet.shop.nasty import bodies, encodings, refusals
 from testkit.patience import PATIENCE_S, promised
+from testkit.site import BEHAVIOURS, RunningSite, SiteOptions, running_site
+from testkit.site.nasty import bodies, encodings, refusals
 from tests.integration.testkit.site.nasty_kit import ask
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[RunningShop]:
+async def site() -> AsyncIterator[RunningSite]:
     async with running_site(SiteOptions(products=30)) as running:
         yield running
 
@@ -43,7 +43,7 @@ NOT_WHOLE = {
 """Those that break HTTP, or take their time: each has a test below."""
 
 
-async def test_every_other_behaviour_is_one_well_formed_answer(site: RunningShop) -> None:
+async def test_every_other_behaviour_is_one_well_formed_answer(site: RunningSite) -> None:
     async def is_whole(path: str) -> bool:
         return (await ask(site, path, most=12_000_000, silence_s=5)).is_whole
 
@@ -55,7 +55,7 @@ async def test_every_other_behaviour_is_one_well_formed_answer(site: RunningShop
     assert len(broken) + len(paths) + 5 == len(BEHAVIOURS)
 
 
-async def test_the_index_links_to_each(site: RunningShop) -> None:
+async def test_the_index_links_to_each(site: RunningSite) -> None:
     index = (await ask(site, "/nasty/")).body.decode()
     assert all(f'href="{behaviour.path}"' in index for behaviour in BEHAVIOURS)
     assert len({behaviour.path for behaviour in BEHAVIOURS}) == len(BEHAVIOURS) > 150
@@ -67,7 +67,7 @@ async def test_the_index_links_to_each(site: RunningShop) -> None:
 
 @pytest.mark.parametrize(("name", "wait"), [("rate", "1"), ("rate-silent", None), ("rate-date", "date")])
 async def test_429_by_measured_rate(
-    site: RunningShop, name: str, wait: str | None, monkeypatch: pytest.MonkeyPatch
+    site: RunningSite, name: str, wait: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
     monkeypatch.setattr(site.site.memory, "clock", lambda: now)
@@ -102,12 +102,12 @@ async def test_429_by_measured_rate(
         ("for-ever", 429, "315360000"),
     ],
 )
-async def test_refusals(site: RunningShop, name: str, status: int, wait: str | None) -> None:
+async def test_refusals(site: RunningSite, name: str, status: int, wait: str | None) -> None:
     heard = await ask(site, f"/nasty/refuse/{name}")
     assert (heard.status, heard.headers["Retry-After"]) == (status, wait)
 
 
-async def test_flaky_once_and_banned_in_the_end(site: RunningShop) -> None:
+async def test_flaky_once_and_banned_in_the_end(site: RunningSite) -> None:
     flaky = [(await ask(site, f"/nasty/refuse/flaky/{page}")).status for page in (1, 1, 2, 2, 1)]
     assert flaky == [503, 200, 503, 200, 200]
     pages = [(await ask(site, "/nasty/refuse/ban")).status for _ in range(refusals.BAN_AFTER + 1)]
@@ -130,28 +130,28 @@ async def test_flaky_once_and_banned_in_the_end(site: RunningShop) -> None:
         ("drip-chunked", b"HTTP/1.1 200", 50, 130),
     ],
 )
-async def test_stalls(site: RunningShop, name: str, begins: bytes, least: int, most: int) -> None:
+async def test_stalls(site: RunningSite, name: str, begins: bytes, least: int, most: int) -> None:
     heard = await ask(site, f"/nasty/stall/{name}", silence_s=0.3, first_s=20 if least else 0.3)
     assert heard.ended == "silent"
     assert heard.raw.startswith(begins)
     assert least <= len(heard.raw) <= most
 
 
-async def test_a_byte_a_second(site: RunningShop) -> None:
+async def test_a_byte_a_second(site: RunningSite) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 3600\r\n\r\n"
     heard = await ask(site, "/nasty/stall/drip", silence_s=20, most=len(head) + 3)
     assert heard.raw == head + b"..."
     assert 1.9 < heard.took_s < 10
 
 
-async def test_slow_pages_come(site: RunningShop) -> None:
+async def test_slow_pages_come(site: RunningSite) -> None:
     page, robots = await asyncio.gather(ask(site, "/nasty/stall/slow"), ask(site, "/nasty/robots/slow"))
     assert page.is_whole and page.took_s > 1.9
     assert robots.is_whole and 0.9 < robots.took_s < page.took_s
     assert (await ask(site, "/nasty/robots/stall", first_s=0.3)).raw == b""
 
 
-async def test_a_stalled_answer_ends_with_its_visitor(site: RunningShop) -> None:
+async def test_a_stalled_answer_ends_with_its_visitor(site: RunningSite) -> None:
     await ask(site, "/nasty/stall/before", first_s=0.1)
     await ask(site, "/nasty/body/endless", most=100_000)
     async with asyncio.timeout(PATIENCE_S):
@@ -166,7 +166,7 @@ async def test_a_stalled_answer_ends_with_its_visitor(site: RunningShop) -> None
 @pytest.mark.parametrize(
     "name", ["cut-length", "cut-chunked", "cut-chunk", "cut-silent", "nothing", "in-head", "garbage"]
 )
-async def test_closes_early(site: RunningShop, name: str) -> None:
+async def test_closes_early(site: RunningSite, name: str) -> None:
     heard = await ask(site, f"/nasty/body/{name}")
     assert heard.ended == "closed"
     assert b"unseen" not in heard.raw
@@ -181,13 +181,13 @@ async def test_closes_early(site: RunningShop, name: str) -> None:
         assert not heard.raw or b"\r\n\r\n" not in heard.raw or name == "garbage"
 
 
-async def test_resets(site: RunningShop) -> None:
+async def test_resets(site: RunningSite) -> None:
     # What a socket had not read yet may be lost in a reset; the end is one in any case.
     assert (await ask(site, "/nasty/body/reset")).ended == "reset"
     assert (await ask(site, "/nasty/robots/reset")).ended == "reset"
 
 
-async def test_lengths_that_lie(site: RunningShop) -> None:
+async def test_lengths_that_lie(site: RunningSite) -> None:
     short = await ask(site, "/nasty/body/length-short", beyond=True)
     assert int(short.headers["Content-Length"]) < len(short.body)
     long = await ask(site, "/nasty/body/length-long")
@@ -207,7 +207,7 @@ async def test_lengths_that_lie(site: RunningShop) -> None:
     "name",
     ["huge", "endless", "endless-chunked", "endless-trailers", "endless-headers", "endless-header", "endless-hints"],
 )
-async def test_without_end(site: RunningShop, name: str) -> None:
+async def test_without_end(site: RunningSite, name: str) -> None:
     heard = await ask(site, f"/nasty/body/{name}", most=2_000_000)
     assert heard.ended == "full"
     assert heard.took_s < 20
@@ -219,7 +219,7 @@ async def test_without_end(site: RunningShop, name: str) -> None:
         assert b"HTTP/1.1 200" not in heard.raw
 
 
-async def test_an_endless_answer_leaves_time_for_others(site: RunningShop) -> None:
+async def test_an_endless_answer_leaves_time_for_others(site: RunningSite) -> None:
     """And is not gathered in memory for one who does not read."""
     port = int(site.url.rpartition(":")[2])
     _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_000)
@@ -238,7 +238,7 @@ async def test_an_endless_answer_leaves_time_for_others(site: RunningShop) -> No
 @pytest.mark.parametrize(
     "name", ["gzip", "x-gzip", "deflate", "raw-deflate", "br", "zstd", "members", "nested", "mixed", "very-nested"]
 )
-async def test_good_encodings(site: RunningShop, name: str) -> None:
+async def test_good_encodings(site: RunningSite, name: str) -> None:
     heard = await ask(site, f"/nasty/encoding/{name}")
     body = heard.body
     for encoding in reversed(heard.headers["Content-Encoding"].lower().split(", ")):
@@ -256,7 +256,7 @@ async def test_good_encodings(site: RunningShop, name: str) -> None:
     assert body == encodings.PAGE
 
 
-async def test_broken_encodings(site: RunningShop) -> None:
+async def test_broken_encodings(site: RunningSite) -> None:
     for name in ("cut", "corrupt", "checksum", "tail", "not", "empty"):
         body = (await ask(site, f"/nasty/encoding/{name}")).body
         if name == "empty":
@@ -271,7 +271,7 @@ async def test_broken_encodings(site: RunningShop) -> None:
 
 
 @pytest.mark.parametrize("name", ["gzip-bomb", "br-bomb", "zstd-bomb", "nested-bomb"])
-async def test_bombs(site: RunningShop, name: str) -> None:
+async def test_bombs(site: RunningSite, name: str) -> None:
     heard = await ask(site, f"/nasty/encoding/{name}", silence_s=20, most=10_000_000)
     assert heard.is_whole
     # Small on the way, and large behind: the first megabytes are enough to see it.

@@ -10,16 +10,16 @@ import pytest
 from lxml import etree  # type: ignore[import-untyped]
 from protego import Protego
 
-from crawlfleet.shop import RunningShop, SiteOptions, running_site
-from crawlfleet.shop.nasty import answers, charsets, markup
-from crawlfleet.shop.nasty.redirects import FAMILY as REDIRECTS
+from testkit.site import RunningSite, SiteOptions, running_site
+from testkit.site.nasty import answers, charsets, markup
+from testkit.site.nasty.redirects import FAMILY as REDIRECTS
 from tests.integration.testkit.site.nasty_kit import ask
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[RunningShop]:
+async def site() -> AsyncIterator[RunningSite]:
     async with running_site(SiteOptions(products=30)) as running:
         yield running
 
@@ -28,7 +28,7 @@ async def site() -> AsyncIterator[RunningShop]:
 
 
 @pytest.mark.parametrize("case", charsets.CASES, ids=lambda case: case.name)
-async def test_charsets(site: RunningShop, case: charsets.Case) -> None:
+async def test_charsets(site: RunningSite, case: charsets.Case) -> None:
     heard = await ask(site, f"/nasty/charset/{case.name}")
     assert heard.headers["Content-Type"] == case.content_type
     codecs = ("utf-8-sig", "gb18030", "shift_jis", "big5", "euc_kr", "cp1251", "cp1252", "utf-16", "utf-16-le")
@@ -36,7 +36,7 @@ async def test_charsets(site: RunningShop, case: charsets.Case) -> None:
     assert any(title in heard.body.decode(codec, "replace") for codec in codecs)
 
 
-async def test_types(site: RunningShop) -> None:
+async def test_types(site: RunningSite) -> None:
     assert (await ask(site, "/nasty/type/plain")).headers["Content-Type"] == "text/plain"
     assert (await ask(site, "/nasty/type/none")).headers["Content-Type"] is None
     assert len((await ask(site, "/nasty/type/twice")).headers.get_all("Content-Type") or []) == 2
@@ -45,7 +45,7 @@ async def test_types(site: RunningShop) -> None:
     assert picture.body.startswith(b"\xff\xd8") and picture.headers["Content-Type"].startswith("text/html")
 
 
-async def test_markup(site: RunningShop) -> None:
+async def test_markup(site: RunningSite) -> None:
     async def body(name: str) -> bytes:
         return (await ask(site, f"/nasty/markup/{name}", most=8_000_000)).body
 
@@ -63,7 +63,7 @@ async def test_markup(site: RunningShop) -> None:
 # --- redirects
 
 
-async def hops(site: RunningShop, path: str, most: int = 60) -> list[str]:
+async def hops(site: RunningSite, path: str, most: int = 60) -> list[str]:
     seen = [path]
     while len(seen) <= most:
         heard = await ask(site, seen[-1])
@@ -73,7 +73,7 @@ async def hops(site: RunningShop, path: str, most: int = 60) -> list[str]:
     return seen
 
 
-async def test_redirects_lead_where_they_say(site: RunningShop) -> None:
+async def test_redirects_lead_where_they_say(site: RunningSite) -> None:
     assert len(await hops(site, "/nasty/redirect/chain")) == 51
     assert len(await hops(site, "/nasty/redirect/chain/3")) == 4
     assert len(set(await hops(site, "/nasty/redirect/loop", 9))) == 2
@@ -89,7 +89,7 @@ async def test_redirects_lead_where_they_say(site: RunningShop) -> None:
     assert (await ask(site, "/nasty/redirect/cookie", headers=("Cookie: seen=yes",))).status == 200
 
 
-async def test_redirects_to_where_nobody_should_go(site: RunningShop) -> None:
+async def test_redirects_to_where_nobody_should_go(site: RunningSite) -> None:
     found = set()
     for behaviour in REDIRECTS.behaviours:
         if "refused" in behaviour.good:
@@ -106,7 +106,7 @@ async def test_redirects_to_where_nobody_should_go(site: RunningShop) -> None:
 # --- sessions, traps, answers
 
 
-async def test_sessions(site: RunningShop) -> None:
+async def test_sessions(site: RunningSite) -> None:
     assert await hops(site, "/nasty/session/cookie", 4) == [
         "/nasty/session/cookie",
         "/nasty/session/cookie/set",
@@ -124,7 +124,7 @@ async def test_sessions(site: RunningShop) -> None:
 
 
 @pytest.mark.parametrize("name", ["calendar", "session", "deeper", "relative/", "facets", "counter", "words", "soft"])
-async def test_traps_have_no_end(site: RunningShop, name: str) -> None:
+async def test_traps_have_no_end(site: RunningSite, name: str) -> None:
     """A walk that always takes a link it has not seen is still not out after thirty pages."""
     path, seen = f"/nasty/trap/{name}", set[str]()
     for _ in range(30):
@@ -137,7 +137,7 @@ async def test_traps_have_no_end(site: RunningShop, name: str) -> None:
     assert len(seen) == 30
 
 
-async def test_answers(site: RunningShop) -> None:
+async def test_answers(site: RunningSite) -> None:
     for name, status in (("404", 404), ("410", 410), ("soft-404", 200), ("204", 204), ("999", 999), ("206", 206)):
         assert (await ask(site, f"/nasty/answer/{name}")).status == status
     empty = await ask(site, "/nasty/answer/empty")
@@ -154,14 +154,14 @@ async def test_answers(site: RunningShop) -> None:
     assert first != second
 
 
-async def test_connections_that_close(site: RunningShop) -> None:
+async def test_connections_that_close(site: RunningSite) -> None:
     assert await served_on_one_connection(site, "/nasty/answer/closes-after") == answers.CLOSES_AFTER
     assert await served_on_one_connection(site, "/nasty/answer/closes-always") == 1
     assert await served_on_one_connection(site, "/nasty/answer/closes-next") == 1
     assert await served_on_one_connection(site, "/products/1") == 10
 
 
-async def test_what_is_no_request_is_refused(site: RunningShop) -> None:
+async def test_what_is_no_request_is_refused(site: RunningSite) -> None:
     bad = (
         "GET / HTTP/2",
         "nonsense",
@@ -177,7 +177,7 @@ async def test_what_is_no_request_is_refused(site: RunningShop) -> None:
     assert (await ask(site, "/", method="HEAD", beyond=True)).body == b""
 
 
-async def served_on_one_connection(site: RunningShop, path: str) -> int:
+async def served_on_one_connection(site: RunningSite, path: str) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(site.url.rpartition(":")[2]))
     served = 0
     try:
@@ -197,14 +197,14 @@ async def served_on_one_connection(site: RunningShop, path: str) -> int:
 # --- sitemaps and robots
 
 
-async def named(site: RunningShop, name: str, unpack: bool = False) -> list[str]:
+async def named(site: RunningSite, name: str, unpack: bool = False) -> list[str]:
     """As a parser of XML reads it: the addresses, without the host."""
     body = (await ask(site, f"/nasty/sitemap/{name}", most=12_000_000, silence_s=5)).body
     tree = etree.fromstring(gzip.decompress(body) if unpack else body, etree.XMLParser(resolve_entities=False))
     return [(it.text or "").strip().removeprefix(site.url) for it in tree.iter("{*}loc")]
 
 
-async def test_sitemaps(site: RunningShop) -> None:
+async def test_sitemaps(site: RunningSite) -> None:
     good = [f"/outlet/{number}" for number in (1, 2, 3)]
     assert await named(site, "good") == await named(site, "prefixed") == await named(site, "gzip", unpack=True) == good
     twice = (await ask(site, "/nasty/sitemap/gzip-encoded")).body
@@ -220,7 +220,7 @@ async def test_sitemaps(site: RunningShop) -> None:
     assert len(await named(site, "lastmod")) == 8
 
 
-async def test_broken_sitemaps(site: RunningShop) -> None:
+async def test_broken_sitemaps(site: RunningSite) -> None:
     broken = (await ask(site, "/nasty/sitemap/broken")).body
     assert (broken.count(b"<loc>"), broken.count(b"</url>")) == (3, 2)
     with pytest.raises(etree.XMLSyntaxError):
@@ -244,7 +244,7 @@ async def test_broken_sitemaps(site: RunningShop) -> None:
         ("huge", "/products/5", "/products/1"),
     ],
 )
-async def test_rules_of_robots(site: RunningShop, variant: str, allowed: str, disallowed: str) -> None:
+async def test_rules_of_robots(site: RunningSite, variant: str, allowed: str, disallowed: str) -> None:
     body = (await ask(site, f"/nasty/robots/{variant}", most=6_000_000, silence_s=5)).body
     rules = Protego.parse(body.decode("utf-8-sig"))
     assert rules.can_fetch(f"{site.url}{allowed}", "crawlfleet")

@@ -16,9 +16,9 @@ import pytest
 from protego import Protego
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawlfleet.shop import Rules, RunningShop, SiteOptions, is_trap, running_site
-from crawlfleet.shop.catalogue import MARKUPS
-from crawlfleet.shop.nasty.robots import VARIANTS
+from testkit.site import Rules, RunningSite, SiteOptions, is_trap, running_site
+from testkit.site.nasty.robots import VARIANTS
+from testkit.site.versioned_catalogue import MARKUPS
 from tests.integration.testkit.site.nasty_kit import ask
 
 pytestmark = pytest.mark.integration
@@ -26,7 +26,7 @@ PRODUCTS = 260
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[RunningShop]:
+async def site() -> AsyncIterator[RunningSite]:
     async with running_site(SiteOptions(products=PRODUCTS)) as running:
         yield running
 
@@ -70,7 +70,7 @@ def _local(url: str, origin: str) -> str | None:
     return url.removeprefix(origin) or "/" if url == origin or url.startswith(f"{origin}/") else None
 
 
-async def walk(site: RunningShop, *seeds: str) -> dict[str, Read]:
+async def walk(site: RunningSite, *seeds: str) -> dict[str, Read]:
     """Everything that any link leads to, on this host and out of the traps."""
     found: dict[str, Read] = {}
     waiting = deque(["/", *seeds])
@@ -118,7 +118,7 @@ def all_rules() -> Iterator[Rules]:
         yield Rules(bool(bits & 1), bool(bits & 2), bool(bits & 4), bool(bits & 8))
 
 
-async def test_its_own_list_is_what_a_walk_finds(site: RunningShop) -> None:
+async def test_its_own_list_is_what_a_walk_finds(site: RunningSite) -> None:
     found = await walk(site)
     robots = Protego.parse((await ask(site, "/robots.txt")).body.decode())
     for rules in all_rules():
@@ -131,7 +131,7 @@ async def test_its_own_list_is_what_a_walk_finds(site: RunningShop) -> None:
     assert len({tuple(site.site.reachable(rules)) for rules in all_rules()}) == 16
 
 
-async def test_sitemaps_name_what_nothing_links_to(site: RunningShop) -> None:
+async def test_sitemaps_name_what_nothing_links_to(site: RunningSite) -> None:
     async def named(path: str) -> list[str]:
         body = (await ask(site, path)).body
         text = (gzip.decompress(body) if path.endswith(".gz") else body).decode()
@@ -157,7 +157,7 @@ def one(tree: LexborHTMLParser, selector: str) -> LexborNode:
     return found
 
 
-async def test_items_stand_on_their_pages(site: RunningShop) -> None:
+async def test_items_stand_on_their_pages(site: RunningSite) -> None:
     items = site.site.items()
     assert {item["markup"] for item in items} == set(MARKUPS)
     assert len({item["currency"] for item in items}) > 5
@@ -183,7 +183,7 @@ async def test_items_stand_on_their_pages(site: RunningShop) -> None:
                 assert said == ""
 
 
-async def test_the_api_and_the_feeds_have_every_product(site: RunningShop) -> None:
+async def test_the_api_and_the_feeds_have_every_product(site: RunningSite) -> None:
     path, products = "/api/products", list[dict[str, Any]]()
     while path:
         page = json.loads((await ask(site, path)).body)
@@ -206,7 +206,7 @@ async def test_the_api_and_the_feeds_have_every_product(site: RunningShop) -> No
         assert (await ask(site, missing)).status == 404, missing
 
 
-async def test_search_finds_by_word(site: RunningShop) -> None:
+async def test_search_finds_by_word(site: RunningSite) -> None:
     wanted = {item["path"] for item in site.site.items() if "kettle" in item["title"].lower()}
     body = (await ask(site, "/search?q=KETTLE")).body.decode()
     assert body.count('class="product"') == len(wanted) > 3
@@ -229,7 +229,7 @@ async def test_a_page_of_a_size() -> None:
         assert 30_000 <= len((await ask(site, "/products/3")).body) < 31_000
 
 
-async def test_versions_change_what_they_say(site: RunningShop) -> None:
+async def test_versions_change_what_they_say(site: RunningSite) -> None:
     rules = Rules(files=True)
     before = {path: await ask(site, path) for path in site.site.reachable(rules)}
     told = site.site.changes(1, 2, rules)
@@ -245,7 +245,7 @@ async def test_versions_change_what_they_say(site: RunningShop) -> None:
     assert (await ask(site, gone)).status == 410
 
 
-async def test_conditional_requests(site: RunningShop) -> None:
+async def test_conditional_requests(site: RunningSite) -> None:
     async def status(path: str, *headers: str) -> int:
         return (await ask(site, path, headers=headers)).status
 
@@ -268,7 +268,7 @@ async def test_conditional_requests(site: RunningShop) -> None:
         site.site.set_version(0)
 
 
-async def test_robots_by_the_name_of_the_host(site: RunningShop) -> None:
+async def test_robots_by_the_name_of_the_host(site: RunningSite) -> None:
     for variant in set(VARIANTS) - {"shop", "sitemaps", "stall", "slow", "endless", "reset", "huge"}:
         by_name = await ask(site, "/robots.txt", host=f"robots-{variant}.shop.test:8080")
         assert by_name.raw == (await ask(site, f"/nasty/robots/{variant}")).raw, variant
@@ -278,7 +278,7 @@ async def test_robots_by_the_name_of_the_host(site: RunningShop) -> None:
     assert b"Disallow: /private/" in own and b"Sitemap: http://any.test:81/sitemap.xml" in own
 
 
-async def test_large_and_endless_robots(site: RunningShop) -> None:
+async def test_large_and_endless_robots(site: RunningSite) -> None:
     huge = await ask(site, "/robots.txt", host="robots-huge.test", most=6_000_000, silence_s=2)
     assert huge.is_whole and len(huge.body) > 4_900_000 and huge.body.endswith(b"Disallow: /products/2\n")
     assert (await ask(site, "/robots.txt", host="robots-endless.test")).ended == "full"

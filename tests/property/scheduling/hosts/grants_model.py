@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crawlfleet.model.host_budget import NONE, Units
-from crawlfleet.scheduling.hosts.budget_division import EASE
+from crawlfleet.model.host_budget import EASE, NONE, Units
 from crawlfleet.scheduling.hosts.grant_versions import HostShares
 
 STEP_S = 0.05
@@ -72,16 +71,16 @@ class World:
 
     def want(self, node: Node, wanted: int | None) -> None:
         if node.has_link:
-            self.shares.want(node.key, wanted, self.now)
+            self.shares.set_wanted(node.key, wanted, self.now)
 
     def restart(self, node: Node) -> Node:
-        self.shares.end(node.key, self.now, LEASE_S)
+        self.shares.end_holder(node.key, self.now, LEASE_S)
         node.has_link, node.is_orphan = False, True
         return self.join(node.key[0])
 
     def leave(self, node: Node) -> None:
         self.nodes.remove(node)
-        self.shares.end(node.key, self.now)
+        self.shares.end_holder(node.key, self.now)
 
     def step(self, count: int = 1) -> None:
         for _ in range(count):
@@ -102,9 +101,9 @@ class World:
         for node in self.nodes:
             if node.has_link:
                 self.shares.acknowledge_used(node.key, node.version, self.now, node.used if node.counts else None)
-        self.shares.settle(self.now)
+        self.shares.release_freed(self.now)
         before = self.shares.may_use
-        changed = self.shares.divide(self.now, {key: self.versions.get(key, 0) + 1 for key in self.shares.holders})
+        changed = self.shares.divide_pool(self.now, {key: self.versions.get(key, 0) + 1 for key in self.shares.holders})
         for key in changed:
             self.versions[key] = self.versions.get(key, 0) + 1
         after = self.shares.may_use
@@ -116,7 +115,7 @@ class World:
             self.log.append(self.now)
         if not node.has_link and self.now - node.heard_at > LEASE_S:
             # Reaped, as it was silent for a lease.
-            self.shares.end(node.key, self.now)
+            self.shares.end_holder(node.key, self.now)
             self.nodes.remove(node)
 
     def _hear(self, node: Node) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from crawlfleet.model.host_budget import NONE, Units
-from crawlfleet.scheduling.hosts.budget_division import Holder, divide, total
+from crawlfleet.scheduling.hosts.budget_division import Holder, divide_budget, total_units
 from tests.property.scheduling.hosts.grants_model import GUARD_S, STEP_S, World
 from tests.property.scheduling.hosts.tiers_model import Tiers
 
@@ -102,9 +102,9 @@ def test_raises_never_pass_the_budget_and_cuts_are_free(pool: Units, listed: lis
     holders = {f"n{place}": holder for place, holder in enumerate(listed)}
     for holder in listed:
         holder.may_use = holder.current
-    before = total([holder.may_use for holder in listed])
-    given_units = divide(pool, holders, now)
-    after = total([holders[key].may_use.most(units) for key, units in given_units.items()])
+    before = total_units([holder.may_use for holder in listed])
+    given_units = divide_budget(pool, holders, now)
+    after = total_units([holders[key].may_use.most(units) for key, units in given_units.items()])
     assert after.fits(pool.most(before))
     assert all(given_units[key] == NONE for key, holder in holders.items() if holder.wanted is None)
 
@@ -112,8 +112,8 @@ def test_raises_never_pass_the_budget_and_cuts_are_free(pool: Units, listed: lis
 @given(POOLS, st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_from_nothing_every_unit_is_given_and_parts_are_even(pool: Units, wants: list[int]) -> None:
     holders = {f"n{place}": Holder(wanted=wanted) for place, wanted in enumerate(wants)}
-    granted = divide(pool, holders, 0.0)
-    assert total(list(granted.values())) == pool
+    granted = divide_budget(pool, holders, 0.0)
+    assert total_units(list(granted.values())) == pool
     seated = [units for units in granted.values() if units]
     assert len(seated) == min(len(wants), *pool)
 
@@ -121,9 +121,9 @@ def test_from_nothing_every_unit_is_given_and_parts_are_even(pool: Units, wants:
 @given(POOLS, st.lists(st.integers(1, 40), min_size=1, max_size=8), st.data())
 def test_what_was_divided_stays_while_wants_hardly_change(pool: Units, wants: list[int], data: st.DataObject) -> None:
     holders = {f"n{place}": Holder(wanted=wanted) for place, wanted in enumerate(wants)}
-    for key, units in divide(pool, holders, 0.0).items():
+    for key, units in divide_budget(pool, holders, 0.0).items():
         holders[key].current = holders[key].may_use = units
-    assert divide(pool, holders, 1.0) == {key: holder.current for key, holder in holders.items()}
+    assert divide_budget(pool, holders, 1.0) == {key: holder.current for key, holder in holders.items()}
 
 
 def _held_by_one(pool: Units) -> World:
@@ -195,7 +195,7 @@ def test_what_a_node_has_not_used_is_another_ones_at_once() -> None:
 def test_what_nobody_wants_levels_the_parts(pool: Units, wants: list[int]) -> None:
     """Wants are a moment's: whoever wants little now has as much as the others as far as there is more than enough."""
     holders = {f"n{place}": Holder(wanted=wanted) for place, wanted in enumerate(wants)}
-    granted = [units.concurrency for units in divide(pool, holders, 0.0).values() if units]
+    granted = [units.concurrency for units in divide_budget(pool, holders, 0.0).values() if units]
     most_wanted = max(min(wanted, pool.concurrency) for wanted in wants)
     assert max(granted) - min(granted) <= max(1, most_wanted - min(granted))
 
@@ -206,8 +206,8 @@ def test_whoever_wants_nothing_for_a_moment_keeps_what_nobody_wants() -> None:
         "busy": Holder(wanted=16, current=Units(50, 32), may_use=Units(50, 32)),
         "new": Holder(wanted=16),
     }
-    first = divide(Units(100, 64), holders, 1.0)
+    first = divide_budget(Units(100, 64), holders, 1.0)
     assert first == {"idle": Units(34, 22), "busy": Units(33, 21), "new": NONE}
     # But not what somebody wants.
     holders["busy"].wanted = holders["new"].wanted = 64
-    assert divide(Units(100, 64), holders, 1.0)["idle"] == NONE
+    assert divide_budget(Units(100, 64), holders, 1.0)["idle"] == NONE

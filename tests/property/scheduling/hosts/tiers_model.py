@@ -42,9 +42,9 @@ class Divider:
 
     def divide(self, now: float) -> None:
         for process, wanted in zip(self.processes, self.wanted, strict=True):
-            self.shares.want(process.key[1], wanted, now)
-        self.shares.settle(now)
-        changed = self.shares.divide(now, {key: self.versions.get(key, 0) + 1 for key in self.shares.holders})
+            self.shares.set_wanted(process.key[1], wanted, now)
+        self.shares.release_freed(now)
+        changed = self.shares.divide_pool(now, {key: self.versions.get(key, 0) + 1 for key in self.shares.holders})
         for key in changed:
             self.versions[key] = self.versions.get(key, 0) + 1
 
@@ -104,11 +104,11 @@ class Tiers:
     def _look(self) -> None:
         for node in self.nodes:
             said = node.said
-            self.shares.want(node.key, said.wanted, self.now)
+            self.shares.set_wanted(node.key, said.wanted, self.now)
             if not said.is_pending:
-                self.shares.acknowledge(node.key, said.version, self.now, said.in_use)
-        self.shares.settle(self.now)
-        changed = self.shares.divide(self.now, {key: self.versions.get(key, 0) + 1 for key in self.shares.holders})
+                self.shares.acknowledge_version(node.key, said.version, self.now, said.in_use)
+        self.shares.release_freed(self.now)
+        changed = self.shares.divide_pool(self.now, {key: self.versions.get(key, 0) + 1 for key in self.shares.holders})
         for key in changed:
             self.versions[key] = self.versions.get(key, 0) + 1
 

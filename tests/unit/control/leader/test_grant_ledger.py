@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from crawlfleet.control.leader.grant_ledger import GrantBook, encode_said
+from crawlfleet.control.leader.grant_ledger import GrantLedger, encode_host_report
 from crawlfleet.model.event import Kind
 from crawlfleet.model.host_budget import Host, HostLimits, HostShare, Units
 from crawlfleet.model.host_names import HostNews
@@ -31,15 +31,15 @@ class Leader:
         self.take_over()
 
     def take_over(self) -> None:
-        self.book = GrantBook(Random(1))
-        self.book.load(list(self.rows.values()), self.hosts, self.at)
+        self.book = GrantLedger(Random(1))
+        self.book.load_shares(list(self.rows.values()), self.hosts, self.at)
 
     def says(self, node: int, wanted: int | None = 8, taken: int = 0, session: int = 1, **more: Any) -> None:
         hosts = [] if wanted is None else [HostWantBody(HOST, wanted, **more)]
         granted = self.sessions[node].granted if node in self.sessions else 0
         if node in self.sessions and self.sessions[node].session != session:
             granted = 0
-        self.sessions[node] = SessionHosts(node, session, True, 9_000, encode_said(taken, hosts), granted)
+        self.sessions[node] = SessionHosts(node, session, True, 9_000, encode_host_report(taken, hosts), granted)
 
     def close(self, node: int) -> None:
         self.sessions[node] = self.sessions[node]._replace(is_open=False)
@@ -48,13 +48,13 @@ class Leader:
         self.at += after_s
         self.now += round(after_s * 1000)
         change = GrantChange()
-        self.book.expect(USUAL)
+        self.book.set_defaults(USUAL)
         sessions = list(self.sessions.values())
-        if names := self.book.strangers(sessions, self.notes):
-            self.book.meet(names, {name: self.hosts[name] for name in names if name in self.hosts}, self.at)
-        self.book.hear(sessions, self.at)
-        self.book.note(self.notes, self.now, change)
-        self.book.divide(self.now, self.at, change)
+        if names := self.book.unknown_hosts(sessions, self.notes):
+            self.book.load_hosts(names, {name: self.hosts[name] for name in names if name in self.hosts}, self.at)
+        self.book.apply_session_reports(sessions, self.at)
+        self.book.apply_host_notes(self.notes, self.now, change)
+        self.book.divide_budgets(self.now, self.at, change)
         self.notes = []
         self._write(change)
         return change
@@ -98,7 +98,7 @@ def test_one_node_has_all_and_two_have_halves() -> None:
     leader.look()
     leader.look(0.9)
     assert leader.rate(2) == 0
-    assert leader.book.due_at() is not None
+    assert leader.book.next_due_at() is not None
     leader.look(0.2)
     assert leader.rate(2) == 5
 
@@ -238,11 +238,11 @@ def test_what_is_counted_is_counted_once() -> None:
     leader.says(1, requests=5, refused=1)
     leader.look()
     for _ in range(2):
-        leader.book.count(leader.now, leader.at + 2.0)
+        leader.book.add_request_counts(leader.now, leader.at + 2.0)
         (host,) = leader.look(2.0).hosts
         assert host.requests == 5
     leader.says(1, requests=8, refused=1)
     leader.look()
-    leader.book.count(leader.now, leader.at + 2.0)
+    leader.book.add_request_counts(leader.now, leader.at + 2.0)
     (host,) = leader.look(2.0).hosts
     assert (host.requests, host.refused, host.recent_milli) == (8, 1, 1_333)

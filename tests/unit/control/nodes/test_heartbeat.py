@@ -37,7 +37,7 @@ async def node_of(kit: Kit, node: NodeId) -> Node:
 
 async def test_the_first_one_opens_a_session_and_brings_the_node_online(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
-    beat = await heartbeat.beat(node, Measurement(cpu=0.65, load=0.8), [])
+    beat = await heartbeat.record_heartbeat(node, Measurement(cpu=0.65, load=0.8), [])
     assert (beat.node, beat.status, beat.stale) == (node, NodeStatus.ONLINE, [])
     found = await node_of(kit, node)
     assert (found.session, found.is_session_open, found.renewals) == (1, True, 1)
@@ -47,7 +47,7 @@ async def test_the_first_one_opens_a_session_and_brings_the_node_online(kit: Kit
 async def test_the_next_ones_renew_the_same_session(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
     for _ in range(3):
-        await heartbeat.beat(node, Measurement(), [])
+        await heartbeat.record_heartbeat(node, Measurement(), [])
     found = await node_of(kit, node)
     assert (found.session, found.renewals) == (1, 3)
 
@@ -57,33 +57,36 @@ async def test_it_says_when_the_next_one_is_due(kit: Kit, heartbeat: Heartbeat) 
         await kit.join(is_pull_only=True, lease_ms=15_000),
         await kit.join(is_pull_only=True, lease_ms=10**6),
     )
-    assert [(await heartbeat.beat(node, Measurement(), [])).next_s for node in (agreed, silent)] == [5.0, 30.0]
+    assert [(await heartbeat.record_heartbeat(node, Measurement(), [])).next_s for node in (agreed, silent)] == [
+        5.0,
+        30.0,
+    ]
 
 
 async def test_two_at_once_open_one_session(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
-    beats = await asyncio.gather(*(heartbeat.beat(node, Measurement(), []) for _ in range(5)))
+    beats = await asyncio.gather(*(heartbeat.record_heartbeat(node, Measurement(), []) for _ in range(5)))
     assert {beat.status for beat in beats} == {NodeStatus.ONLINE}
     assert (await node_of(kit, node)).session == 1
 
 
 async def test_after_a_lost_lease_the_next_one_begins_anew(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
-    await heartbeat.beat(node, Measurement(), [])
+    await heartbeat.record_heartbeat(node, Measurement(), [])
     await kit.end(ReadyNode(node, 1))
     assert (await node_of(kit, node)).status is NodeStatus.UNRESPONSIVE
-    assert (await heartbeat.beat(node, Measurement(), [])).status is NodeStatus.ONLINE
+    assert (await heartbeat.record_heartbeat(node, Measurement(), [])).status is NodeStatus.ONLINE
     assert (await node_of(kit, node)).session == 2
 
 
 async def test_tasks_that_the_store_does_not_give_to_the_node_are_stale(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
-    await heartbeat.beat(node, Measurement(), [])
+    await heartbeat.record_heartbeat(node, Measurement(), [])
     run, gone = await kit.run(ReadyNode(node, 1), 2)
     others = await kit.run_one(await kit.node())
     await kit.complete(gone)
     named = [task_text(run.task), task_text(gone.task), task_text(others.task), "task-123"]
-    beat = await heartbeat.beat(node, Measurement(), named)
+    beat = await heartbeat.record_heartbeat(node, Measurement(), named)
     assert beat.stale == named[1:]
 
 
@@ -91,14 +94,14 @@ async def test_a_node_with_an_agent_is_only_told_how_it_is(kit: Kit, heartbeat: 
     ready = await kit.node()
     run = await kit.run_one(ready)
     async with kit.unchanged():
-        beat = await heartbeat.beat(ready.id, Measurement(cpu=1.0), [task_text(run.task), "task-123"])
+        beat = await heartbeat.record_heartbeat(ready.id, Measurement(cpu=1.0), [task_text(run.task), "task-123"])
     assert (beat.status, beat.stale) == (NodeStatus.ONLINE, ["task-123"])
 
 
 async def test_a_held_node_stays_held(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
     await kit.store.hold(node, None, True, kit.now)
-    assert (await heartbeat.beat(node, Measurement(), [])).status is NodeStatus.MAINTENANCE
+    assert (await heartbeat.record_heartbeat(node, Measurement(), [])).status is NodeStatus.MAINTENANCE
 
 
 async def test_a_node_that_is_not_known_or_was_removed_is_not_found(kit: Kit, heartbeat: Heartbeat) -> None:
@@ -106,4 +109,4 @@ async def test_a_node_that_is_not_known_or_was_removed_is_not_found(kit: Kit, he
     await kit.store.unregister(node, kit.now)
     for unknown in (node, 12345):
         with pytest.raises(NotFound):
-            await heartbeat.beat(unknown, Measurement(), [])
+            await heartbeat.record_heartbeat(unknown, Measurement(), [])

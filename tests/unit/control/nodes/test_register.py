@@ -13,9 +13,9 @@ import pytest
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import hash_secret
-from crawlfleet.control.nodes.heartbeat import LEASE_UNSAID_MS, SimpleClients
+from crawlfleet.control.nodes.heartbeat import LEASE_UNSET_MS, SimpleClients
 from crawlfleet.control.nodes.open_session import OpenSession
-from crawlfleet.control.nodes.register import Register, Registration
+from crawlfleet.control.nodes.register import NodeRegistration, Register
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, TaskTypes
 from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound
@@ -59,11 +59,11 @@ class Desk:
             configure=self.configure,
         )
 
-    async def register(self, join_key: str = "key", types: Any = None, **fields: Any) -> Registration:
+    async def register(self, join_key: str = "key", types: Any = None, **fields: Any) -> NodeRegistration:
         description = NodeDescription(**{"name": "worker", **fields})
-        return await self.service.register(description, join_key, types)
+        return await self.service.register_node(description, join_key, types)
 
-    def opening(self, joined: Registration, **fields: Any) -> OpenUp:
+    def opening(self, joined: NodeRegistration, **fields: Any) -> OpenUp:
         return OpenUp(**{"node": joined.node, "secret": joined.secret, "slots": 1, "task_types": ["echo"], **fields})
 
 
@@ -84,7 +84,7 @@ async def test_a_node_gets_an_id_and_a_secret_of_its_own(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("fields", "lease_ms"),
     [
-        ({"is_pull_only": True, "lease_ms": LEASE_UNSAID_MS}, 100_000),
+        ({"is_pull_only": True, "lease_ms": LEASE_UNSET_MS}, 100_000),
         ({"is_pull_only": True, "lease_ms": 15_000}, 15_000),
         ({}, 9_000),
     ],
@@ -120,7 +120,7 @@ async def test_a_node_may_say_everything_there_is_to_say(desk: Desk) -> None:
         True,
         3_600_000,
     )
-    joined = await desk.service.register(description, "k" * limits.NAME_CHARS)
+    joined = await desk.service.register_node(description, "k" * limits.NAME_CHARS)
     (record,) = await desk.store.nodes([joined.node])
     assert record.description == description
 
@@ -207,7 +207,7 @@ async def test_a_node_changes_its_own_schema_and_no_other(desk: Desk) -> None:
     assert two.ignored_types == {"crawl": TypeIgnored.OTHER_NODE, "echo": TypeIgnored.BUILT_IN}
     assert desk.known.types.refusal("crawl", b'{"url": 1}') is None
     assert desk.known.types.refusal("echo", b"{}") is None
-    again = await desk.service.announce(one.node, NodeDescription(name="worker"), task_types={"crawl": newer})
+    again = await desk.service.announce_node(one.node, NodeDescription(name="worker"), task_types={"crawl": newer})
     assert again.ignored_types == {}
     assert [(each.name, each.version) for each in await desk.store.task_types()] == [("crawl", 2), ("mine", 1)]
     assert desk.known.types.refusal("crawl", b'{"site": 1}') is None
@@ -218,13 +218,13 @@ async def test_a_new_version_is_rolled_out_node_by_node_and_an_old_worker_does_n
     first = await desk.register("first", types={"crawl": old})
     second = await desk.register("second", types={"crawl": old})
     assert second.ignored_types == {}
-    said = await desk.service.announce(second.node, NodeDescription(name="worker"), task_types={"crawl": new})
+    said = await desk.service.announce_node(second.node, NodeDescription(name="worker"), task_types={"crawl": new})
     assert said.ignored_types == {"crawl": TypeIgnored.OTHER_NODE}, "its owner has not been upgraded yet"
-    said = await desk.service.announce(first.node, NodeDescription(name="worker"), task_types={"crawl": new})
+    said = await desk.service.announce_node(first.node, NodeDescription(name="worker"), task_types={"crawl": new})
     assert said.ignored_types == {}
     late = await desk.register("late", types={"crawl": old})
     assert late.ignored_types == {"crawl": TypeIgnored.OTHER_NODE}
-    said = await desk.service.announce(first.node, NodeDescription(name="worker"), task_types={"crawl": old})
+    said = await desk.service.announce_node(first.node, NodeDescription(name="worker"), task_types={"crawl": old})
     assert said.ignored_types == {"crawl": TypeIgnored.OLDER}
     assert desk.known.types.refusal("crawl", b'{"site": 1}') is None
 
@@ -249,9 +249,9 @@ async def test_what_an_old_worker_says_of_a_built_in_type_is_not_even_looked_at(
 async def test_a_session_tells_how_often_to_speak(desk: Desk) -> None:
     await desk.configure.put("default", {"sync_interval_s": 1.5}, by="ann")
     usual, short = await desk.register("one"), await desk.register("two", lease_ms=3_000)
-    down = await desk.sessions.open(desk.opening(usual))
+    down = await desk.sessions.open_session(desk.opening(usual))
     assert (down.is_open, down.lease_ms, down.sync_ms) == (True, 9_000, 1_500)
-    down = await desk.sessions.open(desk.opening(short))
+    down = await desk.sessions.open_session(desk.opening(short))
     assert (down.lease_ms, down.sync_ms) == (3_000, 1_000)
 
 
@@ -259,14 +259,14 @@ async def test_a_session_needs_the_secret_of_its_own_node(desk: Desk) -> None:
     one, two = await desk.register("one"), await desk.register("two")
     async with desk.kit.unchanged():
         with pytest.raises(NotAllowed):
-            await desk.sessions.open(desk.opening(one, secret=two.secret))
+            await desk.sessions.open_session(desk.opening(one, secret=two.secret))
         with pytest.raises(NotFound):
-            await desk.sessions.open(desk.opening(one, node=12_345))
+            await desk.sessions.open_session(desk.opening(one, node=12_345))
 
 
 async def test_types_named_at_the_opening_can_be_submitted(desk: Desk) -> None:
     joined = await desk.register()
-    await desk.sessions.open(desk.opening(joined, task_types=["echo", "later"]))
+    await desk.sessions.open_session(desk.opening(joined, task_types=["echo", "later"]))
     assert desk.known.types.refusal("later", b"{}") is None
     assert [each.name for each in await desk.store.task_types()] == ["later"]
 
@@ -275,5 +275,5 @@ async def test_types_named_at_the_opening_can_be_submitted(desk: Desk) -> None:
 async def test_types_named_at_the_opening_are_checked(desk: Desk, types: list[str]) -> None:
     joined = await desk.register()
     with pytest.raises(InvalidInput) as raised:
-        await desk.sessions.open(desk.opening(joined, task_types=types))
+        await desk.sessions.open_session(desk.opening(joined, task_types=types))
     assert raised.value.field == "task_types"

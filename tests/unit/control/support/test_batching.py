@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control.support.batching import Gatherer
+from crawlfleet.control.support.batching import Batcher
 from crawlfleet.errors import InvalidInput, OutcomeUnknown, StoreUnavailable
 
 
@@ -44,7 +44,7 @@ async def steps(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def busy(flush: Flush, gatherer: Gatherer[int, int]) -> asyncio.Task[Sequence[int]]:
+async def busy(flush: Flush, gatherer: Batcher[int, int]) -> asyncio.Task[Sequence[int]]:
     """A first call that is in flight until the gate is opened."""
     flush.gate.clear()
     first = asyncio.create_task(gatherer.put([0]))
@@ -55,7 +55,7 @@ async def busy(flush: Flush, gatherer: Gatherer[int, int]) -> asyncio.Task[Seque
 
 async def test_a_lone_call_goes_at_once() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=10)
+    gatherer = Batcher(flush, max_weight=10)
     assert await gatherer.put([1, 2, 3]) == [2, 4, 6]
     assert await gatherer.put([4]) == [8]
     assert flush.batches == [[1, 2, 3], [4]]
@@ -63,13 +63,13 @@ async def test_a_lone_call_goes_at_once() -> None:
 
 async def test_a_call_with_nothing_asks_nobody() -> None:
     flush = Flush()
-    assert await Gatherer(flush, most=10).put([]) == []
+    assert await Batcher(flush, max_weight=10).put([]) == []
     assert flush.batches == []
 
 
 async def test_what_arrives_while_one_is_in_flight_goes_together_next() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=10)
+    gatherer = Batcher(flush, max_weight=10)
     first = await busy(flush, gatherer)
     later = [asyncio.create_task(gatherer.put(items)) for items in ([1, 2], [3], [4, 5])]
     await steps()
@@ -82,7 +82,7 @@ async def test_what_arrives_while_one_is_in_flight_goes_together_next() -> None:
 
 async def test_only_one_batch_is_in_flight() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=2)
+    gatherer = Batcher(flush, max_weight=2)
     calls = [asyncio.create_task(gatherer.put([number])) for number in range(20)]
     await asyncio.gather(*calls)
     assert flush.most_in_flight == 1
@@ -90,7 +90,7 @@ async def test_only_one_batch_is_in_flight() -> None:
 
 async def test_a_batch_has_at_most_so_many_items_in_the_order_they_came() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=4)
+    gatherer = Batcher(flush, max_weight=4)
     first = await busy(flush, gatherer)
     later = [asyncio.create_task(gatherer.put(items)) for items in ([1, 2], [3, 4], [5], [6, 7, 8])]
     await steps()
@@ -101,7 +101,7 @@ async def test_a_batch_has_at_most_so_many_items_in_the_order_they_came() -> Non
 
 async def test_a_call_larger_than_a_batch_goes_whole_and_alone() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=4)
+    gatherer = Batcher(flush, max_weight=4)
     first = await busy(flush, gatherer)
     later = [asyncio.create_task(gatherer.put(items)) for items in ([1], list(range(10, 20)), [2])]
     await steps()
@@ -112,7 +112,7 @@ async def test_a_call_larger_than_a_batch_goes_whole_and_alone() -> None:
 
 async def test_the_size_of_a_batch_is_what_its_items_weigh() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=10, weigh=lambda item: item)
+    gatherer = Batcher(flush, max_weight=10, weigh=lambda item: item)
     first = await busy(flush, gatherer)
     later = [asyncio.create_task(gatherer.put(items)) for items in ([3, 3], [4], [1], [50], [2])]
     await steps()
@@ -124,7 +124,7 @@ async def test_the_size_of_a_batch_is_what_its_items_weigh() -> None:
 async def test_one_bad_call_fails_alone() -> None:
     flush = Flush()
     flush.raises = lambda items: ValueError("13 is bad") if 13 in items else None
-    gatherer = Gatherer(flush, most=100)
+    gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
     calls = [asyncio.create_task(gatherer.put(items)) for items in ([1], [2, 13], [3], [4])]
     await steps()
@@ -141,7 +141,7 @@ async def test_one_bad_call_fails_alone() -> None:
 async def test_a_store_that_is_away_is_told_to_all_and_not_asked_once_per_call(error: Exception) -> None:
     flush = Flush()
     flush.raises = lambda items: error if 1 in items else None
-    gatherer = Gatherer(flush, most=100)
+    gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
     calls = [asyncio.create_task(gatherer.put(items)) for items in ([1], [2], [3])]
     await steps()
@@ -154,7 +154,7 @@ async def test_a_store_that_is_away_is_told_to_all_and_not_asked_once_per_call(e
 
 async def test_a_caller_that_goes_away_does_not_take_its_neighbours_with_it() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=100)
+    gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
     gone, stays = asyncio.create_task(gatherer.put([1])), asyncio.create_task(gatherer.put([2]))
     await steps()
@@ -174,7 +174,7 @@ async def test_an_error_that_nobody_is_left_to_hear_is_not_reported_as_lost() ->
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     flush = Flush()
     flush.raises = lambda items: ValueError("bad") if 1 in items else None
-    gatherer = Gatherer(flush, most=100)
+    gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
     gone = asyncio.create_task(gatherer.put([1]))
     await steps()
@@ -191,7 +191,7 @@ async def test_an_error_that_nobody_is_left_to_hear_is_not_reported_as_lost() ->
 
 async def test_when_the_gatherer_is_stopped_its_callers_are_told() -> None:
     flush = Flush()
-    gatherer = Gatherer(flush, most=100)
+    gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
     assert gatherer._drainer is not None
     gatherer._drainer.cancel()
@@ -212,7 +212,7 @@ def test_every_caller_gets_its_own_answers_whatever_else_is_gathered(
     async def run() -> None:
         flush = Flush()
         flush.raises = lambda items: ValueError("bad") if bad in items else None
-        gatherer = Gatherer(flush, most=most)
+        gatherer = Batcher(flush, max_weight=most)
         answers = await asyncio.gather(*map(gatherer.put, calls), return_exceptions=True)
         for items, answer in zip(calls, answers, strict=True):
             if bad in items:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from crawlfleet.control.support.single_flight import Shared
+from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import StoreUnavailable
 
 
@@ -25,7 +25,7 @@ class Look:
 
 async def test_all_wait_for_one_call_and_the_next_is_a_new_one() -> None:
     look = Look()
-    shared = Shared(look, "look")
+    shared = SingleFlight(look, "look")
     waiting = [asyncio.create_task(shared()) for _ in range(5)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
@@ -40,7 +40,7 @@ async def test_all_hear_what_went_wrong_and_the_next_tries_again() -> None:
     look = Look()
     look.error = StoreUnavailable("away")
     look.may_end.set()
-    shared = Shared(look, "look")
+    shared = SingleFlight(look, "look")
     answers = await asyncio.gather(*(shared() for _ in range(3)), return_exceptions=True)
     assert answers == [look.error] * 3
     look.error = None
@@ -50,7 +50,7 @@ async def test_all_hear_what_went_wrong_and_the_next_tries_again() -> None:
 
 async def test_one_who_goes_away_does_not_take_the_call_along() -> None:
     look = Look()
-    shared = Shared(look, "look")
+    shared = SingleFlight(look, "look")
     first, second = asyncio.create_task(shared()), asyncio.create_task(shared())
     await asyncio.sleep(0)
     first.cancel()
@@ -64,7 +64,7 @@ async def test_one_who_goes_away_does_not_take_the_call_along() -> None:
 async def test_a_call_that_fails_with_nobody_left_is_nobody_s_error() -> None:
     look = Look()
     look.error = StoreUnavailable("away")
-    shared = Shared(look, "look")
+    shared = SingleFlight(look, "look")
     only = asyncio.create_task(shared())
     await asyncio.sleep(0)
     only.cancel()

@@ -25,6 +25,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
+from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, HOSTS_NAMED
@@ -243,6 +244,13 @@ async def test_equal_asks_share_a_lane_that_is_made_known_once(desk: Desk) -> No
         await desk.submit(echo(capabilities={"browser": ["firefox", "chrome"], "gpu": True}), echo())
     assert len(desk.store.lanes) == 2
     assert desk.store.lane_calls == 1
+
+
+async def test_a_lane_is_made_known_again_before_the_store_has_to_ask_for_it(desk: Desk) -> None:
+    for _ in range(7):
+        await desk.submit(echo())
+        desk.clock.advance(LANE_FRESH_S / 6)
+    assert desk.store.lane_calls == 4
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.scheduling.explain.hosts import HostUse, host_waits
 from crawlfleet.scheduling.explain.task import why
-from crawlfleet.scheduling.hosts.budgets import Budget
+from crawlfleet.scheduling.hosts.budgets import HostBudget
 from tests.node_states import node_state
 from tests.unit.scheduling.explain.test_task import HELD, LANE, NOW
 
-BUDGET = Budget(1.0, 2, 0.0)
+BUDGET = HostBudget(1.0, 2, 0.0)
 SHARE = HostShare(1, 1, 1, "a.example", wanted=8, current=Units(1, 1))
 AWAY = Backoff(1, NOW + 60_000, NOW + 60_000, "answered 429")
 
@@ -44,7 +44,7 @@ def test_a_budget_that_is_too_small_is_named_with_those_who_share_it() -> None:
         "(crawlfleet host set a.example --rate 2 --concurrency 4 raises it)"
     ]
     turn = replace(SHARE, current=Units(0, 0))
-    assert said(HostUse(turn, Backoff(), Budget(1.0, 1, 10.0), 2)) == [
+    assert said(HostUse(turn, Backoff(), HostBudget(1.0, 1, 10.0), 2)) == [
         "waits for host a.example: its budget of one request in 10 s is shared by 2 nodes, "
         "and it is the turn of another (crawlfleet host set a.example --delay 5 shortens it)"
     ]
@@ -52,7 +52,7 @@ def test_a_budget_that_is_too_small_is_named_with_those_who_share_it() -> None:
 
 def test_a_rate_that_is_used_up_is_what_it_waits_for_however_few_requests_are_under_way() -> None:
     share = replace(SHARE, wanted=8, current=Units(10, 8))
-    use = HostUse(share, Backoff(), Budget(10.0, 8, 0.0), 1)
+    use = HostUse(share, Backoff(), HostBudget(10.0, 8, 0.0), 1)
     assert said(use._replace(asked_per_s=4.0)) == []
     (sentence,) = said(use._replace(asked_per_s=9.4))
     assert "its budget of 10/s, 8 at once is this node's alone" in sentence
@@ -62,11 +62,14 @@ def test_a_rate_that_is_used_up_is_what_it_waits_for_however_few_requests_are_un
 @pytest.mark.parametrize(
     ("budget", "remedy"),
     [
-        (Budget(1.0, 1, 8.0, delay_from="robots"), "as its robots.txt asks; crawlfleet host set a.example --delay 4"),
-        (Budget(1.0, 8, 0.0, rate_from="back-off"), "less after refusals; crawlfleet host forgive a.example ends"),
+        (
+            HostBudget(1.0, 1, 8.0, delay_from="robots"),
+            "as its robots.txt asks; crawlfleet host set a.example --delay 4",
+        ),
+        (HostBudget(1.0, 8, 0.0, rate_from="back-off"), "less after refusals; crawlfleet host forgive a.example ends"),
     ],
 )
-def test_the_remedy_is_for_what_limits(budget: Budget, remedy: str) -> None:
+def test_the_remedy_is_for_what_limits(budget: HostBudget, remedy: str) -> None:
     (sentence,) = said(HostUse(SHARE, Backoff(), budget, 1))
     assert remedy in sentence
 
@@ -75,7 +78,7 @@ def test_the_remedy_is_for_what_limits(budget: Budget, remedy: str) -> None:
     "share", [replace(SHARE, current=Units(8, 8)), replace(SHARE, wanted=0), replace(SHARE, wanted=None)]
 )
 def test_a_node_that_has_what_it_wants_waits_for_nothing(share: HostShare) -> None:
-    assert said(HostUse(share, Backoff(), Budget(100.0, 100, 0.0), 4)) == []
+    assert said(HostUse(share, Backoff(), HostBudget(100.0, 100, 0.0), 4)) == []
 
 
 def test_back_offs_come_first() -> None:

@@ -12,8 +12,15 @@ from hypothesis import given
 from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
 from crawlfleet.model.host_budget import Backoff, HostLimits, Units
 from crawlfleet.model.host_names import target_host
-from crawlfleet.scheduling.hosts.budgets import budget_of, read_concurrency, read_delay, read_rate
-from crawlfleet.scheduling.hosts.host_backoff import CAP_MS, FIRST_MS, QUIET_MS, RETRY_AFTER_CAP_MS, forgiven, refused
+from crawlfleet.scheduling.hosts.budgets import effective_budget, parse_concurrency, parse_delay, parse_rate
+from crawlfleet.scheduling.hosts.host_backoff import (
+    CAP_MS,
+    FIRST_MS,
+    QUIET_MS,
+    RETRY_AFTER_CAP_MS,
+    backoff_after_quiet,
+    backoff_after_refusal,
+)
 
 USUAL = HostLimits(10.0, 8, 0.0)
 NOW = 1_700_000_000_000
@@ -35,35 +42,35 @@ NOW = 1_700_000_000_000
     ],
 )
 def test_budgets(own: HostLimits, crawl_delay_s: float, level: int, pool: Units, spacing_ms: int) -> None:
-    budget = budget_of(own, USUAL, crawl_delay_s, level)
+    budget = effective_budget(own, USUAL, crawl_delay_s, level)
     assert (budget.pool, budget.spacing_ms) == (pool, spacing_ms)
 
 
 def test_every_part_says_where_it_comes_from() -> None:
-    budget = budget_of(HostLimits(rate=4.0), USUAL, 2.0, 0)
+    budget = effective_budget(HostLimits(rate=4.0), USUAL, 2.0, 0)
     assert (budget.rate_from, budget.concurrency_from, budget.delay_from) == ("host", "default", "robots")
-    assert budget_of(HostLimits(rate=4.0), USUAL, 0.0, 1).rate_from == "back-off"
+    assert effective_budget(HostLimits(rate=4.0), USUAL, 0.0, 1).rate_from == "back-off"
 
 
 @pytest.mark.parametrize("value", [0, -1, 10_001, "5", True, None, float("nan")])
 def test_rates_that_make_no_sense(value: object) -> None:
     with pytest.raises(ValueError, match="a second"):
-        read_rate(value)
+        parse_rate(value)
 
 
 def test_values_are_read() -> None:
-    assert (read_rate(2.9), read_rate(0.25), read_concurrency(3), read_delay(1)) == (2.0, 0.25, 3, 1.0)
+    assert (parse_rate(2.9), parse_rate(0.25), parse_concurrency(3), parse_delay(1)) == (2.0, 0.25, 3, 1.0)
     for bad in (0, 1.0, True):
         with pytest.raises(ValueError, match="whole number"):
-            read_concurrency(bad)
+            parse_concurrency(bad)
     with pytest.raises(ValueError, match="seconds"):
-        read_delay(-1)
+        parse_delay(-1)
 
 
 def test_a_back_off_doubles_up_to_a_cap() -> None:
     backoff, now, spans = Backoff(), NOW, []
     for _ in range(15):
-        backoff = refused(backoff, "answered 429", 0, now, Random(3))
+        backoff = backoff_after_refusal(backoff, "answered 429", 0, now, Random(3))
         spans.append(backoff.until - now)
         now = backoff.until
     assert 0.8 * FIRST_MS <= spans[0] <= 1.2 * FIRST_MS
@@ -72,27 +79,27 @@ def test_a_back_off_doubles_up_to_a_cap() -> None:
 
 
 def test_refusals_of_one_moment_are_one() -> None:
-    first = refused(Backoff(), "answered 429", 0, NOW, Random(1))
-    again = refused(first, "answered 503", 0, NOW + 100, Random(1))
+    first = backoff_after_refusal(Backoff(), "answered 429", 0, NOW, Random(1))
+    again = backoff_after_refusal(first, "answered 503", 0, NOW + 100, Random(1))
     assert (again.level, again.until, again.reason) == (1, first.until, "answered 429")
-    longer = refused(first, "answered 503", 90_000, NOW + 100, Random(1))
+    longer = backoff_after_refusal(first, "answered 503", 90_000, NOW + 100, Random(1))
     assert (longer.level, longer.until) == (1, NOW + 90_100)
 
 
 @given(st.integers(0, 10**9), st.randoms(use_true_random=False))
 def test_retry_after_is_kept_and_bounded(asked_ms: int, rng: Random) -> None:
-    span_ms = refused(Backoff(), "answered 503", asked_ms, NOW, rng).until - NOW
+    span_ms = backoff_after_refusal(Backoff(), "answered 503", asked_ms, NOW, rng).until - NOW
     assert min(asked_ms, RETRY_AFTER_CAP_MS) <= span_ms <= 1.1 * RETRY_AFTER_CAP_MS + 1.2 * FIRST_MS
 
 
 def test_a_level_is_forgiven_for_each_quiet_span() -> None:
     backoff = Backoff(3, NOW, NOW, "answered 429")
-    assert forgiven(backoff, NOW - 1) is backoff
-    assert forgiven(backoff, NOW + QUIET_MS - 1) is backoff
-    once = forgiven(backoff, NOW + QUIET_MS)
+    assert backoff_after_quiet(backoff, NOW - 1) is backoff
+    assert backoff_after_quiet(backoff, NOW + QUIET_MS - 1) is backoff
+    once = backoff_after_quiet(backoff, NOW + QUIET_MS)
     assert (once.level, once.quiet_since) == (2, NOW + QUIET_MS)
-    assert forgiven(once, NOW + QUIET_MS + 5) is once
-    assert forgiven(backoff, NOW + 3 * QUIET_MS) == Backoff()
+    assert backoff_after_quiet(once, NOW + QUIET_MS + 5) is once
+    assert backoff_after_quiet(backoff, NOW + 3 * QUIET_MS) == Backoff()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from crawlfleet.shop.page_gate import DELAY_VARIABLE, PageGate, page_delay_s
+from testkit.site.page_gate import DELAY_VARIABLE, PageGate, page_delay_s
 
 
 async def test_an_open_gate_holds_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The parts of the shop that decide: prices, rates, the log's bounds, requests and changes by version."""
+"""The parts of the test site that decide: prices, rates, the log's bounds, and changes by version."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.shop.catalogue import Catalogue, new_in_each
-from crawlfleet.shop.connection import Talk
-from crawlfleet.shop.http import Malformed, Request, parse, reply
-from crawlfleet.shop.log import RequestLog, most_in
-from crawlfleet.shop.memory import KEYS_KEPT, Memory, RateGate
-from crawlfleet.shop.nasty.table import BEHAVIOURS, FAMILIES, behaviour_of
-from crawlfleet.shop.prices import NOTATIONS, amount, shown
-from crawlfleet.shop.site import Site, SiteOptions
+from crawlfleet.demo_shop.http_messages import Request
+from testkit.site.connection import Exchange
+from testkit.site.nasty.behaviour_table import BEHAVIOURS, FAMILIES, find_behaviour
+from testkit.site.price_notations import NOTATIONS, amount, shown
+from testkit.site.request_log import RequestLog, most_in
+from testkit.site.site import Site, SiteOptions
+from testkit.site.versioned_catalogue import VersionedCatalogue, new_in_each
+from testkit.site.visitor_memory import KEYS_KEPT, Memory, RateGate
 
 
 @given(st.integers(0, 10_000_000))
@@ -60,7 +60,7 @@ def test_the_log_is_bounded() -> None:
         headers = {"cookie": "x" * 10_000, "user-agent": "a"}
         log.note(Request("GET", f"/{number}", headers, client=("127.0.0.1", 9), is_old=False))
     assert (log.total, log.paths()) == (5, ["/2", "/3", "/4"])
-    assert len(log.asked[0].headers["cookie"]) == 500
+    assert len(log.requests[0].headers["cookie"]) == 500
 
 
 def test_memory_is_bounded() -> None:
@@ -70,22 +70,11 @@ def test_memory_is_bounded() -> None:
     assert memory.count("0") == 1
 
 
-def test_requests_are_parsed_or_refused() -> None:
-    head = b"GET http://a.test/x?y=1&z= HTTP/1.0\r\nHOST: robots-404.a.test:80\r\nCookie: a=1; b; c=2"
-    request = parse(head, ("::1", 5))
-    assert (request.path, request.parameters) == ("/x", {"y": "1", "z": ""})
-    assert (request.label, request.cookies, request.is_kept_alive) == ("robots-404", {"a": "1", "c": "2"}, False)
-    for bad in (b"", b"GET /", b"GET / HTTP/2", b"\x16\x03\x01", b"GET  / HTTP/1.1"):
-        with pytest.raises(Malformed):
-            parse(bad, ("", 0))
-    assert reply(200, "é").endswith(b"Content-Length: 2\r\n\r\n\xc3\xa9")
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 120), st.integers(1, 5), st.integers(1, 3))
 def test_versions_change_a_part_and_keep_the_rest(count: int, version: int, seed: int) -> None:
-    before = {it.number: it for it in Catalogue(count, seed, version, is_plain=False).products}
-    later = Catalogue(count, seed, version + 1, is_plain=False)
+    before = {it.number: it for it in VersionedCatalogue(count, seed, version, is_plain=False).products}
+    later = VersionedCatalogue(count, seed, version + 1, is_plain=False)
     after = {it.number: it for it in later.products}
     made = count + (version - 1) * new_in_each(count)
     assert after.keys() - before.keys() == set(range(made + 1, made + 1 + new_in_each(count)))
@@ -96,16 +85,16 @@ def test_versions_change_a_part_and_keep_the_rest(count: int, version: int, seed
 
 
 def test_a_shop_begins_like_a_larger_one() -> None:
-    small, large = Catalogue(50, is_plain=False), Catalogue(500, is_plain=False)
+    small, large = VersionedCatalogue(50, is_plain=False), VersionedCatalogue(500, is_plain=False)
     assert small.products == large.products[:50]
 
 
 def test_behaviours_are_found_by_their_longest_path() -> None:
-    assert {it.path for it in BEHAVIOURS} == {found.path for it in BEHAVIOURS if (found := behaviour_of(it.path))}
-    deep = behaviour_of("/nasty/trap/deeper/news/shop/news")
+    assert {it.path for it in BEHAVIOURS} == {found.path for it in BEHAVIOURS if (found := find_behaviour(it.path))}
+    deep = find_behaviour("/nasty/trap/deeper/news/shop/news")
     assert deep is not None and deep.path == "/nasty/trap/deeper"
     for missing in ("/", "/nasty", "/nasty/trap", "/nasty/nope/x", "/products/nasty/trap/deeper"):
-        assert behaviour_of(missing) is None
+        assert find_behaviour(missing) is None
     assert all(it.does and it.good for it in BEHAVIOURS)
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
 
@@ -184,6 +173,6 @@ def test_no_request_breaks_the_site(sites: list[Site], front: str) -> None:
         target = f"{front}/{tail}{query}" if tail else f"{front}{query}"
         site.log.clear()
         request = Request("GET", target, {"host": "a\xe9"}, client=("", 0), is_old=False)
-        answer = site.answer(Talk(Mock(served=1), request, site.memory))
+        answer = site.answer(Exchange(Mock(served=1), request, site.memory))
         assert isinstance(answer, bytes), target
         assert re.match(rb"HTTP/1\.1 [234]\d\d ", answer), target

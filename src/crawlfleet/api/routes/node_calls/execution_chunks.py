@@ -15,8 +15,8 @@ from crawlfleet.api.http.request_bodies import read_unpacked
 from crawlfleet.api.http.responses import nothing
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services.page_notes import OWN, notes_of_crawl, notes_of_task
-from crawlfleet.control.results.result_collection import Collect, StaleExecution
+from crawlfleet.control.results.page_notes import OWN
+from crawlfleet.control.results.result_collection import StaleExecution
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
@@ -42,8 +42,7 @@ async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
     execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse(request.query_params.get("task", ""), "task", field="task")
     number = _number(request.path_params["number"])
-    services = services_of(request)
-    collect = Collect(store=services.store, chunks=services.chunks)
+    collect = services_of(request).collect
     try:
         # Before the body is read: a stale sender need not send all of it.
         await collect.check(principal.node, task, execution)
@@ -64,19 +63,19 @@ async def get_earlier(request: PlainRequest) -> Response:
     of = request.query_params.get("of", "")
     number = _number(request.path_params["number"])
     services = services_of(request)
-    await Collect(store=services.store, chunks=services.chunks).check(principal.node, task, execution)
+    await services.collect.check(principal.node, task, execution)
     if of == OWN or of.startswith("group-"):
-        found = await notes_of_crawl(services, task, of, number)
+        found = await services.page_notes.read_crawl(task, of, number)
     else:
-        found = await notes_of_task(services, task, ids.parse(of, "task", field="of"), number)
+        found = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
     return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
 
 
 async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
     """Late is usual; speaking for an execution that another node holds is not."""
-    row = (await services_of(request).store.live([task])).get(task)
     principal = await principal_of(request)
-    if row is not None and row.execution == execution and row.node != principal.node:
+    assert principal.node is not None
+    if await services_of(request).collect.is_anothers(principal.node, task, execution):
         await audited(request, principal, "execution.refused", ids.execution_text(execution))
 
 

@@ -9,7 +9,6 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
 from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.openapi import operation, parameter
@@ -17,8 +16,8 @@ from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import decoded, read_unpacked
 from crawlfleet.api.http.responses import reply
 from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.control.composites.crawl_coordination import Exchange
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
@@ -38,15 +37,8 @@ async def exchange(request: PlainRequest) -> Response:
     up = cast(CrawlUp, decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
     if is_stopping(request):
         up = msgspec.structs.replace(up, wait_ms=0)
-    service = kept(request, Exchange, lambda: _service(request))
+    service = services_of(request).crawl_coordination
     return reply(await service.exchange(principal.node, task, execution, up, items, records))
-
-
-def _service(request: PlainRequest) -> Exchange:
-    services = services_of(request)
-    service = Exchange(store=services.store, clock=services.clock)
-    when_stopping(request.app, service.wake)
-    return service
 
 
 def _chunks(text: str, kind: str) -> tuple[int, int]:

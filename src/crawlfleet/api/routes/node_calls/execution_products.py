@@ -16,7 +16,7 @@ from crawlfleet.api.http.request_bodies import decoded, read_unpacked
 from crawlfleet.api.http.responses import reply
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.control.composites.products import Products, Speaker
+from crawlfleet.control.results.result_collection import Speaker
 from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
 from crawlfleet.wire.products import (
@@ -38,19 +38,19 @@ _REPORT = msgspec.json.Decoder(ReportUp)
 
 async def put(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _PUT)
-    await _service(request).put(speaker, up)
+    await services_of(request).products.put(speaker, up)
     return reply({})
 
 
 async def unseen(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UNSEEN)
-    found = await _service(request).unseen(speaker, up)
+    found = await services_of(request).products.unseen(speaker, up)
     return reply(UnseenDown([UnseenBody(one.key, one.product.id, one.product.url) for one in found]))
 
 
 async def report(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _REPORT)
-    counts, found = await _service(request).report(speaker, up)
+    counts, found = await services_of(request).products.report(speaker, up)
     return reply(ReportDown(list(counts), [(one.key, body_of(one.product)) for one in found]))
 
 
@@ -65,11 +65,6 @@ async def read_call(
     task = ids.parse(request.query_params.get("task", ""), "task", field="task")
     up = decoded(cast("Any", decoder), await read_unpacked(request, body_bytes))
     return Speaker(principal.node, task, execution), cast("T", up)
-
-
-def _service(request: PlainRequest) -> Products:
-    services = services_of(request)
-    return Products(store=services.store, clock=services.clock)
 
 
 _PATH = f"{PREFIX}/executions/{{execution_id}}/products"

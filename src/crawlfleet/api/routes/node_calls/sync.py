@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
 from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.node_access import known_node, require_itself
 from crawlfleet.api.http.openapi import operation, parameter
@@ -17,8 +16,8 @@ from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import decoded
 from crawlfleet.api.http.responses import reply
 from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.principal import Role
@@ -34,21 +33,14 @@ _SYNC = msgspec.json.Decoder(SyncUp)
 
 async def open_session(request: Request) -> Response:
     up = await _spoken(request, _OPEN, "node.open")
-    return reply(await services_of(request).open_session.open(up))
+    return reply(await services_of(request).open_session.open_session(up))
 
 
 async def sync(request: Request) -> Response:
     up = await _spoken(request, _SYNC, "node.sync")
-    service = kept(request, Sync, lambda: _service(request))
     if is_stopping(request):
         up = msgspec.structs.replace(up, wait_ms=0)
-    return reply(await service.sync(up))
-
-
-def _service(request: Request) -> Sync:
-    service = services_of(request).sync
-    when_stopping(request.app, service.stop_parking)
-    return service
+    return reply(await services_of(request).sync.sync(up))
 
 
 async def _spoken(request: Request, decoder: msgspec.json.Decoder[UpT], action: str) -> UpT:

@@ -14,7 +14,7 @@ from crawlfleet.api.http.parameters import GroupInPath, TaskInPath
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results.group_results import INCOMPLETE, Partial, checked_progress, parts_of
-from crawlfleet.api.routes.results.results import after, execution_with_items
+from crawlfleet.api.routes.results.results import after
 from crawlfleet.api.views.groups import counts_text
 from crawlfleet.model.ids import TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
@@ -80,7 +80,7 @@ async def export_group(
 
 async def task_parts(services: Services, task: TaskId, kind: ChunkKind = "items") -> tuple[Parts, bool]:
     """What is there of a task's items or archive, and whether that is all there will be."""
-    found = await execution_with_items(services, task)
+    found = await services.executions.find_with_items(task)
     if found.execution is None:
         return Parts(), False
     if found.manifest is not None:

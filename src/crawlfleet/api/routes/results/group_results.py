@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -14,8 +13,7 @@ from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, GroupInPath, Limi
 from crawlfleet.api.http.responses import ref, reply, shows
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.results.results import after, manifest_of
-from crawlfleet.api.services.crawl_summary import told_by
+from crawlfleet.api.routes.results.results import after
 from crawlfleet.api.views.groups import (
     CrawlResult,
     GroupOutcome,
@@ -28,6 +26,7 @@ from crawlfleet.api.views.groups import (
     progress_view,
 )
 from crawlfleet.control.composites.groups import Progress
+from crawlfleet.control.results.execution_lookup import read_manifest
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.group import Group, GroupKind
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
@@ -119,8 +118,8 @@ async def result(
     page = await _merged(services, progress.group).page(
         MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
     )
-    told = told_by([result async for result in _results_of(services, group)])
-    return reply(crawl_result(progress.crawl, progress.at, page.lines, told))
+    summary = await services.crawl_summaries.summarise(group)
+    return reply(crawl_result(progress.crawl, progress.at, page.lines, summary))
 
 
 @router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
@@ -157,17 +156,6 @@ async def checked_progress(services: Services, group: GroupId, partial: bool) ->
     return progress
 
 
-async def _results_of(services: Services, group: GroupId) -> AsyncIterator[bytes]:
-    """What executors gave, of the members that completed."""
-    at, window = 0, _WINDOW
-    while window == _WINDOW:
-        members = await services.store.members(group, TaskId(at), _WINDOW)
-        for member in members:
-            if member.result is not None:
-                yield member.result
-        at, window = (members[-1].task if members else at), len(members)
-
-
 def _merged(services: Services, group: Group) -> Merged:
     return Merged(services.chunks, parts_of(services, group))
 
@@ -183,7 +171,7 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
     async def of_members(after: TaskId) -> Window:
         members = await services.store.members(group.id, after, _WINDOW, with_results=False)
         found = [
-            Part(one.task, one.execution, manifest_of(one.metrics).chunks(kind))
+            Part(one.task, one.execution, read_manifest(one.metrics).chunks(kind))
             for one in members
             if one.execution is not None
         ]

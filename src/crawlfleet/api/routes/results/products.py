@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, Name, Text, cursor_id, known_id
 from crawlfleet.api.http.responses import reply, shows
-from crawlfleet.api.http.services import Services, TheServices
+from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
 from crawlfleet.control.composites.products import Products
@@ -118,7 +118,7 @@ async def list_products(
     cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    found = await _products(services).page(where, limit, cursor_id(cursor, "product"))
+    found = await services.products.page(where, limit, cursor_id(cursor, "product"))
     next_cursor = product_text(found[-1].key) if found.has_more else None
     return reply(ProductPage([product_view(one) for one in found], next_cursor))
 
@@ -146,7 +146,7 @@ async def export_products(
     """All products that the filters leave, as one file."""
     if (bom or guard) and format != "csv":
         raise InvalidInput("is for CSV", field="bom" if bom else "guard")
-    lines = _lines(_products(services), where)
+    lines = _lines(services.products, where)
     headers = {"Content-Disposition": f'attachment; filename="products.{format}"'}
     if format == "jsonl":
         return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
@@ -158,7 +158,7 @@ async def export_products(
 @router.get("/products/{product_id}", responses={200: shows(ProductDetail)})
 async def show(product: ProductInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A product, with what has changed."""
-    found, changes = await _products(services).show(product)
+    found, changes = await services.products.show(product)
     return reply(ProductDetail(product_view(found), [_change_view(one) for one in changes]))
 
 
@@ -187,10 +187,6 @@ def _change_view(change: ProductChange) -> ProductChangeView:
     return ProductChangeView(
         to_text(change.at), words[change.kind], dict(change.fields), execution_text(change.execution)
     )
-
-
-def _products(services: Services) -> Products:
-    return Products(store=services.store, clock=services.clock)
 
 
 async def _lines(products: Products, where: ProductFilter) -> AsyncIterator[bytes]:

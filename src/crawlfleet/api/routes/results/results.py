@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, Query
@@ -14,14 +14,12 @@ from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, TaskInPath
 from crawlfleet.api.http.responses import reply, shows
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
+from crawlfleet.control.results.execution_lookup import FoundExecution
 from crawlfleet.control.results.result_collection import LEVELS, LogLine
-from crawlfleet.errors import InvalidInput, NotFound
+from crawlfleet.errors import InvalidInput
 from crawlfleet.model import ids
-from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
+from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.model.status import ExecutionStatus
-from crawlfleet.ports.chunk_store import CHUNKS, ChunkKind
 from crawlfleet.results.chunk_reader import Chunks, Place
 
 router = APIRouter(prefix=PREFIX, tags=["results"])
@@ -62,29 +60,6 @@ class LogPage(msgspec.Struct, frozen=True):
 structs = (ResultPage, LogPage)
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """Committed with an outcome: what of the chunks counts. The metrics of an executor may hold anything else."""
-
-    items: int = 0
-    item_chunks: int = 0
-    log_chunks: int | None = None
-    warc_chunks: int = 0
-
-    def chunks(self, kind: ChunkKind) -> int:
-        return self.warc_chunks if kind == "warc" else self.item_chunks
-
-
-class Found(NamedTuple):
-    execution: ExecutionId | None
-    manifest: Manifest | None
-    """None: not completed, so that what is there is all there is to go by."""
-    is_live: bool = False
-
-    @property
-    def shown(self) -> str | None:
-        return None if self.execution is None else execution_text(self.execution)
-
-
 Keep = Callable[[msgspec.Raw], bool]
 
 
@@ -118,7 +93,7 @@ async def results(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Items of the execution that completed the task; for a running one, what has come so far."""
-    found = await execution_with_items(services, task)
+    found = await services.executions.find_with_items(task)
     place = _cursor(cursor, found.execution)
     if found.execution is None:
         return reply(ResultPage([], None, None, is_final=False, execution_id=None))
@@ -133,7 +108,7 @@ async def results(
 @router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
 async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """All items of a task, one JSON object on each line."""
-    found = await execution_with_items(services, task)
+    found = await services.executions.find_with_items(task)
     headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
     if found.execution is None:
         return Response(b"", media_type="application/x-ndjson", headers=headers)
@@ -162,7 +137,8 @@ async def log(
         raise InvalidInput("either `after` or `before`", field="before")
     place = Place() if after is None else Place.parse(after, field="after")
     end = None if before in (None, _END) else Place.parse(before or "", field="before")
-    found = await _execution_with_log(services, task, execution)
+    named = None if execution is None else ids.parse(execution, "exec", field="execution")
+    found = await services.executions.find_with_log(task, named)
     if found.execution is None:
         return reply(LogPage([], place.text, None, None, is_live=True, is_end=True))
     expected = None if found.manifest is None else found.manifest.log_chunks
@@ -177,48 +153,7 @@ async def log(
     return reply(LogPage(page.lines, end.text, earlier, found.shown, found.is_live, page.is_end))
 
 
-async def execution_with_items(services: Services, task: TaskId) -> Found:
-    """The execution that completed the task, or the one that runs, or none."""
-    record = (await services.store.tasks([task])).get(task)
-    if record is None:
-        raise NotFound(f"no task {task_text(task)}")
-    executions = await services.store.executions(task)
-    completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED and one.round == record.round]
-    if completed:
-        return _found(completed[-1])
-    live = [one for one in executions if one.status is None]
-    return _found(live[-1]) if live else Found(None, None)
-
-
-async def _execution_with_log(services: Services, task: TaskId, named: str | None) -> Found:
-    execution = None if named is None else ids.parse(named, "exec", field="execution")
-    if not await services.store.tasks([task]):
-        raise NotFound(f"no task {task_text(task)}")
-    executions = await services.store.executions(task)
-    if execution is not None:
-        executions = [one for one in executions if one.id == execution]
-        if not executions:
-            raise NotFound(f"{task_text(task)} has no execution {execution_text(execution)}")
-    return _found(executions[-1]) if executions else Found(None, None, is_live=True)
-
-
-def _found(one: ExecutionRecord) -> Found:
-    manifest = manifest_of(one.metrics) if one.status is ExecutionStatus.COMPLETED else None
-    return Found(one.id, manifest, is_live=one.status is None)
-
-
-def manifest_of(metrics: bytes | None) -> Manifest:
-    """An executor that counts nothing, or in its own words, has left no items."""
-    try:
-        said = msgspec.json.decode(metrics or b"{}", type=Manifest)
-    except msgspec.MsgspecError:
-        return Manifest()
-    counts = (said.item_chunks, said.log_chunks or 0, said.warc_chunks)
-    is_sound = said.items >= 0 and all(0 <= count <= CHUNKS for count in counts)
-    return said if is_sound else Manifest()
-
-
-def items_of(services: Services, task: TaskId, found: Found) -> Chunks:
+def items_of(services: Services, task: TaskId, found: FoundExecution) -> Chunks:
     assert found.execution is not None
     expected = None if found.manifest is None else found.manifest.item_chunks
     return Chunks(services.chunks, task, found.execution, "items", expected)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Request
@@ -17,7 +16,6 @@ from crawlfleet.api.http.responses import reply, shows
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.task_filters import TaskWhere
-from crawlfleet.api.services.shop_flows import cancel_tasks
 from crawlfleet.api.views.tasks import REFUSALS_SHOWN, BulkView, RefusalView
 from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import TaskId, task_text
@@ -87,7 +85,7 @@ async def cancel_many(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel many. A filter without `status` means those that have not ended."""
-    view = await _changed(services, body, partial(cancel_tasks, services), LIVE_STATUSES)
+    view = await _changed(services, body, services.shop_flows.cancel, LIVE_STATUSES)
     return await _answer(request, principal, "tasks.cancel", body, view)
 
 

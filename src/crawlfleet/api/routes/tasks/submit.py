@@ -9,7 +9,6 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.http.app_state import kept, when_stopping
 from crawlfleet.api.http.auth import address_of, audited, principal_of
 from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, problem, refused, shown
 from crawlfleet.api.http.fast_routes import PlainRequest
@@ -18,9 +17,7 @@ from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.responses import ref, reply, shows
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.services.shop_flows import flow_claim, flow_of, may_be_flow, submit_flow
 from crawlfleet.api.views.tasks import AcceptedView, RefusedView, accepted_view, item_view
-from crawlfleet.control.support.submit_audit import SubmitLog
 from crawlfleet.errors import InvalidInput, UsageError
 from crawlfleet.model import limits
 from crawlfleet.model.ids import group_text
@@ -67,7 +64,8 @@ async def submit_task(request: PlainRequest) -> Response:
     body = read_task(raw)
     if isinstance(body, Refusal):
         return _unreadable(raw, body)
-    if may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
+    flows = services_of(request).shop_flows
+    if flows.may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
         return made
     answer = await _submit(request, principal, [body], is_atomic=False)
     (item,) = answer.items
@@ -79,15 +77,9 @@ async def submit_task(request: PlainRequest) -> Response:
 
 async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
     """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
-    services = services_of(request)
-    refusal = services.task_types.refusal(body.task_type, bytes(body.parameters))
-    if refusal is not None or (flow := flow_of(body, services.clock.now())) is None:
+    added = await services_of(request).shop_flows.submit(body, _scope([body], principal), key_of(request))
+    if added is None:
         return None
-    key = key_of(request)
-    claim = None
-    if key is not None:
-        claim = flow_claim(_scope([body], principal), key, body, services.clock.now())
-    added = await submit_flow(services, body, flow, claim)
     if not added.is_replay:
         await audited(request, principal, "flow.submit", group_text(added.flow), {"task_type": body.task_type})
     view = accepted_view(added.task)
@@ -116,24 +108,18 @@ async def _submit(
 ) -> SubmissionAnswer:
     key = key_of(request)
     scope = "" if key is None else _scope(bodies, principal)
-    answer = await services_of(request).submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    services = services_of(request)
+    answer = await services.submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
         taken = [item.id for item in answer.items if isinstance(item, Accepted)]
         if taken:
-            log = kept(request, SubmitLog, lambda: _submit_log(request))
-            log.note(principal, address_of(request), taken[0], taken[-1], len(taken))
+            services.submit_audit.note(principal, address_of(request), taken[0], taken[-1], len(taken))
     return answer
 
 
 def key_of(request: PlainRequest) -> str | None:
     said = request.header(_KEY_HEADER)
     return None if said is None else said.decode("latin-1")
-
-
-def _submit_log(request: PlainRequest) -> SubmitLog:
-    made = SubmitLog(services_of(request).audit)
-    when_stopping(request.app, made.close)
-    return made
 
 
 def _scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:

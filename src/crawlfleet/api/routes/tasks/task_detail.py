@@ -9,16 +9,15 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.http.app_state import is_stopping, kept, when_stopping
 from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.openapi import operation, parameter
 from crawlfleet.api.http.parameters import known_id, only_query
 from crawlfleet.api.http.responses import reply, shows
 from crawlfleet.api.http.services import Services, services_of
+from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import TaskView, task_view, with_result
-from crawlfleet.control.support.task_completion_watcher import Ends
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
@@ -35,7 +34,7 @@ async def show(request: PlainRequest) -> Response:
     wait_s = _wait_s(request)
     services = services_of(request)
     if wait_s and not is_stopping(request):
-        await _ended(request, services, task, wait_s)
+        await _wait_for_end(services, task, wait_s)
     record, found = await asyncio.gather(known_task(services, task), services.store.executions(task))
     progress = await progress_of(services, found)
     view = task_view(record, found, progress.get(record.execution or 0))
@@ -71,21 +70,10 @@ def _wait_s(request: PlainRequest) -> float:
     return wait_s
 
 
-async def _ended(request: PlainRequest, services: Services, task: TaskId, wait_s: float) -> None:
-    ends = kept(request, Ends, lambda: _ends(request, services))
-    with ends.watching(task) as waiter:
+async def _wait_for_end(services: Services, task: TaskId, wait_s: float) -> None:
+    with services.task_completions.watching(task) as waiter:
         if not (await known_task(services, task)).status.is_final:
-            await ends.wait(waiter, wait_s)
-
-
-def _ends(request: PlainRequest, services: Services) -> Ends:
-    ends = Ends(store=services.store, signals=services.broker.signals)
-
-    async def close() -> None:
-        ends.close()
-
-    when_stopping(request.app, close)
-    return ends
+            await services.task_completions.wait(waiter, wait_s)
 
 
 _PATH = f"{PREFIX}/tasks/{{task_id}}"

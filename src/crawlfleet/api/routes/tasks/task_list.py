@@ -27,7 +27,6 @@ from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.task_detail import known_task, progress_of
 from crawlfleet.api.routes.tasks.task_filters import TaskWhere, split_commas
-from crawlfleet.api.services.shop_flows import cancel_tasks
 from crawlfleet.api.views.tasks import (
     ChangedView,
     ExecutionsView,
@@ -148,7 +147,7 @@ async def cancel(
 ) -> Response:
     """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended. One that
     became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
-    applied = await cancel_tasks(services, [task])
+    applied = await services.shop_flows.cancel([task])
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.cancel", task_text(task))

@@ -1,6 +1,6 @@
-"""Strategies: which of the nodes that would do takes the next task.
+"""Strategies: which of the suitable nodes gets the next task.
 
-A strategy prices the next task on a node; the cheapest node takes it, ties fall by chance. A price may only rise with
+A strategy prices the next task on a node; the cheapest node gets it, ties fall by chance. A price may only rise with
 what the node holds: then one heap spreads any number of tasks of a class. Strategies never refuse a node.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from crawlfleet.model.strategy_names import DEFAULT_STRATEGY
 from crawlfleet.scheduling.placement.strategies.anti_crawling import AntiCrawling
 from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded, LeastTasks, Weighted
 from crawlfleet.scheduling.placement.strategies.by_size import Largest
@@ -25,8 +26,6 @@ from crawlfleet.scheduling.placement.strategies.protocol import (
 from crawlfleet.scheduling.placement.strategies.round_robin import Random, RoundRobin
 from crawlfleet.scheduling.placement.strategies.user_strategy_guard import Guarded
 
-DEFAULT_STRATEGY = "least_loaded"
-
 BUILT_IN: Mapping[str, Make] = {
     "least_loaded": LeastLoaded,
     "least_tasks": LeastTasks,
@@ -40,7 +39,7 @@ BUILT_IN: Mapping[str, Make] = {
 }
 
 BY_SUBJECT = frozenset({"content_based", "anti_crawling"})
-"""Those that look at what the work is about."""
+"""Strategies that look at the subjects of the work."""
 
 __all__ = [
     "BUILT_IN",

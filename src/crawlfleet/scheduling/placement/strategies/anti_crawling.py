@@ -1,4 +1,4 @@
-"""By how often sites have blocked nodes, or whoever shares an address with them."""
+"""Strategy that places by how often sites have blocked nodes, or nodes of the same address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CAPABILITY = "anti_crawling_bypass"
 
 
 def cool_down_ms(blocked: float) -> int:
-    """Doubled with each block that still counts."""
+    """The cool-down after a block, doubled with each block that still counts."""
     doublings = max(0.0, min(30.0, blocked - 1.0))
     return ms(min(LONGEST_COOL_DOWN_S, FIRST_COOL_DOWN_S * 2.0**doublings))
 
@@ -44,7 +44,7 @@ class AntiCrawling:
         return "; ".join((self._blocks_said(state), *lacking, self._load.reason(state)))
 
     def cooling_ms(self, state: NodeState) -> int:
-        """How long it should still be left alone."""
+        """Milliseconds for which the node should still get no task of the host."""
         record = self._records[state]
         if record.last_blocked_at is None:
             return 0
@@ -70,7 +70,7 @@ class AntiCrawling:
 
 
 def _records(candidates: Candidates, host: Subject | None) -> dict[NodeState, Record]:
-    """What each node met at the host, and whoever else came from its address: sites block addresses."""
+    """The record of each node on the host, with that of all nodes of its address: sites block addresses."""
     if host is None:
         return dict.fromkeys(candidates.nodes, NO_RECORD)
     evidence = candidates.knowledge.evidence

@@ -1,4 +1,4 @@
-"""By what nodes hold."""
+"""Strategies that place by the load of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEAST_WEIGHT = 1e-6
 
 
 class LeastLoaded:
-    """The smallest share in use after the task: of slots, or of whatever resource is scarcest on the node."""
+    """The node with the smallest share in use after the task: of slots, or of the resource that is scarcest on it."""
 
     def __init__(self, candidates: Candidates) -> None:
         for state in candidates.nodes:
@@ -22,13 +22,13 @@ class LeastLoaded:
 
     def cost(self, state: NodeState, given: int) -> float:
         if state.is_on_trial:
-            # Before all others: else it would get no task as long as others have room, and could not show anything.
+            # Before all others: else it would get no task as long as others have room, and could not recover.
             return 0.0
         load, declared = (state.held + 1) / state.slots, state.declared
         for name, amount in state.reserved.items():
             has = declared.get(name, 0.0)
             if amount > load * has:
-                # One that was never declared is all gone.
+                # A resource that was never declared counts as used up.
                 load = amount / has if has else max(load, 1.0)
         return load + state.strain
 
@@ -68,6 +68,6 @@ def _tasks(count: int) -> str:
 
 
 def _strain(state: NodeState) -> float:
-    # The bounds also catch a figure that is no number: it would break the order of the heap.
+    # The bounds also catch NaN, which would break the order of the heap.
     cpu = min(1.0, max(0.0, state.measurement.cpu)) if state.measurement else 0.0
     return _BUSY_CPU * cpu + (_DEGRADED if state.node.health is Health.DEGRADED else 0.0)

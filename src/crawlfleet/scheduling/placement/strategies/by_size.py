@@ -1,4 +1,4 @@
-"""By what nodes have left."""
+"""Strategy that places by the resources that nodes have left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NAMES = ("cpu", "memory_mb")
 
 
 class Largest:
-    """The most CPU and memory left. A task that reserved nothing is taken to use its slot's share of the node."""
+    """The node with the most CPU and memory left. A task that reserved nothing counts as its slot's share of the node."""
 
     def __init__(self, candidates: Candidates) -> None:
         self._most = {

@@ -1,4 +1,4 @@
-"""By how nodes fared with such content before, and by what they say of themselves."""
+"""Strategy that places by how nodes did with such content before, and by what they declare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded
 from crawlfleet.scheduling.placement.strategies.protocol import Candidates
 
-# A node without a record is taken for one that did well nine times out of ten, on so few executions that a handful of
+# A node without a record counts as one that did well nine times out of ten, on so few executions that a handful of
 # its own outweigh them: it goes before one that often fails, and is tried when the proven ones fill up.
 PRIOR_OK, PRIOR_TOTAL = 4.5, 5.0
 # In shares of a full node: a node that always fails is used when all others are full.
@@ -63,7 +63,7 @@ def success_rate(record: Record) -> float:
 
 
 def _offered(state: NodeState, subject: Subject) -> float:
-    """1: it says so; 0: it names others; between for one that says nothing."""
+    """1 if the node declares the subject, 0 if it declares others, between if it declares none."""
     kind, key = subject
     offered = dict(state.node.description.capabilities).get(_CAPABILITY.get(kind, "technologies"))
     if offered is None:

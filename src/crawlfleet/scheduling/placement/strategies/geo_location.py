@@ -1,4 +1,4 @@
-"""By where nodes are: in the region that was asked for, then in its country, then the nearest."""
+"""Strategy that places by location: in the target region, then in its country, then the nearest."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded
 from crawlfleet.scheduling.placement.strategies.protocol import Candidates
 
 NEAR_KM = 50.0
-"""Places that differ by less are as near as each other: between them the load decides."""
+"""Difference of distances below which nodes count as equally near: between them the load decides."""
 
 _SAME_REGION, _SAME_COUNTRY, _ELSEWHERE, _UNKNOWN = (float(rank * 1_000) for rank in range(4))
 # Half of the earth's circumference is some four hundred steps: no distance reaches the next rank.
 
 
 class GeoLocation:
-    """Among nodes of one rank and distance the least loaded. Without a target region only the load counts."""
+    """The nearest node; among nodes of one rank and distance the least loaded. Without a target region only the load
+    counts."""
 
     def __init__(self, candidates: Candidates) -> None:
         self._load = LeastLoaded(candidates)

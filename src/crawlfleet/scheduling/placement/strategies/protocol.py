@@ -1,4 +1,4 @@
-"""What a strategy is, and what it may look at."""
+"""The protocol of a strategy, and the data that it may look at."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _NO_ROW = ("", NO_RECORD)
 
 
 class Evidence:
-    """What is known of nodes on the subjects of this pass."""
+    """Records of nodes on the subjects of this pass."""
 
     def __init__(self, rows: Mapping[Subject, Mapping[NodeId, tuple[str, Record]]] | None = None) -> None:
-        """By subject and node: the address the node had, and its record."""
+        """`rows` has the address that a node had and its record, by subject and node."""
         self._rows = rows or {}
 
     def of(self, node: NodeId, subject: Subject) -> Record:
         return self.row(node, subject)[1]
 
     def row(self, node: NodeId, subject: Subject) -> tuple[str, Record]:
-        """With the address it had."""
+        """The address that the node had, and its record."""
         return self._rows.get(subject, {}).get(node, _NO_ROW)
 
     def by_address(self, subject: Subject) -> dict[str, Record]:
-        """Of all nodes that came from an address, those that are gone among them."""
+        """The record of all nodes of an address together, nodes that are gone included."""
         found: dict[str, Record] = {}
         for address, record in self._rows.get(subject, {}).values():
             found[address] = found.get(address, NO_RECORD).plus(record)
@@ -41,7 +41,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What a pass knows beside its nodes."""
+    """What strategies know in a pass beside its nodes."""
 
     now: Instant = 0
     evidence: Evidence = field(default_factory=Evidence)
@@ -58,19 +58,19 @@ class Candidates(NamedTuple):
     nodes: Sequence[NodeState]
     rng: random.Random
     last_node: NodeId
-    """The node that took the last task of this class in an earlier pass; 0 for none."""
+    """Node that got the last task of this class in an earlier pass; 0 for none."""
     knowledge: Knowledge = NOTHING_KNOWN
 
 
 class Strategy(Protocol):
     def cost(self, state: NodeState, given: int) -> float:
-        """Of the next task on this node, which got `given` tasks of the class in this pass already."""
+        """The price of the next task on this node, which got `given` tasks of the class in this pass already."""
         ...
 
 
 @runtime_checkable
 class Explains(Protocol):
-    """A strategy that can say, for a person, what speaks for or against a node."""
+    """A strategy that can explain to a person what speaks for or against a node."""
 
     def reason(self, state: NodeState) -> str: ...
 

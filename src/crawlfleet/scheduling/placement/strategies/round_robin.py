@@ -1,4 +1,4 @@
-"""By turn or by chance, whatever nodes hold."""
+"""Strategies that place by turn or by chance, whatever nodes hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from crawlfleet.scheduling.placement.strategies.protocol import Candidates
 
 
 class RoundRobin:
-    """One after the other by id, each class with a turn of its own, from the node after the last."""
+    """Nodes take turns by id, each class with a turn of its own, from the node after the last."""
 
     def __init__(self, candidates: Candidates) -> None:
         ids = sorted(state.node.id for state in candidates.nodes)

@@ -1,4 +1,4 @@
-"""A user's own strategy: its mistakes cost a worse choice, never a placement."""
+"""Guards a user's own strategy: its errors cost a worse choice, never a placement."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded
 from crawlfleet.scheduling.placement.strategies.protocol import Candidates, Explains, Make, Strategy
 
 Tell = Callable[[str, str], None]
-"""Is told the name of the strategy and what went wrong."""
+"""Function that reports a failure: the name of the strategy and the error."""
 
 
 class Guarded:
-    """Makes the strategy; `least_loaded` takes over for the rest of the pass when it raises or gives no price."""
+    """Factory of a guarded strategy; `least_loaded` replaces it for the rest of the pass when it raises or returns no
+    price."""
 
     def __init__(self, name: str, make: Make, tell: Tell) -> None:
         self._name = name

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
 
-from crawlfleet.store import row_codec, schema
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.sqlalchemy_query import row_bytes
-from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
+from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row
 
 if TYPE_CHECKING:
     import asyncpg
@@ -36,15 +37,17 @@ _COPY_FROM = 200
 _FIRST_ROWS, _MOST_ROWS, _ROWS_BYTES = 10, 500, 1 << 20
 _ARGUMENT = re.compile(r"\$(\d+)")
 
-# `status < 1` is `status = 0`, said so that the index of pending tasks is no way to answer it: after a quiet time the
-# planner takes that index for nearly empty, and would rather read all of it than look up each task. `= ANY` says again
-# what the join says: whatever the planner believes of the table, and joins by, it looks up these and no others.
+# Pending is the lowest status: `status < 1` is `status = 0`, said so that the index of pending tasks is no way to
+# answer it. After a quiet time the planner takes that index for nearly empty, and would rather read all of it than
+# look up each task. `= ANY` says again what the join says: whatever the planner believes of the table, and joins by, it
+# looks up these and no others.
 ASSIGN = (
-    "UPDATE live SET status = 2, node = a.node, session = a.session, execution = a.execution, assigned_at = $6, "
-    "deadline_at = $7 + timeout_s * 1000::bigint "
+    f"UPDATE live SET status = {TaskStatus.ASSIGNED:d}, node = a.node, session = a.session, "
+    "execution = a.execution, assigned_at = $6, deadline_at = $7 + timeout_s * 1000::bigint "
     "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
     "AS a(id, lane, execution, node, session) "
-    "WHERE live.id = a.id AND live.id = ANY($1) AND live.status < 1 AND live.lane = a.lane RETURNING live.id"
+    f"WHERE live.id = a.id AND live.id = ANY($1) AND live.status < {TaskStatus.PENDING + 1} AND live.lane = a.lane "
+    "RETURNING live.id"
 )
 COMPLETE = (
     "WITH said AS (SELECT * FROM unnest("
@@ -53,20 +56,24 @@ COMPLETE = (
     "taken AS (DELETE FROM live l USING said s "
     "WHERE l.id = s.id AND l.id = ANY($1) AND l.execution = s.execution AND l.node = s.node "
     "RETURNING l.*, s.told_at, s.result, s.metrics), "
-    f"ended AS (INSERT INTO done ({', '.join(row_codec.DONE_COLUMNS)}, session, result, metrics) "
-    "SELECT id, 10, lane, round, retries, losses, deaths, timeout_s, node, execution, assigned_at, "
-    "COALESCE(started_at, told_at), $7::bigint, NULL, group_id, session, result, metrics FROM taken) "
-    "SELECT id, execution, node, lane, status, group_id FROM taken"
+    f"ended AS (INSERT INTO done ({', '.join(task_rows.COMPLETED_COLUMNS)}) SELECT "
+    f"{task_rows.completed_values('', started_at='COALESCE(started_at, told_at)', ended_at='$7::bigint')} FROM taken) "
+    f"SELECT {', '.join(MOVED_COLUMNS)} FROM taken"
 )
-_PENDING = (
-    f"INSERT INTO live ({', '.join(row_codec.LIVE_COLUMNS)}) "
-    "SELECT a.id, 0, a.lane, 1, 0, 0, 0, 0, NULL, a.timeout_s, 0, 0, 0, 0, NULL, NULL, NULL, {group} "
-    "FROM unnest({sent})"
-)
-ADD_PENDING = _PENDING.format(group="NULL", sent="$1::bigint[], $2::bigint[], $3::int[]) AS a(id, lane, timeout_s")
-ADD_PENDING_MEMBERS = _PENDING.format(
-    group="a.group_id", sent="$1::bigint[], $2::bigint[], $3::int[], $4::bigint[]) AS a(id, lane, timeout_s, group_id"
-)
+
+
+def _add_pending(**types: str) -> str:
+    """Insert live rows whose columns of these names are sent as arrays of these types."""
+    arrays = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(types.values(), 1))
+    values = task_rows.new_live_values(**{name: f"a.{name}" for name in types})
+    return (
+        f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
+        f"SELECT {values} FROM unnest({arrays}) AS a({', '.join(types)})"
+    )
+
+
+ADD_PENDING = _add_pending(id="bigint", lane="bigint", timeout_s="int")
+ADD_PENDING_MEMBERS = _add_pending(id="bigint", lane="bigint", timeout_s="int", group_id="bigint")
 SEE = "INSERT INTO crawl_seen (crawl, hash) SELECT $1, unnest($2::bytea[]) ON CONFLICT DO NOTHING RETURNING hash"
 NOTE = (
     "WITH moved AS (INSERT INTO counter_delta (project, status, n) "

@@ -13,29 +13,31 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
-from crawlfleet.store import row_codec
-from crawlfleet.store.engine.transaction import START_GRACE_MS, Row
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.store import task_rows
+from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row
 
 _AMONG = re.compile(r"AMONG\(\$(\d+)\)")
 _LOCK = re.compile(r" (?:LOCK_ROWS|SHARE_ROWS|SHARE_KEYS)\(\w+\)")
 _ARGUMENT = re.compile(r"\$(\d+)")
 
 ASSIGN = (
-    "UPDATE live SET status = 2, node = ?, session = ?, execution = ?, assigned_at = ?, "
-    "deadline_at = ? + timeout_s * 1000 WHERE id = ? AND status = 0 AND lane = ?"
+    f"UPDATE live SET status = {TaskStatus.ASSIGNED:d}, node = ?, session = ?, execution = ?, assigned_at = ?, "
+    f"deadline_at = ? + timeout_s * 1000 WHERE id = ? AND status = {TaskStatus.PENDING:d} AND lane = ?"
 )
 ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
 # What the database can copy or repeat by itself it does: a value bound from Python costs more than a row moved there.
 ADD_PENDING = (
-    f"INSERT INTO live ({', '.join(row_codec.LIVE_COLUMNS)}) "
-    "SELECT value, 0, ?2, 1, 0, 0, 0, 0, NULL, ?3, 0, 0, 0, 0, NULL, NULL, NULL, ?4 FROM json_each(?1)"
+    f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
+    f"SELECT {task_rows.new_live_values(id='value', lane='?2', timeout_s='?3', group_id='?4')} FROM json_each(?1)"
 )
-HELD = "SELECT id, execution, node, lane, status, group_id FROM live WHERE id IN (SELECT value FROM json_each(?))"
+HELD = f"SELECT {', '.join(MOVED_COLUMNS)} FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
-    f"INSERT INTO done ({', '.join(row_codec.DONE_COLUMNS)}, session, result, metrics) "
-    "SELECT l.id, 10, l.lane, l.round, l.retries, l.losses, l.deaths, l.timeout_s, l.node, l.execution, l.assigned_at, "
-    "COALESCE(l.started_at, {told}), ?2, NULL, l.group_id, l.session, {result}, {metrics} "
-    "FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
+    f"INSERT INTO done ({', '.join(task_rows.COMPLETED_COLUMNS)}) SELECT "
+    + task_rows.completed_values(
+        "l.", started_at="COALESCE(l.started_at, {told})", ended_at="?2", result="{result}", metrics="{metrics}"
+    )
+    + " FROM json_each(?1) said CROSS JOIN live l ON l.id = json_extract(said.value, '$[0]')"
 )
 DELETE = "DELETE FROM live WHERE id IN (SELECT value FROM json_each(?))"
 SEE = "INSERT OR IGNORE INTO crawl_seen (crawl, hash) VALUES (?, ?)"

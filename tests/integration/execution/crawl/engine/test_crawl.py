@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.execution.crawl.frontier.normalise import Normaliser
-from crawlfleet.shop import Rules, RunningShop, SiteOptions, is_trap, running_site
+from testkit.site import Rules, RunningSite, SiteOptions, is_trap, running_site
 from tests.unit.execution.crawl.crawl_kit import Heard, crawl
 
 pytestmark = pytest.mark.integration
@@ -33,12 +33,12 @@ EXTRACT = {
 
 
 @pytest.fixture
-async def shop() -> AsyncIterator[RunningShop]:
+async def shop() -> AsyncIterator[RunningSite]:
     async with running_site(SiteOptions(products=PRODUCTS, has_traps=True)) as running:
         yield running
 
 
-async def crawled(shop: RunningShop, **parameters: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+async def crawled(shop: RunningSite, **parameters: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     shop.log.clear()
     heard = Heard()
     asked = {"url": f"{shop.url}/", "depth": 1_000, "max_pages": 20_000, "traps": TRAPS, "concurrency": 16}
@@ -47,7 +47,7 @@ async def crawled(shop: RunningShop, **parameters: Any) -> tuple[list[dict[str, 
     return heard.items, result
 
 
-def listed(shop: RunningShop, rules: Rules) -> set[str]:
+def listed(shop: RunningSite, rules: Rules) -> set[str]:
     """The site's list, as a crawl calls its pages: tracking parameters are no part of a page's name."""
     normalise = Normaliser()
     return {normalise(shop.url + path).removeprefix(shop.url) for path in shop.site.reachable(rules)}
@@ -64,7 +64,7 @@ def listed(shop: RunningShop, rules: Rules) -> set[str]:
     ],
     ids=["all links", "nofollow", "no robots, sitemaps", "one name for each", "canonical"],
 )
-async def test_every_page_is_found_once(shop: RunningShop, parameters: dict[str, Any], rules: Rules) -> None:
+async def test_every_page_is_found_once(shop: RunningSite, parameters: dict[str, Any], rules: Rules) -> None:
     items, result = await crawled(shop, **parameters)
     found = Counter(item["url"].removeprefix(shop.url) for item in items)
     assert {path for path in found if not is_trap(path)} == listed(shop, rules) | {FRAME}
@@ -75,7 +75,7 @@ async def test_every_page_is_found_once(shop: RunningShop, parameters: dict[str,
     assert result["metrics"]["errors"].keys() <= {"policy"}
 
 
-async def test_traps_end_and_are_told_of(shop: RunningShop) -> None:
+async def test_traps_end_and_are_told_of(shop: RunningSite) -> None:
     items, result = await crawled(shop, follow={"deny": ["/products", "/category", "/search", "/p/"]})
     trapped = Counter(re.findall(r"/nasty/trap/([a-z]+)", "\n".join(item["url"] for item in items)))
     assert {name: trapped[name] for name in ("calendar", "words", "soft", "counter", "session")} == {
@@ -93,7 +93,7 @@ async def test_traps_end_and_are_told_of(shop: RunningShop) -> None:
     assert {"/about", FRAME} <= {item["url"].removeprefix(shop.url) for item in items}
 
 
-async def test_items_are_those_of_the_site(shop: RunningShop) -> None:
+async def test_items_are_those_of_the_site(shop: RunningSite) -> None:
     items, _ = await crawled(shop, extract=EXTRACT, follow={"deny": ["/nasty/", "/p/[0-9]+$", "[?&]sort="]})
     own = [item for item in items if PRODUCT.fullmatch(item["_url"].removeprefix(shop.url))]
     got = {item["sku"]: (item["_url"].removeprefix(shop.url), item["title"], amount(item)) for item in own}

@@ -16,14 +16,14 @@ from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.crawl.frontier.follow_config import problems_of
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.sdk import TaskError
-from crawlfleet.shop import RunningShop, start_shop
+from testkit.site import RunningSite, start_shop
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, site
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-async def shop() -> AsyncIterator[RunningShop]:
+async def shop() -> AsyncIterator[RunningSite]:
     running = await start_shop("127.0.0.1", 0, 60)
     yield running
     await running.close()
@@ -65,7 +65,7 @@ async def paths(parameters: dict[str, Any], url: str) -> tuple[list[str], dict[s
     return sorted(item["_url"].removeprefix(url) for item in heard.items), result
 
 
-async def test_a_sitemap_gives_the_whole_shop(shop: RunningShop) -> None:
+async def test_a_sitemap_gives_the_whole_shop(shop: RunningSite) -> None:
     got, result = await paths({"url": shop.url, "sitemaps": True}, shop.url)
     assert got == sorted(shop.catalogue.paths())
     assert set(Counter(shop.asked_paths()).values()) == {1}
@@ -73,7 +73,7 @@ async def test_a_sitemap_gives_the_whole_shop(shop: RunningShop) -> None:
     assert result["metrics"]["pages_failed"] == 0
 
 
-async def test_rules_hold_for_links_and_sitemaps_alike(shop: RunningShop) -> None:
+async def test_rules_hold_for_links_and_sitemaps_alike(shop: RunningSite) -> None:
     follow = {"allow": ["/products/[0-9]+$", {"pattern": "/products", "depth": 1}], "deny": ["/products/7$"]}
     products = [it.path for it in shop.catalogue.products if it.number != 7]
     got, result = await paths({"url": f"{shop.url}/", "depth": 9, "follow": follow}, shop.url)
@@ -268,7 +268,7 @@ async def test_a_start_that_leads_to_another_is_reached() -> None:
             await crawl({"url": f"{served.url}/a", "pagination": {"template": f"{served.url}/list/{{page}}"}})
 
 
-async def test_the_pages_of_a_list_are_no_further_away_than_its_first(shop: RunningShop) -> None:
+async def test_the_pages_of_a_list_are_no_further_away_than_its_first(shop: RunningSite) -> None:
     listing = ["/products", "/products?page=2", "/products?page=3"]
     for pagination in ({"rel_next": True}, {"selector": "nav.pages a[rel=next]"}):
         got, result = await paths({"url": f"{shop.url}/products", "pagination": pagination}, shop.url)
@@ -283,7 +283,7 @@ async def test_the_pages_of_a_list_are_no_further_away_than_its_first(shop: Runn
     assert result["notes"] == ["no max_pages was given: the default of 100 applied"]
 
 
-async def test_a_template_of_pages_ends_by_itself(shop: RunningShop) -> None:
+async def test_a_template_of_pages_ends_by_itself(shop: RunningSite) -> None:
     template = f"{shop.url}/products?page={{page}}"
     counted = {"template": template, "first": 2, "while": "div.product"}
     got, _ = await paths({"url": f"{shop.url}/products", "pagination": counted}, shop.url)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlfleet.shop.server import start_shop
 from testkit.factories import Kit
+from testkit.site import start_shop
 from tests.integration.execution.crawl.shared.spread_kit import Spread
 from tests.unit.execution.crawl.crawl_kit import Heard, crawl
 from tests.unit.store.store_kit import sqlite_kit

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.execution.crawl.engine import block_tracker
-from crawlfleet.shop.server import RunningShop, start_shop
 from testkit.factories import Kit
+from testkit.site import RunningSite, start_shop
 from tests.integration.execution.crawl.shared.spread_kit import Spread
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, site
 from tests.unit.store.store_kit import sqlite_kit
@@ -25,17 +25,17 @@ async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
 
 
 @pytest.fixture
-async def shop() -> AsyncIterator[RunningShop]:
+async def shop() -> AsyncIterator[RunningSite]:
     shop = await start_shop(products=150)
     yield shop
     await shop.close()
 
 
-def asked(shop: RunningShop, **more: Any) -> dict[str, Any]:
+def asked(shop: RunningSite, **more: Any) -> dict[str, Any]:
     return {"url": f"{shop.url}/", "depth": 50, "max_pages": 5_000, "concurrency": 16, **more}
 
 
-async def test_one_member_and_four_find_the_same(kit: Kit, shop: RunningShop) -> None:
+async def test_one_member_and_four_find_the_same(kit: Kit, shop: RunningSite) -> None:
     found, crawls = [], [Spread(kit, asked(shop), members) for members in (1, 4)]
     for spread in crawls:
         await spread.run()
@@ -51,7 +51,7 @@ async def test_one_member_and_four_find_the_same(kit: Kit, shop: RunningShop) ->
     assert all(result["metrics"]["pages_crawled"] for result in crawls[1].results)
 
 
-async def test_a_member_that_is_lost_changes_nothing(kit: Kit, shop: RunningShop) -> None:
+async def test_a_member_that_is_lost_changes_nothing(kit: Kit, shop: RunningSite) -> None:
     whole = Spread(kit, asked(shop), 2)
     await whole.run()
     broken = Spread(kit, asked(shop), 2)
@@ -59,7 +59,7 @@ async def test_a_member_that_is_lost_changes_nothing(kit: Kit, shop: RunningShop
     assert await broken.items() == await whole.items()
 
 
-async def test_records_of_pages_are_the_same_whoever_reads_them(kit: Kit, shop: RunningShop) -> None:
+async def test_records_of_pages_are_the_same_whoever_reads_them(kit: Kit, shop: RunningSite) -> None:
     found = []
     for members in (1, 3):
         spread = Spread(kit, asked(shop, selectors=SELECTORS), members)
@@ -68,7 +68,7 @@ async def test_records_of_pages_are_the_same_whoever_reads_them(kit: Kit, shop: 
     assert found[0] == found[1]
 
 
-async def test_a_plan_finds_the_same_on_many_nodes_as_on_one(kit: Kit, shop: RunningShop) -> None:
+async def test_a_plan_finds_the_same_on_many_nodes_as_on_one(kit: Kit, shop: RunningSite) -> None:
     fields = {"title": ".title", "price": {"selector": ".price", "type": "price"}}
     plan = asked(shop, extract={"products": {"container": ".product", "fields": fields}}, page=["metadata"])
     heard = Heard()
@@ -79,7 +79,7 @@ async def test_a_plan_finds_the_same_on_many_nodes_as_on_one(kit: Kit, shop: Run
     assert (await spread.state()).counts.items == alone["items"] > 150
 
 
-async def test_pages_are_exactly_as_many_as_were_asked_for(kit: Kit, shop: RunningShop) -> None:
+async def test_pages_are_exactly_as_many_as_were_asked_for(kit: Kit, shop: RunningSite) -> None:
     spread = Spread(kit, asked(shop, max_pages=57), 4)
     await spread.run()
     state = await spread.state()
@@ -87,7 +87,7 @@ async def test_pages_are_exactly_as_many_as_were_asked_for(kit: Kit, shop: Runni
     assert len({item["_url"] for item in await spread.items()}) == 57
 
 
-async def test_a_depth_is_kept_as_by_one(kit: Kit, shop: RunningShop) -> None:
+async def test_a_depth_is_kept_as_by_one(kit: Kit, shop: RunningSite) -> None:
     found = []
     for members in (1, 4):
         spread = Spread(kit, asked(shop, depth=2), members)
@@ -96,7 +96,7 @@ async def test_a_depth_is_kept_as_by_one(kit: Kit, shop: RunningShop) -> None:
     assert found[0] == found[1]
 
 
-async def test_sitemaps_are_read_by_members(kit: Kit, shop: RunningShop) -> None:
+async def test_sitemaps_are_read_by_members(kit: Kit, shop: RunningSite) -> None:
     spread = Spread(kit, asked(shop, depth=0, sitemaps=True), 3)
     await spread.run()
     assert (await spread.state()).counts.pages > 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -24,8 +23,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import builtin_schemas
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
-from crawlfleet.shop import RunningShop, start_shop
-from testkit.patience import PATIENCE_S
+from testkit.site import RunningSite, start_shop
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, raw_site, site
 
 pytestmark = pytest.mark.integration
@@ -33,7 +31,7 @@ SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price
 
 
 @pytest.fixture
-async def shop() -> AsyncIterator[RunningShop]:
+async def shop() -> AsyncIterator[RunningSite]:
     running = await start_shop("127.0.0.1", 0, 60)
     yield running
     await running.close()
@@ -45,7 +43,7 @@ async def failure(parameters: dict[str, Any], **more: Any) -> TaskError:
     return told.value
 
 
-async def test_the_example_of_the_source_document(shop: RunningShop) -> None:
+async def test_the_example_of_the_source_document(shop: RunningSite) -> None:
     heard = Heard()
     result = await crawl({"url": f"{shop.url}/products", "depth": 2, "selectors": SELECTORS}, heard)
     first = shop.catalogue.products[0]
@@ -58,7 +56,7 @@ async def test_the_example_of_the_source_document(shop: RunningShop) -> None:
     assert heard.figures["items"] == len(heard.items) == result["items"]
 
 
-async def test_every_reachable_page_once(shop: RunningShop) -> None:
+async def test_every_reachable_page_once(shop: RunningSite) -> None:
     heard = Heard()
     result = await crawl({"url": shop.url, "depth": 50, "max_pages": 10_000}, heard)
     expected = sorted(f"{shop.url}{path}" for path in shop.catalogue.paths())
@@ -69,7 +67,7 @@ async def test_every_reachable_page_once(shop: RunningShop) -> None:
     assert result["metrics"]["pages_failed"] == 0
 
 
-async def test_each_product_of_the_shop_is_found(shop: RunningShop) -> None:
+async def test_each_product_of_the_shop_is_found(shop: RunningSite) -> None:
     heard = Heard()
     await crawl({"url": f"{shop.url}/products", "depth": 9, "max_pages": 999, "selectors": SELECTORS}, heard)
     on_their_pages = {item["url"]: item for item in heard.items if item["_url"].endswith(item["url"])}
@@ -90,7 +88,7 @@ async def test_the_result_is_capped_and_says_so() -> None:
     assert len(msgspec.json.encode(result)) < limits.RESULT_BYTES
 
 
-async def test_awkward_pages(shop: RunningShop) -> None:
+async def test_awkward_pages(shop: RunningSite) -> None:
     heard = Heard()
     result = await crawl({"url": f"{shop.url}/awkward", "depth": 1, "selectors": SELECTORS}, heard)
     assert result["metrics"]["errors"] == {"http": 1, "policy": 1}
@@ -103,7 +101,7 @@ async def test_awkward_pages(shop: RunningShop) -> None:
     assert any("/missing answers 404" in line for _, line in heard.lines)
 
 
-async def test_robots_may_be_left_aside(shop: RunningShop) -> None:
+async def test_robots_may_be_left_aside(shop: RunningSite) -> None:
     assert (await failure({"url": f"{shop.url}/private/cellar"})).error == "policy"
     result = await crawl({"url": f"{shop.url}/private/cellar", "respect_robots": False})
     assert result["data"]["pages"][0]["title"] == "The cellar"
@@ -111,7 +109,7 @@ async def test_robots_may_be_left_aside(shop: RunningShop) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 7, 20])
-async def test_a_limit_of_pages_is_kept_exactly(shop: RunningShop, most: int) -> None:
+async def test_a_limit_of_pages_is_kept_exactly(shop: RunningSite, most: int) -> None:
     result = await crawl({"url": shop.url, "depth": 5, "max_pages": most})
     assert result["metrics"]["pages_crawled"] == most
     assert result["metrics"]["stopped_by"] == "max_pages"
@@ -227,7 +225,7 @@ async def test_an_inner_address_is_refused_before_any_request() -> None:
         assert served.hits == []
 
 
-async def test_a_bad_selector_is_refused_before_any_request(shop: RunningShop) -> None:
+async def test_a_bad_selector_is_refused_before_any_request(shop: RunningSite) -> None:
     for bad in ("div[", "//h2["):
         told = await failure({"url": shop.url, "selectors": {"good": "p", "title": bad}})
         assert (told.error, told.permanent) == ("input", True)
@@ -235,7 +233,7 @@ async def test_a_bad_selector_is_refused_before_any_request(shop: RunningShop) -
     assert not shop.requests
 
 
-async def test_a_delay_is_kept(shop: RunningShop) -> None:
+async def test_a_delay_is_kept(shop: RunningSite) -> None:
     await crawl({"url": f"{shop.url}/products", "depth": 1, "max_pages": 4, "delay_s": 0.4})
     at = [asked.at for asked in shop.requests if asked.path != "/robots.txt"]
     gaps = [later - earlier for earlier, later in pairwise(at)]
@@ -397,28 +395,7 @@ def test_the_schema_takes_the_example_and_is_advertised() -> None:
         assert types.refusal("web_crawl", msgspec.json.encode(parameters)) is None
 
 
-async def test_the_shop_as_a_program() -> None:
-    command = (sys.executable, "-m", "crawlfleet.shop", "--port", "0", "--products", "30")
-    child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    assert child.stdout is not None
-    url = (await asyncio.wait_for(child.stdout.readline(), PATIENCE_S)).decode().strip()
-    async with aiohttp.ClientSession() as session:
-        robots = await (await session.get(f"{url}/robots.txt")).text()
-        sitemap = await (await session.get(f"{url}/sitemap.xml")).text()
-        assert (await session.get(f"{url}/products/31")).status == 404
-    child.terminate()
-    assert await asyncio.wait_for(child.wait(), PATIENCE_S) == 0
-    assert f"Sitemap: {url}/sitemap.xml" in robots
-    assert sitemap.count("<loc>") == len(await _catalogue_of(30))
-
-
-async def _catalogue_of(products: int) -> list[str]:
-    shop = await start_shop(products=products)
-    await shop.close()
-    return shop.catalogue.paths()
-
-
-async def test_an_archive_has_every_page_as_it_came(shop: RunningShop) -> None:
+async def test_an_archive_has_every_page_as_it_came(shop: RunningSite) -> None:
     heard = Heard()
     product = f"{shop.url}/products/1"
     urls = {"urls": [shop.url, product], "depth": 1, "max_pages": 20}
@@ -436,7 +413,7 @@ async def test_an_archive_has_every_page_as_it_came(shop: RunningShop) -> None:
         assert found[product] == await answer.read()
 
 
-async def test_without_being_asked_nothing_is_archived(shop: RunningShop) -> None:
+async def test_without_being_asked_nothing_is_archived(shop: RunningSite) -> None:
     heard = Heard()
     assert "archive" not in (await crawl({"url": shop.url}, heard))["metrics"]
     assert heard.records == []

@@ -19,9 +19,8 @@ from crawlfleet.execution.executors.builtin.single_product import SingleProduct
 from crawlfleet.execution.executors.inside.parameter_check import build_check
 from crawlfleet.execution.executors.shops.product_visits import run_concurrently
 from crawlfleet.execution.sdk import Executor, TaskContext, TaskError, TryLater
-from crawlfleet.shop.server import RunningShop, start_site
-from crawlfleet.shop.site import SiteOptions
 from crawlfleet.wire.products import ReportDown, UnseenBody, UnseenDown
+from testkit.site import RunningSite, SiteOptions, start_site
 from tests.unit.execution.crawl.crawl_kit import LOOPBACK, Answer, Heard, site
 
 pytestmark = pytest.mark.integration
@@ -70,13 +69,13 @@ async def failure(kind: type[Executor], parameters: dict[str, Any]) -> TaskError
 
 
 @pytest.fixture
-async def shop() -> AsyncIterator[RunningShop]:
+async def shop() -> AsyncIterator[RunningSite]:
     running = await start_site(SiteOptions(products=40), "127.0.0.1", 0)
     yield running
     await running.close()
 
 
-async def test_a_single_product(shop: RunningShop) -> None:
+async def test_a_single_product(shop: RunningSite) -> None:
     heard = Heard()
     result = await run(SingleProduct, {"url": f"{shop.url}/products/3", "selectors": SELECTORS}, heard)
     (product,) = heard.products
@@ -85,7 +84,7 @@ async def test_a_single_product(shop: RunningShop) -> None:
     assert heard.items[0]["product_id"] == product.id
 
 
-async def test_pages_that_show_no_product(shop: RunningShop) -> None:
+async def test_pages_that_show_no_product(shop: RunningSite) -> None:
     told = await failure(SingleProduct, {"url": f"{shop.url}/about"})
     assert (told.error, told.permanent) == ("parse", True)
     assert "shows no product" in str(told)
@@ -175,7 +174,7 @@ async def test_a_batch_that_puts_its_children_together() -> None:
     assert len(heard.items) == many["failed"] == 2_500
 
 
-async def test_a_crawl_finds_every_product_once(shop: RunningShop) -> None:
+async def test_a_crawl_finds_every_product_once(shop: RunningSite) -> None:
     heard = Heard()
     result = await run(
         ShopCrawl, {"url": shop.url, "selectors": SELECTORS, "product_pages": ["/products/\\d+$"]}, heard
@@ -192,7 +191,7 @@ async def test_a_crawl_finds_every_product_once(shop: RunningShop) -> None:
             assert Decimal(product.price or "") == Decimal(expected[path]["price"]), path
 
 
-async def test_a_crawl_that_stops_early_says_so(shop: RunningShop) -> None:
+async def test_a_crawl_that_stops_early_says_so(shop: RunningSite) -> None:
     result = await run(ShopCrawl, {"url": shop.url, "max_pages": 5})
     assert result["complete"] is False
     assert result["metrics"]["stopped_by"] == "max_pages"
@@ -228,7 +227,7 @@ async def test_what_stops_one_visit_stops_all_as_it_is() -> None:
     assert ended == ["cancelled"]
 
 
-async def test_words_are_searched_for(shop: RunningShop) -> None:
+async def test_words_are_searched_for(shop: RunningSite) -> None:
     product = next(iter(shop.site.items()))
     word = product["title"].split()[1]
     heard = Heard()
@@ -257,7 +256,7 @@ async def test_a_search_that_fails() -> None:
         assert "/s?q=a+b%26c" in served.hits
 
 
-async def test_a_sync_that_is_part_of_something_else(shop: RunningShop) -> None:
+async def test_a_sync_that_is_part_of_something_else(shop: RunningSite) -> None:
     heard, master = Heard(), Master()
     result = await run(FullSync, {"url": shop.url}, heard, master)
     assert {name: result[name] for name in ("new", "changed", "gone", "unchanged")} == {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.execution.crawl.fetch.charset import charset, text_of
-from crawlfleet.shop.nasty.charsets import CASES, Case
+from testkit.site.nasty.charsets import CASES, Case
 
 CHINESE = "分布式爬虫集群管理系统，商品价格一百元"
 

@@ -17,9 +17,9 @@ from crawlfleet.execution.crawl.products.product import PageSaid, product_of, sh
 from crawlfleet.execution.crawl.products.product_offers import amount_of, availability_of, first_text, price_in
 from crawlfleet.execution.crawl.products.product_plan import extraction, page_said, problems
 from crawlfleet.model.product import Product, content_hash, key_of
-from crawlfleet.shop import markup, product_page
-from crawlfleet.shop.catalogue import Catalogue
 from crawlfleet.wire.products import body_of, products_in
+from testkit.site import product_pages, structured_data
+from testkit.site.versioned_catalogue import VersionedCatalogue
 
 URL = "https://www.shop.test/p/blue-kettle?ref=list"
 SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -73,13 +73,13 @@ def test_a_usual_page() -> None:
 
 @pytest.mark.parametrize("number", range(1, 61))
 def test_every_markup_of_the_nasty_shop(number: int) -> None:
-    catalogue = Catalogue(60, is_plain=False)
+    catalogue = VersionedCatalogue(60, is_plain=False)
     product = catalogue.product(number)
     assert product is not None
-    html = product_page.detail(product, catalogue, 0)
+    html = product_pages.write_product(product, catalogue, 0)
     found = read_product(html, SELECTORS, f"http://127.0.0.1:8001{product.path}")
     assert found is not None
-    expected = markup.item(product)
+    expected = structured_data.make_item(product)
     is_named = product.markup not in ("none", "broken")
     assert (found.shop, found.title) == ("127.0.0.1:8001", product.title)
     assert found.id == (expected["sku"] if is_named else product.path)

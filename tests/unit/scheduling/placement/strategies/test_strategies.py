@@ -8,9 +8,11 @@ import pytest
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health
+from crawlfleet.model.strategy_names import DEFAULT_STRATEGY, STRATEGIES
 from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.node_classes import OF_THE_NODE_ALONE
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
-from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, BY_SUBJECT, Candidates
 from tests.node_states import node_state
 
 
@@ -22,6 +24,11 @@ def placed(strategy: str, nodes: Sequence[NodeState], count: int, cursors: Curso
 def cost(strategy: str, state: NodeState) -> float:
     candidates = Candidates(Requirement("web_crawl"), [state], random.Random(1), 0)
     return BUILT_IN[strategy](candidates).cost(state, 0)
+
+
+def test_every_name_has_its_strategy_and_no_list_names_another() -> None:
+    assert sorted(BUILT_IN) == sorted(STRATEGIES)
+    assert {DEFAULT_STRATEGY, *BY_SUBJECT, *OF_THE_NODE_ALONE} <= set(STRATEGIES)
 
 
 def test_least_loaded_keeps_the_shares_in_use_level() -> None:

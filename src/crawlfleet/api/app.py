@@ -1,0 +1,121 @@
+"""The application: every route of every noun, the same answers to errors everywhere."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from fastapi import Depends, FastAPI
+from fastapi.telemetry import TelemetryConfig
+from starlette.types import Receive, Scope, Send
+
+from crawlfleet.api.http import docs_page, errors, front_page, openapi
+from crawlfleet.api.http.auth import Gate
+from crawlfleet.api.http.fast_routes import PlainRoutes
+from crawlfleet.api.http.middleware import Guard
+from crawlfleet.api.http.parameters import known_query_only
+from crawlfleet.api.http.services import Services
+from crawlfleet.api.http.settings import ApiSettings
+from crawlfleet.api.http.shutdown import Shutdown
+from crawlfleet.api.routes import (
+    audit,
+    clusters,
+    cookie_jars,
+    events,
+    flows,
+    groups,
+    health,
+    hosts,
+    nodes,
+    projects,
+    proxies,
+    queues,
+    schedules,
+    tokens,
+)
+from crawlfleet.api.routes.node_calls import execution_chunks, execution_crawl, execution_products, sync
+from crawlfleet.api.routes.results import exports, group_results, products, quality, results
+from crawlfleet.api.routes.tasks import bulk, dead_letters, submit, task_detail, task_list, task_types
+from crawlfleet.version import __version__
+
+ROUTES: tuple[ModuleType, ...] = (
+    sync,
+    submit,
+    task_detail,
+    task_list,
+    bulk,
+    execution_chunks,
+    execution_crawl,
+    execution_products,
+    results,
+    groups,
+    group_results,
+    exports,
+    quality,
+    dead_letters,
+    queues,
+    nodes,
+    clusters,
+    projects,
+    task_types,
+    events,
+    flows,
+    tokens,
+    audit,
+    health,
+    schedules,
+    hosts,
+    products,
+    cookie_jars,
+    proxies,
+)
+"""In the order of how often they are asked for: a path is looked for from the first."""
+
+
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+"""Looking for it would cost each request more than its route does."""
+
+
+class Api(FastAPI):
+    plain: PlainRoutes
+    shutdown: Shutdown
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (route := self.plain.find(scope)) is not None:
+            await self.plain.serve(route, scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
+    settings = settings or ApiSettings()
+    app = Api(
+        title="crawlfleet",
+        version=__version__,
+        description=openapi.ABOUT,
+        redirect_slashes=False,
+        redoc_url=None,
+        docs_url=None,
+        openapi_url=None,
+        generate_unique_id_function=openapi.operation_id,
+        telemetry=_NO_TELEMETRY,
+        dependencies=[Depends(known_query_only)],
+    )
+    app.state.services = services
+    app.state.gate = gate = Gate(settings, services)
+    app.state.quality = quality.Remembered()
+    app.state.shutdown = app.shutdown = Shutdown(services)
+    plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
+    limits = {path: most for module in ROUTES for path, most in getattr(module, "body_limits", {}).items()}
+    app.plain = PlainRoutes(app, plain, gate, settings.body_limit_bytes, limits)
+    # Also among the others: for the document, and to tell a method they do not have from a path nobody has.
+    app.router.routes.extend(plain)
+    for module in ROUTES:
+        if (router := getattr(module, "router", None)) is not None:
+            app.include_router(router)
+    errors.install(app)
+    app.add_middleware(Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes)
+    openapi.install(app, ROUTES)
+    front_page.install(app, has_docs=settings.has_docs)
+    if settings.has_docs:
+        docs_page.install(app)
+    return app

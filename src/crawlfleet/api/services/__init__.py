@@ -1,1 +1,0 @@
-"""Services that need both control and execution."""

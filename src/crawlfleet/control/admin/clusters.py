@@ -1,0 +1,51 @@
+"""Clusters: made, changed, configured and removed. The leader looks at them again after each change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.cluster_report import ClusterReport, ReportStore, cluster_reports
+from crawlfleet.errors import Conflict
+from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
+from crawlfleet.model.principal import Principal
+from crawlfleet.ports.broker import LEADER, LOOK, Broker
+from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.identity import ClusterConfig
+
+
+class Clusters:
+    def __init__(self, *, store: ReportStore, broker: Broker, clock: Clock, configure: Configure) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._configure = configure
+
+    async def reports(self, only: str | None = None) -> list[ClusterReport]:
+        """By name; of one cluster when it is named."""
+        return await cluster_reports(self._store, self._configure, only)
+
+    async def change(self, name: str, change: Callable[[Cluster], Cluster]) -> None:
+        """`change` is given the cluster as it is, or one without settings if there is none of the name."""
+        known = {cluster.name: cluster for cluster in await self._store.clusters()}
+        await self._store.put_cluster(change(known.get(name, Cluster(name))), self._clock.now())
+        await self._wake_leader()
+
+    async def remove(self, name: str) -> None:
+        """With its configuration. Raises Conflict while a node is in it or an open task names it."""
+        if name == DEFAULT_CLUSTER:
+            raise Conflict(f"cluster {DEFAULT_CLUSTER} is always there")
+        await self._store.drop_cluster(name, self._clock.now())
+        await self._wake_leader()
+
+    async def configure(
+        self, name: str, values: Mapping[str, Any], by: Principal, expected_version: int | None
+    ) -> ClusterConfig:
+        """The next version of its configuration."""
+        config = await self._configure.put(name, values, by, expected_version)
+        await self._wake_leader()
+        return config
+
+    async def _wake_leader(self) -> None:
+        await self._broker.signals.wake([LOOK, LEADER])

@@ -1,0 +1,55 @@
+"""Builds the node states that placement works on; outside the leader's pass they are read from the store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.model.node import Cluster, Node
+from crawlfleet.model.status import ClusterStatus
+from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.scheduling.nodes.health import is_on_trial, trial_slots
+from crawlfleet.scheduling.placement.filters import NodeState
+from crawlfleet.scheduling.placement.shared_machines import share_machines
+
+
+class _NodeStateStore(TaskStore, ReadyTasks, NodeStore, Protocol):
+    pass
+
+
+def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger, at: float = math.inf) -> NodeState:
+    """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due for a task."""
+    cluster = clusters.get(node.description.cluster)
+    on_trial = is_on_trial(node)
+    if on_trial:
+        slots = trial_slots(len(ledger.held(node.id)), ledger.waited_s(node.id, at))
+        node = replace(node, slots_wanted=min(node.slots, slots))
+    return NodeState(
+        node=node,
+        cluster_status=cluster.status if cluster else ClusterStatus.ACTIVE,
+        cluster_project=cluster.project if cluster else None,
+        held=len(ledger.held(node.id)),
+        reserved=ledger.reserved(node.id),
+        is_on_trial=on_trial,
+    )
+
+
+async def node_states(store: _NodeStateStore, configure: Configure) -> list[NodeState]:
+    await configure.refresh()
+    nodes = [configure.sized(node) for node in await store.nodes()]
+    clusters = {cluster.name: cluster for cluster in await store.clusters()}
+    held = await store.held([node.id for node in nodes])
+    rows = [row for tasks in held.values() for row in tasks]
+    lanes = {lane.id: lane for lane in await store.lanes(sorted({row.lane for row in rows}))}
+    ledger = Ledger()
+    for row in rows:
+        ledger.hold(row.node, row.execution, lanes[row.lane].requirement, at=0.0)
+    states = [node_state(node, clusters, ledger) for node in nodes]
+    share_machines(states)
+    return states

@@ -1,0 +1,81 @@
+"""Which execution of a task the results come from, and what of its chunks counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from crawlfleet.errors import NotFound
+from crawlfleet.model.execution import ExecutionRecord
+from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
+from crawlfleet.model.status import ExecutionStatus
+from crawlfleet.ports.chunk_store import CHUNKS, ChunkKind
+from crawlfleet.ports.reads import Reads
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Committed with an outcome: what of the chunks counts. The metrics of an executor may hold anything else."""
+
+    items: int = 0
+    item_chunks: int = 0
+    log_chunks: int | None = None
+    warc_chunks: int = 0
+
+    def chunks(self, kind: ChunkKind) -> int:
+        return self.warc_chunks if kind == "warc" else self.item_chunks
+
+
+class FoundExecution(NamedTuple):
+    execution: ExecutionId | None
+    manifest: Manifest | None
+    """None: not completed, so that what is there is all there is to go by."""
+    is_live: bool = False
+
+    @property
+    def shown(self) -> str | None:
+        return None if self.execution is None else execution_text(self.execution)
+
+
+class ExecutionLookup:
+    def __init__(self, *, store: Reads) -> None:
+        self._store = store
+
+    async def find_with_items(self, task: TaskId) -> FoundExecution:
+        """The execution that completed the task, or the one that runs, or none."""
+        record = (await self._store.tasks([task])).get(task)
+        if record is None:
+            raise NotFound(f"no task {task_text(task)}")
+        executions = await self._store.executions(task)
+        completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED and one.round == record.round]
+        if completed:
+            return _found(completed[-1])
+        live = [one for one in executions if one.status is None]
+        return _found(live[-1]) if live else FoundExecution(None, None)
+
+    async def find_with_log(self, task: TaskId, execution: ExecutionId | None) -> FoundExecution:
+        """The named execution of the task, or its newest."""
+        if not await self._store.tasks([task]):
+            raise NotFound(f"no task {task_text(task)}")
+        executions = await self._store.executions(task)
+        if execution is not None:
+            executions = [one for one in executions if one.id == execution]
+            if not executions:
+                raise NotFound(f"{task_text(task)} has no execution {execution_text(execution)}")
+        return _found(executions[-1]) if executions else FoundExecution(None, None, is_live=True)
+
+
+def read_manifest(metrics: bytes | None) -> Manifest:
+    """An executor that counts nothing, or in its own words, has left no items."""
+    try:
+        manifest = msgspec.json.decode(metrics or b"{}", type=Manifest)
+    except msgspec.MsgspecError:
+        return Manifest()
+    counts = (manifest.item_chunks, manifest.log_chunks or 0, manifest.warc_chunks)
+    is_sound = manifest.items >= 0 and all(0 <= count <= CHUNKS for count in counts)
+    return manifest if is_sound else Manifest()
+
+
+def _found(record: ExecutionRecord) -> FoundExecution:
+    manifest = read_manifest(record.metrics) if record.status is ExecutionStatus.COMPLETED else None
+    return FoundExecution(record.id, manifest, is_live=record.status is None)

@@ -1,0 +1,77 @@
+"""Notes that earlier crawls kept of their pages, for the executions that come after them; read part by part."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from crawlfleet.control.results.execution_lookup import ExecutionLookup
+from crawlfleet.errors import NotFound
+from crawlfleet.model import ids
+from crawlfleet.model.ids import GroupId, TaskId
+from crawlfleet.ports.crawl_store import CrawlStore
+from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.page_notes import PageNoteReader
+from crawlfleet.ports.reads import Reads
+
+OWN = "own"
+CHUNKS_AT_ONCE = 20
+"""Of a crawl over many nodes, in one part: each has notes on up to a hundred pages."""
+
+
+class Notes(NamedTuple):
+    parts: int
+    lines: bytes
+
+
+class _Store(Reads, GroupStore, CrawlStore, Protocol):
+    pass
+
+
+class PageNotes:
+    def __init__(self, *, store: _Store, reader: PageNoteReader, executions: ExecutionLookup) -> None:
+        self._store = store
+        self._reader = reader
+        self._executions = executions
+
+    async def read_task(self, task: TaskId, earlier: TaskId, number: int) -> Notes:
+        """The notes in one chunk of the earlier task's items."""
+        records = await self._store.tasks([task, earlier])
+        if earlier not in records or records[earlier].project != records[task].project:
+            raise NotFound(f"no task {ids.task_text(earlier)} in the project of {ids.task_text(task)}")
+        found = await self._executions.find_with_items(earlier)
+        if found.execution is None or found.manifest is None:
+            raise NotFound(f"{ids.task_text(earlier)} has not completed")
+        parts = found.manifest.item_chunks
+        if number >= parts:
+            return Notes(parts, b"")
+        return Notes(parts, await self._reader.read_notes(earlier, found.execution, parts, number))
+
+    async def read_crawl(self, task: TaskId, of: str, number: int) -> Notes:
+        """The notes in some of a crawl's reported chunks; of the crawl that the task itself takes part in, also while
+        that goes on."""
+        group = await self._find_crawl(task, of)
+        crawl = (await self._store.crawls([group])).get(group)
+        if crawl is None:
+            raise NotFound(f"{ids.group_text(group)} is no crawl over many nodes: name one of its tasks")
+        if of != OWN and crawl.finished_at is None:
+            raise NotFound(f"{ids.group_text(group)} has not completed")
+        first = number * CHUNKS_AT_ONCE
+        lines = [
+            await self._reader.read_notes(part.task, part.execution, part.last, chunk)
+            for part in await self._store.crawl_parts(group, first, CHUNKS_AT_ONCE)
+            if part.number <= first + CHUNKS_AT_ONCE
+            for chunk in range(part.first, part.last)
+        ]
+        return Notes(-(-crawl.chunks // CHUNKS_AT_ONCE), b"".join(lines))
+
+    async def _find_crawl(self, task: TaskId, of: str) -> GroupId:
+        record = (await self._store.tasks([task]))[task]
+        if of == OWN:
+            if record.group is None:
+                raise NotFound(f"{ids.task_text(task)} takes part in no crawl over many nodes")
+            return record.group
+        group = ids.parse(of, "group", field="of")
+        known = (await self._store.groups([group])).get(group)
+        if known is None or known.project != record.project:
+            raise NotFound(f"no group {ids.group_text(group)} in the project of {ids.task_text(task)}")
+        return group

@@ -1,0 +1,104 @@
+"""HTTP/1 requests and answers as bytes: an answer that a library would refuse to send is easy to write as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+HTML = "text/html; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
+HEAD_BYTES = 65_536
+"""The largest head of a request; a longer one is refused."""
+
+
+class Malformed(ValueError):
+    """Not a request of HTTP/1."""
+
+
+class Request:
+    __slots__ = ("body", "client", "headers", "host", "is_old", "method", "path", "query", "target")
+
+    def __init__(self, method: str, target: str, headers: dict[str, str], *, client: tuple[str, int], is_old: bool):
+        self.method = method
+        self.target = target
+        """Path and query, as sent."""
+        self.path, _, self.query = target.partition("?")
+        self.headers = headers
+        """By names in small letters; the last of a name counts."""
+        self.host = headers.get("host", "")
+        self.client = client
+        self.is_old = is_old
+        """HTTP/1.0: the connection closes after the answer."""
+        self.body = b""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return dict(parse_qsl(self.query, keep_blank_values=True))
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        pairs = (part.strip().partition("=") for part in self.headers.get("cookie", "").split(";"))
+        return {name: value for name, equals, value in pairs if equals}
+
+    @property
+    def origin(self) -> str:
+        return f"http://{self.host or 'localhost'}"
+
+    @property
+    def label(self) -> str:
+        """The first label of the host name: `robots-404` of `robots-404.shop.test:8080`."""
+        return self.host.partition(":")[0].partition(".")[0].lower()
+
+    @property
+    def is_kept_alive(self) -> bool:
+        asked = self.headers.get("connection", "").lower()
+        return asked == "keep-alive" if self.is_old else asked != "close"
+
+
+def parse_request(head: bytes, client: tuple[str, int]) -> Request:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise Malformed(first[:100])
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    target = words[1]
+    if not target.startswith("/"):
+        # The form that a client sends to a proxy: the site may stand in for one.
+        target = "/" + target.partition("://")[2].partition("/")[2]
+    return Request(words[0], target, headers, client=client, is_old=words[2] == "HTTP/1.0")
+
+
+def head(
+    status: int, headers: Iterable[tuple[str, str]] = (), content_type: str | None = HTML, version: str = "HTTP/1.1"
+) -> bytes:
+    """The head alone, without any word on how long the body is."""
+    try:
+        reason = HTTPStatus(status).phrase
+    except ValueError:
+        reason = "Odd"
+    lines = [f"{version} {status} {reason}"]
+    if content_type is not None:
+        lines.append(f"Content-Type: {content_type}")
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def reply(
+    status: int,
+    body: bytes | str = b"",
+    headers: Iterable[tuple[str, str]] = (),
+    content_type: str | None = HTML,
+    version: str = "HTTP/1.1",
+) -> bytes:
+    """A whole answer, well formed."""
+    raw = body.encode() if isinstance(body, str) else body
+    return head(status, [*headers, ("Content-Length", str(len(raw)))], content_type, version) + raw
+
+
+def is_number(text: str) -> bool:
+    """In a path or a query: of at most nine digits, and not of another script's."""
+    return text.isascii() and text.isdigit() and len(text) < 10

@@ -1,0 +1,19 @@
+"""Names of the built-in placement strategies: what settings and requests may say.
+
+`scheduling.placement.strategies` holds the strategy of each name.
+"""
+
+from __future__ import annotations
+
+STRATEGIES = (
+    "anti_crawling",
+    "content_based",
+    "geo_location",
+    "largest",
+    "least_loaded",
+    "least_tasks",
+    "random",
+    "round_robin",
+    "weighted",
+)
+DEFAULT_STRATEGY = "least_loaded"

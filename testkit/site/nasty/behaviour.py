@@ -1,0 +1,67 @@
+"""What a nasty behaviour is: where it lives, what it does, and what a good crawler makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from crawlfleet.demo_shop.http_messages import reply
+from testkit.site.connection import Answerer
+
+PREFIX = "/nasty/"
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    path: str
+    """It answers for this path and all below it."""
+    does: str
+    good: str
+    """What a good crawler does."""
+    answer: Answerer
+
+
+class Family:
+    """Behaviours of one kind, in one file, under one path."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.behaviours: list[Behaviour] = []
+
+    def path(self, name: str) -> str:
+        return f"{PREFIX}{self.name}/{name}"
+
+    def add(self, name: str, does: str, good: str, answer: bytes | Answerer) -> None:
+        answerer = _always(answer) if isinstance(answer, bytes) else answer
+        self.behaviours.append(Behaviour(self.path(name), does, good, answerer))
+
+    def answers(self, name: str, does: str, good: str) -> Callable[[Answerer], Answerer]:
+        """For a function."""
+
+        def register(answerer: Answerer) -> Answerer:
+            self.add(name, does, good, answerer)
+            return answerer
+
+        return register
+
+
+def _always(answer: bytes) -> Answerer:
+    return lambda _: answer
+
+
+def simple_page(title: str, body: str = "") -> str:
+    return (
+        f'<!doctype html><html lang="en"><head><title>{title}</title></head><body><h1>{title}</h1>{body}</body></html>'
+    )
+
+
+def moved(location: str, status: int = 302) -> bytes:
+    return reply(status, b"", [("Location", location)])
+
+
+def chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+def ok(title: str, body: str = "") -> bytes:
+    return reply(200, simple_page(title, body))

@@ -1,0 +1,117 @@
+"""The request log of the site: the last so many requests, with client and time, and figures of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from crawlfleet.demo_shop.http_messages import Request
+
+REQUESTS_KEPT = 50_000
+OF_INTEREST = (
+    "accept-encoding",
+    "accept-language",
+    "authorization",
+    "connection",
+    "cookie",
+    "if-modified-since",
+    "if-none-match",
+    "proxy-authorization",
+    "range",
+    "referer",
+    "via",
+    "x-forwarded-for",
+)
+_VALUE_CHARS = 500
+
+
+class LoggedRequest(NamedTuple):
+    at: float
+    """By the monotonic clock, which all processes of a machine share."""
+    at_ms: int
+    """By the wall clock, since 1970."""
+    method: str
+    path: str
+    """With the query."""
+    agent: str
+    host: str
+    address: str
+    port: int
+    """The client's: one per connection."""
+    headers: dict[str, str]
+    """Those of interest only, cut where they are long."""
+
+
+class RequestLog:
+    def __init__(self, kept: int = REQUESTS_KEPT) -> None:
+        self.requests: deque[LoggedRequest] = deque(maxlen=kept)
+        """The last ones, oldest first."""
+        self.total = 0
+        """Since the start, or since it was cleared; also those that are no longer kept."""
+
+    def note(self, request: Request) -> None:
+        headers = request.headers
+        kept = {name: headers[name][:_VALUE_CHARS] for name in OF_INTEREST if name in headers}
+        self.total += 1
+        self.requests.append(
+            LoggedRequest(
+                time.monotonic(),
+                time.time_ns() // 1_000_000,
+                request.method,
+                request.target,
+                headers.get("user-agent", ""),
+                request.host,
+                *request.client,
+                kept,
+            )
+        )
+
+    def clear(self) -> None:
+        self.requests.clear()
+        self.total = 0
+
+    def select(
+        self,
+        *,
+        under: str = "",
+        host: str | None = None,
+        since: float = 0.0,
+    ) -> Iterator[LoggedRequest]:
+        """Those whose path begins so, for one host name, after an instant of the monotonic clock."""
+        # A copy, made in one step: a test may look from another thread.
+        for request in tuple(self.requests):
+            if request.at > since and request.path.startswith(under) and host in {None, request.host}:
+                yield request
+
+    def paths(self, **which: Any) -> list[str]:
+        return [request.path for request in self.select(**which)]
+
+    def most_in(self, seconds: float = 1.0, **which: Any) -> int:
+        """The most requests in any sliding window of so many seconds."""
+        return most_in((request.at for request in self.select(**which)), seconds)
+
+    def duplicates(self, **which: Any) -> dict[str, int]:
+        """What was asked for more than once, and how often, by host and path."""
+        counts = Counter(f"{request.host}{request.path}" for request in self.select(**which))
+        return {page: count for page, count in counts.items() if count > 1}
+
+    def visitors(self, **which: Any) -> dict[tuple[str, str], int]:
+        """Who came: requests by address and user agent."""
+        return dict(Counter((request.address, request.agent) for request in self.select(**which)))
+
+    def connections(self, **which: Any) -> dict[tuple[str, int], int]:
+        """Requests by address and port of the client: how well connections were used again."""
+        return dict(Counter((request.address, request.port) for request in self.select(**which)))
+
+
+def most_in(instants: Iterable[float], seconds: float = 1.0) -> int:
+    window: deque[float] = deque()
+    most = 0
+    for at in instants:
+        window.append(at)
+        while at - window[0] > seconds:
+            window.popleft()
+        most = max(most, len(window))
+    return most
