@@ -23,7 +23,7 @@ from crawlfleet.execution.agent.events import AgentEvent
 from crawlfleet.execution.agent.identity import Identity, lock_directory
 from crawlfleet.execution.agent.machine_facts import Capability, MachineFacts, probe_machine
 from crawlfleet.execution.agent.measurements import NodeMeasurements
-from crawlfleet.execution.agent.registration import Joiner, NodeRegistration, own_address
+from crawlfleet.execution.agent.registration import Joiner, RegisterRequest, own_address
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.budget.quota_slices import QuotaSlices
@@ -197,9 +197,9 @@ class _Worker:
             await executor.close()
             log.info("agent_stopped", node=identity.node_id)
 
-    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: MachineFacts) -> NodeRegistration:
+    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: MachineFacts) -> RegisterRequest:
         options = self._options
-        return NodeRegistration(
+        return RegisterRequest(
             name=options.name or platform.node() or "node",
             slots=options.slots,
             task_types={name: entry.schema for name, entry in sorted(entries.items())},

@@ -14,14 +14,14 @@ import structlog.testing
 
 from crawlfleet.errors import ConfigError
 from crawlfleet.execution.agent.identity import Identity, IdentityFile, short_hash
-from crawlfleet.execution.agent.registration import Joiner, NodeRegistration
+from crawlfleet.execution.agent.registration import Joiner, RegisterRequest
 from crawlfleet.execution.master_calls.http_calls import open_http_session
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import Role
 from tests.api.kit import Site
 
 SOON_S = 10.0
-WORKER = NodeRegistration(name="worker", slots=4, task_types={"echo": {"type": "object"}}, region="eu")
+WORKER = RegisterRequest(name="worker", slots=4, task_types={"echo": {"type": "object"}}, region="eu")
 MOVED = msgspec.structs.replace(WORKER, region="us")
 
 
@@ -36,7 +36,7 @@ class Agent:
     def joiner(self, token: str | None) -> Joiner:
         return Joiner(self.file.path.parent, [self.site.url], self.session, Random(1), token)
 
-    async def join(self, registration: NodeRegistration, token: str | None = None) -> Identity:
+    async def join(self, registration: RegisterRequest, token: str | None = None) -> Identity:
         identity = await asyncio.wait_for(self.joiner(token).join(registration), SOON_S)
         assert self.file.load() == identity
         return identity
@@ -80,8 +80,8 @@ async def test_what_is_new_is_told_with_its_own_secret_which_it_keeps(agent: Age
     left = await agent.uses_left()
     moved = await agent.join(MOVED, given[with_token])
     assert await agent.region(moved) == "us"
-    assert moved == msgspec.structs.replace(joined, told=moved.told)
-    assert moved.told != joined.told
+    assert moved == msgspec.structs.replace(joined, description_hash=moved.description_hash)
+    assert moved.description_hash != joined.description_hash
     assert await agent.uses_left() == left
     assert len(await agent.site.store.nodes()) == 1
 

@@ -28,7 +28,7 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     node_id: str = ""
     secret: str = ""
     masters: list[str] = []
-    told: str = ""
+    description_hash: str = msgspec.field(default="", name="told")
     """Hash of the description with which this node last registered."""
     enrolled_with: str = ""
     """Hash of the token it joined with: only another token makes it join again after it was removed."""

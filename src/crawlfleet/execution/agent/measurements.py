@@ -42,7 +42,7 @@ _GPU_QUERY = ("--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 
 
 class _Traffic(NamedTuple):
-    at: float
+    read_at: float
     received: int
     sent: int
 
@@ -73,7 +73,7 @@ class NodeMeasurements:
         now = self._clock.monotonic()
         if now - self._measured_at >= MEASURE_EVERY_S:
             before, self._traffic = self._traffic, self._read_traffic()
-            span_s = max(1e-3, self._traffic.at - before.at)
+            span_s = max(1e-3, self._traffic.read_at - before.read_at)
             self._last = self._measure_machine(
                 max(0, self._traffic.received - before.received) * 8 / span_s,
                 max(0, self._traffic.sent - before.sent) * 8 / span_s,

@@ -38,7 +38,7 @@ class RegisterAnswer(msgspec.Struct):
     """Task types whose schemas the masters did not accept, with the reason."""
 
 
-class NodeRegistration(msgspec.Struct, frozen=True, omit_defaults=True):
+class RegisterRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The description of a node, as it registers."""
 
     name: str
@@ -74,17 +74,17 @@ class Joiner:
         self._rng = rng
         self._token = enrol_token
 
-    async def join(self, registration: NodeRegistration) -> Identity:
+    async def join(self, registration: RegisterRequest) -> Identity:
         """The node's identity, from disk or from a master; waits for a master as long as it takes."""
         identity = self._file.load()
         description_hash = short_hash(msgspec.json.encode(registration, order="deterministic"))
         if identity.is_known and not identity.is_registering:
-            if identity.told == description_hash:
+            if identity.description_hash == description_hash:
                 return self._save_identity(identity)
             return await self._announce_changes(identity, registration, description_hash)
         return await self._register_node(identity, registration, description_hash)
 
-    async def join_anew(self, registration: NodeRegistration) -> Identity | None:
+    async def join_anew(self, registration: RegisterRequest) -> Identity | None:
         """Register again after the masters removed the node; None when it has no new token to do so."""
         identity = self._file.load()
         is_other_token = self._token is not None and short_hash(self._token) != identity.enrolled_with
@@ -95,7 +95,7 @@ class Joiner:
         return await self._register_node(Identity(join_key=identity.join_key), registration, description_hash)
 
     async def _announce_changes(
-        self, identity: Identity, registration: NodeRegistration, description_hash: str
+        self, identity: Identity, registration: RegisterRequest, description_hash: str
     ) -> Identity:
         """Announce a changed description of a registered node. When refused, the node goes on with the old one."""
         try:
@@ -104,7 +104,7 @@ class Joiner:
             log.warning("not_announced", why=str(exc))
             return self._save_identity(identity)
         return self._save_identity(
-            msgspec.structs.replace(identity, told=_description_hash(registered, description_hash))
+            msgspec.structs.replace(identity, description_hash=_description_hash(registered, description_hash))
         )
 
     def _save_identity(self, identity: Identity) -> Identity:
@@ -114,7 +114,7 @@ class Joiner:
         return identity
 
     async def _register_node(
-        self, identity: Identity, registration: NodeRegistration, description_hash: str
+        self, identity: Identity, registration: RegisterRequest, description_hash: str
     ) -> Identity:
         if self._token is None:
             raise ConfigError(f"enrol_token: a node that joins for the first time needs one; {TOKEN_HINT}")
@@ -134,7 +134,7 @@ class Joiner:
             )
         )
 
-    async def _call_register(self, identity: Identity, registration: NodeRegistration, bearer: str) -> RegisterAnswer:
+    async def _call_register(self, identity: Identity, registration: RegisterRequest, bearer: str) -> RegisterAnswer:
         """Call a master's register route, retried while none is available. Raises the master's objection."""
         body = msgspec.json.encode(msgspec.structs.replace(registration, join_key=identity.join_key))
         failures = 0

@@ -30,7 +30,7 @@ from crawlfleet.execution.budget.host_gate import (
     ProcessShare,
     RequestSource,
 )
-from crawlfleet.execution.budget.rate_window import RateWindow
+from crawlfleet.execution.budget.rate_window import DepartureWindow
 from crawlfleet.model import host_stats
 from crawlfleet.model.host_budget import EASE
 from crawlfleet.model.host_names import HostNews
@@ -68,7 +68,7 @@ class _PacedHost:
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
     figures: list[int] = field(default_factory=host_stats.nothing)
     block_reported_at: float = -math.inf
-    departures: RateWindow = field(default_factory=RateWindow)
+    departures: DepartureWindow = field(default_factory=DepartureWindow)
 
     def usage(self, wanted: int) -> HostUsage:
         figures = tuple(self.figures) if any(self.figures) else ()

@@ -8,7 +8,7 @@ WINDOW_S = 1.25
 """Length of the window: longer than the second of a budget, as a request that left has not arrived yet."""
 
 
-class RateWindow:
+class DepartureWindow:
     """Counts requests. `tick` sets a mark now and then; the recent count starts at the newest mark that is old enough,
     so it is rather too high than too low."""
 

@@ -221,6 +221,12 @@ class ProxyStates(msgspec.Struct, array_like=True, tag=23, frozen=True):
     proxies: list[ProxyHealth]
 
 
+ExecutionMessage = (
+    Items | LogLines | WarcRecords | ProgressFigures | SliceRequest | MasterRequest | FetchEarlierNotes | Done
+)
+"""A message of one execution."""
+HostMessage = HostUsageReport | GrantsInEffect | HostNewsReport
+"""A message of the process about target hosts."""
 ToProcess = (
     ProcessConfig
     | StartExecution
@@ -233,22 +239,7 @@ ToProcess = (
     | MasterAnswer
     | EarlierNotes
 )
-ToAgent = (
-    Ready
-    | Items
-    | LogLines
-    | WarcRecords
-    | ProgressFigures
-    | Done
-    | Pong
-    | HostUsageReport
-    | GrantsInEffect
-    | HostNewsReport
-    | SliceRequest
-    | MasterRequest
-    | FetchEarlierNotes
-    | ProxyStates
-)
+ToAgent = Ready | Pong | ProxyStates | ExecutionMessage | HostMessage
 _encode = msgspec.msgpack.Encoder().encode
 TO_PROCESS = msgspec.msgpack.Decoder(list[ToProcess])
 TO_AGENT = msgspec.msgpack.Decoder(list[ToAgent])

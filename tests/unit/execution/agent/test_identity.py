@@ -20,7 +20,7 @@ def test_a_new_node_has_a_join_key_and_nothing_else(tmp_path: Path) -> None:
 
 def test_what_is_saved_is_loaded_and_nobody_else_reads_it(tmp_path: Path) -> None:
     file = IdentityFile(tmp_path)
-    identity = Identity("key", node_text(77), "secret", ["http://a"], told="x")
+    identity = Identity("key", node_text(77), "secret", ["http://a"], description_hash="x")
     file.save(identity)
     assert IdentityFile(tmp_path).load() == identity
     assert identity.node == 77

@@ -13,7 +13,7 @@ from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp
 
 ANSWER_S = 5.0
-"""Timeout of the connection beyond the time a call may be parked; the agent itself gives up earlier."""
+"""Timeout of the connection beyond the time of the long poll; the agent itself gives up earlier."""
 OPEN_S = 10.0
 
 Down = TypeVar("Down", OpenDown, SyncDown)

@@ -1,14 +1,14 @@
 """The sync loop: the one call every node makes, again and again.
 
-    parked      One call waits at a master until there is something to say, for at most two seconds.
+    pending     One call waits at a master (a long poll) until there is something to answer, for at most two seconds.
     overtaken   When something ends here meanwhile, the next number goes up at once, and the master answers the older
                 call empty. Its answer, if it comes, is handled like any other: every command is applied once.
-    silent      A call that is not answered when the next one is due may be lost: the next master is asked, without
-                parking. Several such tries fit into a lease.
+    silent      A call that is not answered when the next one is due may be lost: the next master is called, without
+                a long poll. Several such tries fit into a lease.
 
 There are never more than two calls under way. Each carries everything that is not acknowledged, so a lost call or a
-lost answer needs no bookkeeping. While a call with outcomes is on its way (it is answered at once), what ends is
-gathered for the next one: a busy node sends few, full messages.
+lost answer needs no bookkeeping. While a call with outcomes is on its way (it is answered at once), outcomes are
+batched for the next one: a busy node sends few, full messages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from crawlfleet.wire.sync import MeasurementBody, ProgressBody, StartBody, SyncD
 MAX_CALLS = 2
 WAIT_S = 2.0
 ANSWER_S = 2.5
-"""Timeout of an answer beyond the time the call may be parked."""
+"""Timeout of an answer beyond the time of the long poll."""
 ANSWER_EXPECTED_S = 0.1
 OVERTAKEN_S = 0.5
 """Timeout of an older call's answer once a newer call was answered."""
@@ -184,7 +184,7 @@ class Syncer:
                 self._failures += 1
                 self._masters.move_on(older.master_index)
         self._number += 1
-        wait_s = self._parking_s()
+        wait_s = self._poll_wait_s()
         unreported = self._parts.slots.unreported_starts()
         started = [
             execution
@@ -210,7 +210,7 @@ class Syncer:
         self._calls.append(call)
         call.task = group.create_task(self._await_answer(call, request), name=f"sync-{self._number}")
 
-    def _parking_s(self) -> float:
+    def _poll_wait_s(self) -> float:
         wait_s = min(WAIT_S, self._parts.config.sync_s * 2 / 3)
         is_urgent = self._failures or self._may_leave() or self._parts.lease.left_s < wait_s + 1
         return 0.0 if is_urgent else wait_s

@@ -126,7 +126,7 @@ class SyncCommands:
     def _apply_drain_and_slots(self, answer: SyncDown, number: int, newest: int) -> bool:
         """Apply the drain and the number of slots. Each answer carries both, so an older answer is ignored.
 
-        So is an empty one: a parked call that a newer call overtook is answered empty, without drain and slots.
+        So is an empty answer, which carries neither: a pending call that a newer call overtook is answered empty.
         """
         is_empty = answer == SyncDown(answer.verdict, masters=answer.masters)
         if number < self._settings_number or (number < newest and is_empty):

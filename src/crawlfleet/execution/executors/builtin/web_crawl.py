@@ -116,11 +116,11 @@ class WebCrawl(Executor):
         archive = Archive(context.record) if "archive" in context.parameters else None
         pagination = plan.following.pagination
         frontier = None
-        gathered = Gathered(context.item, plan.extraction)
+        collected = Gathered(context.item, plan.extraction)
         if context.parameters.get(MEMBER, False):
             frontier = SharedFrontier()
-            gathered = ChunkItems(frontier, plan.extraction)
-        book = await _open_page_book(context, frontier)
+            collected = ChunkItems(frontier, plan.extraction)
+        book = await _open_page_notes(context, frontier)
         reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with (
@@ -141,7 +141,7 @@ class WebCrawl(Executor):
                     plan,
                     fetcher=fetcher,
                     reader=reader,
-                    gathered=gathered,
+                    gathered=collected,
                     report=context,
                     gate=context.gate,
                     frontier=frontier,
@@ -152,18 +152,20 @@ class WebCrawl(Executor):
                 if frontier is None:
                     await crawl.run()
                 else:
-                    chunk_book = book if isinstance(book, ChunkBook) else None
+                    batch_notes = book if isinstance(book, ChunkBook) else None
                     # Records go up as they come: those between two reports are of one chunk if there is one at a time.
                     ahead = AHEAD if archive is None else 1
-                    await Member(crawl, frontier, _require_master(context), context.item, chunk_book, ahead=ahead).run()
+                    await Member(
+                        crawl, frontier, _require_master(context), context.item, batch_notes, ahead=ahead
+                    ).run()
         finally:
             await reader.close()
-        await gathered.finish()
+        await collected.finish()
         if frontier is None and not crawl.starts_reached:
             raise start_failure(plan, crawl)
         if book is not None and frontier is None:
             await book.finish(is_whole=crawl.stopped_by is None)
-        result = _build_result(plan, crawl, gathered, time.monotonic() - began)
+        result = _build_result(plan, crawl, collected, time.monotonic() - began)
         result["metrics"] |= _change_metrics(context, book)
         if archive is not None:
             result["metrics"]["archive"] = archive.summary()
@@ -197,7 +199,7 @@ def _require_master(context: TaskContext) -> MasterLink:
     return context.master
 
 
-async def _open_page_book(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
+async def _open_page_notes(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
     """The page notes of the crawl, if the parameters ask for them, with those of an earlier crawl if one is named."""
     from crawlfleet.execution.crawl.record.page_notes import PageBook
     from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
@@ -290,7 +292,7 @@ def start_failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
     return TaskError(f"{failures[0]}{others}", error=failures[0].error, permanent=failures[0].permanent)
 
 
-def _build_result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: float) -> dict[str, Any]:
+def _build_result(plan: CrawlPlan, crawl: Crawl, collected: Gathered, took_s: float) -> dict[str, Any]:
     from crawlfleet.execution.crawl.parse.extract.field_counts import never_matched, never_note
     from crawlfleet.execution.crawl.parse.extract.field_counts import report as fields
 
@@ -304,15 +306,15 @@ def _build_result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: flo
         notes.append(f"{crawl.dropped} links were left out: too many URLs for one crawl")
     notes += plan.bad_urls[:MAX_SHOWN_URLS]
     notes += crawl.notes()
-    if gathered.is_truncated:
-        notes.append(f"data holds the first records only: all {gathered.items} items are in the task's results")
-    if never := never_matched(gathered.counts):
+    if collected.is_truncated:
+        notes.append(f"data holds the first records only: all {collected.items} items are in the task's results")
+    if never := never_matched(collected.counts):
         notes.append(never_note(never, crawl.pages))
     result = {
         "success": True,
-        "data": gathered.data,
-        "items": gathered.items,
-        "data_truncated": gathered.is_truncated,
+        "data": collected.data,
+        "items": collected.items,
+        "data_truncated": collected.is_truncated,
         "metrics": {
             "pages_crawled": crawl.pages,
             "processing_time": round(took_s, 3),
@@ -321,13 +323,13 @@ def _build_result(plan: CrawlPlan, crawl: Crawl, gathered: Gathered, took_s: flo
             "pages_skipped": crawl.skipped,
             "pages_moved": crawl.moved,
             "pages_not_kept": crawl.unkept,
-            "items": gathered.items,
+            "items": collected.items,
             "errors": errors,
             "failures": dict(crawl.failures),
             "links_left_out": dict(crawl.left_out),
             "max_pages": None if plan.max_pages == NO_LIMIT else plan.max_pages,
             "stopped_by": crawl.stopped_by,
-            **({"fields": fields(gathered.counts)} if gathered.counts else {}),
+            **({"fields": fields(collected.counts)} if collected.counts else {}),
         },
         "timestamp": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
     }

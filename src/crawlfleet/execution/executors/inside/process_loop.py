@@ -34,15 +34,11 @@ from crawlfleet.execution.executors.protocol import (
     GrantsInEffect,
     HostNewsReport,
     HostUsageReport,
-    Items,
-    LogLines,
     MasterAnswer,
-    MasterRequest,
     Ping,
     Pong,
     ProcessConfig,
     ProcessGrants,
-    ProgressFigures,
     ProxyStates,
     QuotaSlice,
     Ready,
@@ -50,7 +46,6 @@ from crawlfleet.execution.executors.protocol import (
     StartExecution,
     ToAgent,
     ToProcess,
-    WarcRecords,
 )
 from crawlfleet.execution.process_state.proxy_pool import NODE_POOL, ProxyPool
 from crawlfleet.execution.process_state.robots_cache import RobotsCache
@@ -168,7 +163,7 @@ class ProcessLoop:
         self._ended.set()
 
     async def _run_execution(self, start: StartExecution) -> None:
-        stream = OutputStream(start.execution, self._send_message, self._config.window_bytes)
+        stream = OutputStream(start.execution, self._frames.send, self._config.window_bytes)
         self._streams[start.execution] = stream
         if start.is_metered:
             self._meters[start.execution] = QuotaMeter(_AgentMeterLink(self._frames, start.execution))
@@ -252,11 +247,6 @@ class ProcessLoop:
             executor = getattr(importlib.import_module(module), name)
             loaded = self._executors[task_type] = (executor, build_check(executor))
         return loaded
-
-    def _send_message(
-        self, message: Items | LogLines | WarcRecords | ProgressFigures | MasterRequest, size: int
-    ) -> None:
-        self._frames.send(message, size)
 
     def _close_connection(self) -> None:
         for file in (sys.stdout, sys.stderr):

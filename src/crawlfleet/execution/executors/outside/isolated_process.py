@@ -16,38 +16,26 @@ import socket
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
-from crawlfleet.execution.budget.host_gate import ProcessShare
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.executors.inside.output_stream import encode_log_line
 from crawlfleet.execution.executors.outside import linux
+from crawlfleet.execution.executors.outside.executor_process import LAST_READ_S, ExecutorProcess
 from crawlfleet.execution.executors.outside.running_execution import OnStart, ProcessDied, RunningExecution
-from crawlfleet.execution.executors.outside.shared_process import apply_host_message
-from crawlfleet.execution.executors.outside.spawn import connect_frames, spawn_isolated
+from crawlfleet.execution.executors.outside.spawn import spawn_isolated
 from crawlfleet.execution.executors.protocol import (
     CancelExecution,
     Done,
-    ExtendGrants,
-    FetchEarlierNotes,
-    FrameConnection,
-    GrantsInEffect,
-    HostNewsReport,
-    HostUsageReport,
-    Items,
-    LogLines,
-    MasterRequest,
+    ExecutionMessage,
+    HostMessage,
     ProcessConfig,
-    ProcessGrants,
-    ProgressFigures,
     Ready,
-    SliceRequest,
     ToAgent,
     ToProcess,
-    WarcRecords,
 )
 from crawlfleet.model.execution import End
 
@@ -56,13 +44,12 @@ log = structlog.get_logger()
 POLITE_S = 0.5
 FORCED_S = 0.6
 MAX_PROCESSES = 256
-LAST_READ_S = 0.3
 LAST_LINES = 5
 LINE_BYTES = 8_000
 READ_BYTES = 64 << 10
 
 
-class IsolatedProcess:
+class IsolatedProcess(ExecutorProcess):
     def __init__(
         self,
         execution: RunningExecution,
@@ -72,18 +59,16 @@ class IsolatedProcess:
         on_start: OnStart,
         grants: HostGrants | None = None,
     ) -> None:
+        super().__init__(grants)
         self._execution = execution
         self._config = config
         self._parent_directory = directory
         self._memory_bytes = memory_bytes
         self._on_start = on_start
-        self._grants = grants
         self._created_at = time.monotonic()
-        self._frames: FrameConnection | None = None
         self._control: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._done: Done | None = None
-        self._why = ""
         self._is_over = False
         self._stderr_tail: deque[str] = deque(maxlen=LAST_LINES)
         self._stopping: asyncio.TimerHandle | None = None
@@ -108,8 +93,7 @@ class IsolatedProcess:
 
     def stop(self) -> None:
         """Ask the execution to stop, and kill it if it does not; `run` returns when it is over."""
-        if self._frames is not None:
-            self._frames.send(CancelExecution(self._execution.id))
+        self._send(CancelExecution(self._execution.id))
         self._schedule_stop(POLITE_S, self.kill)
 
     def kill(self, why: str = "") -> None:
@@ -117,14 +101,6 @@ class IsolatedProcess:
         self._is_over = True
         self._close_control()
         self._schedule_stop(FORCED_S, self._force_kill)
-
-    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
-        if self._frames is not None:
-            self._frames.send(ProcessGrants(version, until, list(shares)))
-
-    def extend_grants(self, until: float) -> None:
-        if self._frames is not None:
-            self._frames.send(ExtendGrants(until))
 
     def send_heartbeat(self) -> None:
         """Send the heartbeat without which the supervisor ends the process tree."""
@@ -151,13 +127,8 @@ class IsolatedProcess:
             # Stopped while it was being started.
             self.kill()
         try:
-            self._frames = await connect_frames(spawned.frames, self._handle_messages, self._on_disconnect)
-            self._frames.send(self._config)
-            if self._grants is not None:
-                self._grants.add_process(spawned.process.pid, self)
-            start = self._execution.start_message
-            self._frames.send(start, len(start.parameters))
-            self._execution.send = self._frames.send
+            await self._connect(spawned.frames, spawned.process.pid, self._config)
+            self._send_start(self._execution)
             async with asyncio.TaskGroup() as group:
                 readers = [
                     group.create_task(self._read_output(spawned.process.stdout, "info")),
@@ -166,7 +137,8 @@ class IsolatedProcess:
                 status = await self._read_exit_status()
                 await spawned.process.wait()
                 # All writers are gone, unless a process broke out of the tree and holds a pipe open.
-                await self._frames.read_to_end(LAST_READ_S)
+                if self._frames is not None:
+                    await self._frames.read_to_end(LAST_READ_S)
                 await asyncio.wait(readers, timeout=LAST_READ_S)
                 for reader in readers:
                     reader.cancel()
@@ -216,27 +188,16 @@ class IsolatedProcess:
 
     def _handle_messages(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
-            if isinstance(
-                message,
-                Items
-                | LogLines
-                | WarcRecords
-                | ProgressFigures
-                | SliceRequest
-                | MasterRequest
-                | FetchEarlierNotes
-                | Done,
-            ):
+            if isinstance(message, ExecutionMessage):
                 if message.execution != self._execution.id:
                     continue
                 if isinstance(message, Done):
                     self._done = self._done or message
                 else:
                     self._execution.handle_message(message)
-            elif isinstance(message, HostUsageReport | GrantsInEffect | HostNewsReport):
-                # Also after its execution has ended: the message may have been sent before.
-                if self._grants is not None and self._process is not None:
-                    apply_host_message(self._grants, self._process.pid, message)
+            elif isinstance(message, HostMessage):
+                if self._process is not None:
+                    self._apply_host_message(self._process.pid, message)
             elif isinstance(message, Ready):
                 self._on_start(self._execution.id, time.monotonic() - self._created_at)
 

@@ -17,6 +17,7 @@ from crawlfleet.execution.executors.protocol import (
     Credit,
     Done,
     EarlierNotes,
+    ExecutionMessage,
     FetchEarlierNotes,
     Items,
     LogLines,
@@ -118,17 +119,7 @@ class RunningExecution:
     def has_upload(self) -> bool:
         return self._upload is not None and self._upload.has_content
 
-    def handle_message(
-        self,
-        message: Items
-        | LogLines
-        | WarcRecords
-        | ProgressFigures
-        | SliceRequest
-        | MasterRequest
-        | FetchEarlierNotes
-        | Done,
-    ) -> None:
+    def handle_message(self, message: ExecutionMessage) -> None:
         match message:
             case Items():
                 self.upload.add_items(message.count, message.lines, self._send_credit)

@@ -15,17 +15,15 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from crawlfleet.execution.budget.host_gate import ProcessShare
 from crawlfleet.execution.budget.host_grants import HostGrants
+from crawlfleet.execution.executors.outside.executor_process import LAST_READ_S, ExecutorProcess
 from crawlfleet.execution.executors.outside.running_execution import ProcessDied, RunningExecution, run_uncancelled
-from crawlfleet.execution.executors.outside.spawn import connect_frames, spawn_shared
+from crawlfleet.execution.executors.outside.spawn import spawn_shared
 from crawlfleet.execution.executors.protocol import (
     CancelExecution,
     Credit,
     Done,
-    ExtendGrants,
     FetchEarlierNotes,
-    FrameConnection,
     GrantsInEffect,
     HostNewsReport,
     HostUsageReport,
@@ -35,7 +33,6 @@ from crawlfleet.execution.executors.protocol import (
     Ping,
     Pong,
     ProcessConfig,
-    ProcessGrants,
     ProgressFigures,
     ProxyStates,
     Ready,
@@ -56,26 +53,23 @@ START_S = 30.0
 STOP_S = 1.0
 """Timeout for an execution to stop. Killing the process would hit its neighbours, so this is most of the time there
 is."""
-LAST_READ_S = 0.3
 BRIEF_S, LONGEST_PAUSE_S = 1.0, 5.0
 
 
-class SharedProcess:
+class SharedProcess(ExecutorProcess):
     def __init__(
         self,
         process: asyncio.subprocess.Process,
         grants: HostGrants | None = None,
         proxies: ProxyHealthReports | None = None,
     ) -> None:
+        super().__init__(grants)
         self._process = process
-        self._grants = grants
         self._proxies = proxies
         self._executions: dict[int, RunningExecution] = {}
-        self._frames: FrameConnection | None = None
         self._pings = self._pongs = 0
         self.ready = asyncio.Event()
         self.is_closing = False
-        self._why = ""
 
     @classmethod
     async def start(
@@ -84,14 +78,11 @@ class SharedProcess:
         child, sock = await spawn_shared()
         process = cls(child, grants, proxies)
         try:
-            process._frames = await connect_frames(sock, process._handle_messages, process._on_disconnect)
+            await process._connect(sock, process.pid, config)
         except BaseException:
             process.kill("not connected")
             sock.close()
             raise
-        process._frames.send(config)
-        if grants is not None:
-            grants.add_process(process.pid, process)
         return process
 
     @property
@@ -110,17 +101,9 @@ class SharedProcess:
         """Send the configuration for executions that are started from now on."""
         self._send(config)
 
-    def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None:
-        self._send(ProcessGrants(version, until, list(shares)))
-
-    def extend_grants(self, until: float) -> None:
-        self._send(ExtendGrants(until))
-
     def start_execution(self, execution: RunningExecution) -> None:
         self._executions[execution.id] = execution
-        execution.send = self._send
-        start = execution.start_message
-        self._send(start, len(start.parameters))
+        self._send_start(execution)
 
     async def stop_execution(self, execution: RunningExecution) -> None:
         """Stop an execution; returns when nothing of it runs any more."""
@@ -169,10 +152,6 @@ class SharedProcess:
             log.warning("executor_process_died", pid=self.pid, why=cause, executions=len(self._executions))
         self._executions.clear()
 
-    def _send(self, message: ToProcess, size: int = 0) -> None:
-        if self._frames is not None:
-            self._frames.send(message, size)
-
     def _handle_messages(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         for message in messages:
             match message:
@@ -187,8 +166,8 @@ class SharedProcess:
                         execution.handle_message(message)
                     else:
                         self._send(Credit(message.execution, len(message.lines)))
-                case HostUsageReport() | GrantsInEffect() | HostNewsReport() if self._grants is not None:
-                    apply_host_message(self._grants, self.pid, message)
+                case HostUsageReport() | GrantsInEffect() | HostNewsReport():
+                    self._apply_host_message(self.pid, message)
                 case ProxyStates() if self._proxies is not None:
                     self._proxies.update_process(self.pid, message.proxies)
                 case Pong():
@@ -200,18 +179,6 @@ class SharedProcess:
     def _on_disconnect(self) -> None:
         # Nearly always it is dead already, and its exit status says why.
         self.kill()
-
-
-def apply_host_message(
-    grants: HostGrants, process: int, message: HostUsageReport | GrantsInEffect | HostNewsReport
-) -> None:
-    match message:
-        case HostUsageReport():
-            grants.record_usage(process, message.hosts)
-        case GrantsInEffect():
-            grants.acknowledge_grants(process, message.version, message.pending, message.used)
-        case HostNewsReport():
-            grants.record_host_news(message.host, message.kind, message.span_ms)
 
 
 class SharedProcessPool:
@@ -239,9 +206,10 @@ class SharedProcessPool:
 
     def start(self) -> None:
         self._tasks = [
-            asyncio.create_task(self._keep_alive(index), name=f"host-{index}") for index in range(len(self._processes))
+            asyncio.create_task(self._keep_alive(index), name=f"process-{index}")
+            for index in range(len(self._processes))
         ]
-        self._tasks.append(asyncio.create_task(self._ping_processes(), name="host-watch"))
+        self._tasks.append(asyncio.create_task(self._ping_processes(), name="process-watch"))
 
     async def close(self) -> None:
         self._is_closing = True
