@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 
 from bench.table import Row, print_table, say
 from crawlfleet.bootstrap.gc_tuning import tune_collector
-from crawlfleet.control.leader.cluster_view import follow_ledger
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.cluster_view import apply_ledger_changes
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.ids import EPOCH_MS, NodeId, TaskId
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.project import Project, Quotas
@@ -120,7 +120,7 @@ class Leader:
         self.states = states
         self.backlog = backlog
         self._placer = Placer(states, rng=rng)
-        self._ledger = Ledger()
+        self._ledger = SlotLedger()
         self._shares = SharesByRank()
         everyone = (Project(f"p{number}", 1.0 + number % 4) for number in range(PROJECTS))
         limits = Quotas(running=len(states), cpu=float(2 * len(states)))
@@ -140,18 +140,18 @@ class Leader:
         time it took to decide, and the time that the ledger took."""
         clock, ledger, placer = time.process_time, self._ledger, self._placer
         begun = clock()
-        ledger.release(ended)
+        ledger.release_all(ended)
         heard = clock()
-        follow_ledger(placer, ledger)
+        apply_ledger_changes(placer, ledger)
         placer.begin_pass()
-        terms = Terms(self._projects, ledger.use)
+        terms = Terms(self._projects, ledger.project_use)
         choice = Chooser(placer, self._shares, terms, Pace(batch), lambda asked: asked).choose(self.backlog.order, NOW)
         self.backlog.take(choice)
         decided = clock()
         for lane_id, nodes in choice.nodes.items():
             lane = self.backlog.lanes[lane_id]
             held = [(state.node.id, task) for state, task in zip(nodes, self._tasks, strict=False)]
-            ledger.hold_all(held, lane.requirement, 0.0, lane.project, is_news=False)
+            ledger.hold_all(held, lane.requirement, 0.0, lane.project, is_unknown_to_placer=False)
             self.running += held
         return choice.placed, decided - heard, clock() - decided + heard - begun
 

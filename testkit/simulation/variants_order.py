@@ -64,7 +64,7 @@ def promises_slots_twice(world: World) -> Iterator[None]:
 @contextmanager
 def reads_stacks_as_queues(world: World) -> Iterator[None]:
     """The lanes of a queue that is last in first out are read from their other end."""
-    learn = QueueOrders.learn
+    learn = QueueOrders.update_queues
 
     def deaf(self: QueueOrders, queues: object) -> frozenset[str]:
         return learn(self, ())

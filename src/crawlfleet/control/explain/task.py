@@ -10,8 +10,8 @@ from typing import Protocol
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.explain.group import WhyGroup
 from crawlfleet.control.explain.host_waits import AwaitedHosts
-from crawlfleet.control.leader.exhausted_quotas import spent_today
-from crawlfleet.control.leader.placement_context import Advice
+from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
+from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.nodes.node_states import node_states
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.errors import NotFound
@@ -68,7 +68,7 @@ class Why:
         store: _All,
         clock: Clock,
         configure: Configure,
-        advice: Advice,
+        advice: PlacementContext,
         rng: Random,
         allocate: ResourceAllocator,
     ) -> None:
@@ -129,7 +129,7 @@ class Why:
 
     async def _full_quota(self, lane: Lane) -> QuotaFull | DayFull | None:
         project = await self._store.project(lane.project)
-        spent = (await spent_today(self._store, [project], self._clock.now())).get(project.name)
+        spent = (await exhausted_daily_quotas(self._store, [project], self._clock.now())).get(project.name)
         if not project.quotas.limits_running and spent is None:
             return None
         uses = await self._store.project_uses([lane.project])
@@ -141,11 +141,11 @@ class Why:
         """What speaks for the node that has it, as things stand now."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
         name = requirement.strategy or self._configure.known(cluster).values["strategy"]
-        make = self._advice.strategies.makers.get(name)
+        make = self._advice.strategies.factories.get(name)
         state = next((state for state in nodes if state.node.id == task.node), None)
         if make is None or state is None:
             return None
-        knowledge = await self._advice.knowing.now(requirement, now)
+        knowledge = await self._advice.evidence.for_task(requirement, now)
         # As placement has it: among those that would do, though some may be full now, this one with them.
         ask = Ask(requirement, task.project, self._overcommit)
         others = [one for one in nodes if one is state or would_do(one, ask)]

@@ -13,10 +13,10 @@ from random import Random
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.exhausted_quotas import spent_today
-from crawlfleet.control.leader.placement_context import Advice
+from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
+from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.leader.queue_ordering import QueueOrders
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.nodes.node_states import node_state
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
@@ -35,34 +35,34 @@ from crawlfleet.scheduling.placement.fair_shares import SharesByRank
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
 from crawlfleet.scheduling.placement.shared_machines import reserved_together, share_machines
-from crawlfleet.scheduling.placement.stuck_lanes import Reason, reason
+from crawlfleet.scheduling.placement.stuck_lanes import StuckReason, explain_stuck_lane
 from crawlfleet.scheduling.quotas.daily_quota import DayFull
 
-SHOWN = 200_000
+MAX_IDS_IN_WINDOWS = 200_000
 """Limit on the task ids in all windows together, roughly: with many lanes each window is smaller."""
-SHOWN_LEAST = 500
-LANES_AT_ONCE = 200
+MIN_WINDOW = 500
+LANES_PER_PASS = 200
 """Lanes without a window that get one before the next round: a new leader does not wait for all of them."""
 
 
-class _Store(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
+class _ViewStore(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
     pass
 
 
-class Sight:
+class ClusterView:
     def __init__(
         self,
         *,
-        store: _Store,
+        store: _ViewStore,
         broker: Broker,
         clock: Clock,
-        ledger: Ledger,
+        ledger: SlotLedger,
         rng: Random,
         configure: Configure,
         orders: QueueOrders,
-        advice: Advice,
+        context: PlacementContext,
         ageing: Ageing,
-        window: int,
+        max_window: int,
     ) -> None:
         self._store = store
         self._broker = broker
@@ -71,40 +71,40 @@ class Sight:
         self._rng = rng
         self._configure = configure
         self._orders = orders
-        self._knowing, self._strategies = advice.knowing, advice.strategies
-        self._window = window
-        self.order = LaneOrder(ageing)
+        self._evidence, self._strategies = context.evidence, context.strategies
+        self._max_window = max_window
+        self.lane_order = LaneOrder(ageing)
         self.nodes: Sequence[Node] = ()
-        self.paused: set[str] = set()
-        self.strategy = ""
+        self.paused_queues: set[str] = set()
+        self.default_strategy = ""
         """Strategy of tasks that name none."""
         self.placer = Placer((), rng=rng)
-        self.deep: dict[LaneId, int] = {}
+        self.deep_windows: dict[LaneId, int] = {}
         """Number of ids in each window behind which the store has more tasks."""
         self._clusters: Mapping[str, Cluster] = {}
         self._projects: dict[str, Project] = {}
-        self._spent: Mapping[str, DayFull] = {}
-        self._lifo: frozenset[str] = frozenset()
+        self._exhausted_quotas: Mapping[str, DayFull] = {}
+        self._lifo_queues: frozenset[str] = frozenset()
         """Queues whose windows are newest first."""
         self._shares = SharesByRank()
         self._cursors: Cursors = {}
         self._lanes: dict[LaneId, Lane] = {}
-        self._oldest: Mapping[LaneId, TaskId] = {}
-        self._unshown: list[LaneId] = []
-        self._asked: dict[Requirement, Requirement] = {}
+        self._oldest_tasks: Mapping[LaneId, TaskId] = {}
+        self._lanes_without_window: list[LaneId] = []
+        self._resolved: dict[Requirement, Requirement] = {}
 
     @property
-    def has_more(self) -> bool:
+    def has_lanes_without_window(self) -> bool:
         """Whether lanes still wait for a window."""
-        return bool(self._unshown)
+        return bool(self._lanes_without_window)
 
-    def lane(self, lane: LaneId) -> Lane:
+    def get_lane(self, lane: LaneId) -> Lane:
         return self._lanes[lane]
 
     def is_lifo(self, lane: LaneId) -> bool:
         return self._orders.is_lifo(self._lanes[lane])
 
-    def fences(self, lanes: Iterable[LaneId]) -> dict[str, int]:
+    def project_fences(self, lanes: Iterable[LaneId]) -> dict[str, int]:
         """The fence up to which this leader's count of each project is valid. Empty where no project is configured: then
         there is nothing to compare, and the store is spared the read."""
         if not self._projects:
@@ -112,154 +112,162 @@ class Sight:
         projects = {self._lanes[lane].project for lane in lanes}
         return {name: self._projects[name].fence if name in self._projects else 0 for name in projects}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget what belongs to an earlier term."""
         self._projects = {}
         self._shares = SharesByRank()
 
     # -- reading the store and the ready index
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         await self._configure.refresh()
         view = await self._store.placement_view()
-        await self._see_projects(view.projects)
-        self._spent = await spent_today(self._store, view.projects, self._clock.now())
-        await self._see_queues(view.queues)
-        self._see_nodes(view.nodes, view.clusters)
-        self._oldest = view.ready_heads
-        shown = {window.lane: window.head for window in await self._broker.ready.windows()}
-        await self._know(view.ready_heads)
-        behind = [lane for lane in view.ready_heads if _is_behind(shown.get(lane, 0), lane, view)]
-        self._unshown = sorted(behind, key=lambda lane: (-self._lanes[lane].priority, view.ready_heads[lane]))
-        await self._show_some()
+        await self._load_projects(view.projects)
+        self._exhausted_quotas = await exhausted_daily_quotas(self._store, view.projects, self._clock.now())
+        await self._load_queues(view.queues)
+        self._load_nodes(view.nodes, view.clusters)
+        self._oldest_tasks = view.ready_heads
+        window_heads = {window.lane: window.head for window in await self._broker.ready.windows()}
+        await self._load_lanes(view.ready_heads)
+        behind = [lane for lane in view.ready_heads if _is_behind(window_heads.get(lane, 0), lane, view)]
+        self._lanes_without_window = sorted(
+            behind, key=lambda lane: (-self._lanes[lane].priority, view.ready_heads[lane])
+        )
+        await self._load_missing_windows()
         windows = await self._broker.ready.windows()
-        for gone in {ready.lane.id for ready in self.order} - {window.lane for window in windows}:
-            self.order.remove(gone)
-        self.deep.clear()
-        await self._see_windows(windows)
+        for gone in {ready.lane.id for ready in self.lane_order} - {window.lane for window in windows}:
+            self.lane_order.remove(gone)
+        self.deep_windows.clear()
+        await self._apply_windows(windows)
 
-    async def follow(self, term: int, now: Instant) -> None:
+    async def apply_changes(self, term: int, now: Instant) -> None:
         """Apply what happened since; cheap, to be called before every round."""
-        await self._show_some()
-        await self._see_windows(await self._broker.ready.changed())
-        self.placer.knowledge = await self._knowing.for_pass(self.order.about.values(), term, now)
-        follow_ledger(self.placer, self._ledger)
+        await self._load_missing_windows()
+        await self._apply_windows(await self._broker.ready.changed())
+        self.placer.knowledge = await self._evidence.for_pass(self.lane_order.about.values(), term, now)
+        apply_ledger_changes(self.placer, self._ledger)
 
-    async def _see_projects(self, projects: Sequence[Project]) -> None:
+    async def _load_projects(self, projects: Sequence[Project]) -> None:
         """Load projects; before a fence counts, the ledger has everything that was assigned by hand up to it."""
         before, self._projects = self._projects, {project.name: project for project in projects}
-        moved = [
+        changed = [
             project.name
             for project in projects
             if project.quotas.limits_running
             and (project.name not in before or before[project.name].fence != project.fence)
         ]
-        if not moved:
+        if not changed:
             return
         try:
-            rows = await self._store.held_in(moved)
-            await self._know({row.lane for row in rows})
+            rows = await self._store.held_in(changed)
+            await self._load_lanes({row.lane for row in rows})
         except BaseException:
             self._projects = before
             raise
         at = self._clock.monotonic()
         for row in rows:
             lane = self._lanes[row.lane]
-            self._ledger.hold(row.node, row.execution, lane.requirement, at, lane.project)
+            self._ledger.hold_one(row.node, row.execution, lane.requirement, at, lane.project)
 
-    async def _see_queues(self, queues: Sequence[Queue]) -> None:
-        self.paused = {queue.name for queue in queues if queue.is_paused}
-        before, self._lifo = self._lifo, self._orders.learn(queues)
-        if changed := before ^ self._lifo:
+    async def _load_queues(self, queues: Sequence[Queue]) -> None:
+        self.paused_queues = {queue.name for queue in queues if queue.is_paused}
+        before, self._lifo_queues = self._lifo_queues, self._orders.update_queues(queues)
+        if changed := before ^ self._lifo_queues:
             # Their windows are the wrong way round: the refresh loads them anew.
             lanes = [window.lane for window in await self._broker.ready.windows()]
-            await self._know(lanes)
+            await self._load_lanes(lanes)
             await self._broker.ready.drop([lane for lane in lanes if self._lanes[lane].queue in changed])
 
-    def _see_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
+    def _load_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
         configure, ledger = self._configure, self._ledger
         self.nodes = [configure.sized(node) for node in nodes]
         self._clusters = {cluster.name: cluster for cluster in clusters}
-        self.strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
-        self._asked = {}
-        ledger.take_news()
+        self.default_strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
+        self._resolved = {}
+        ledger.pop_changes()
         at = self._clock.monotonic()
         states = [node_state(node, self._clusters, ledger, at) for node in self.nodes]
         share_machines(states)
         self.placer = Placer(
             states,
             rng=self._rng,
-            default_strategy=self.strategy,
+            default_strategy=self.default_strategy,
             cursors=self._cursors,
             overcommit=configure.known(DEFAULT_CLUSTER).values["overcommit"],
-            strategies=self._strategies.makers,
+            strategies=self._strategies.factories,
         )
 
-    async def _show_some(self) -> None:
-        if self._unshown:
-            await self.show(self._unshown[:LANES_AT_ONCE])
-            del self._unshown[:LANES_AT_ONCE]
+    async def _load_missing_windows(self) -> None:
+        if self._lanes_without_window:
+            await self.load_windows(self._lanes_without_window[:LANES_PER_PASS])
+            del self._lanes_without_window[:LANES_PER_PASS]
 
-    async def show(self, lanes: Sequence[LaneId]) -> None:
+    async def load_windows(self, lanes: Sequence[LaneId]) -> None:
         """Load the windows of the lanes into the ready index, as the store has them now."""
-        most = min(self._window, max(SHOWN_LEAST, SHOWN // max(1, len(self.order))))
+        limit = min(self._max_window, max(MIN_WINDOW, MAX_IDS_IN_WINDOWS // max(1, len(self.lane_order))))
         newest = [lane for lane in lanes if self.is_lifo(lane)]
         oldest = [lane for lane in lanes if lane not in newest] if newest else lanes
-        for lane, tasks in (await self._store.ready_parts(oldest, newest, most)).items():
-            await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == most)
+        for lane, tasks in (await self._store.ready_parts(oldest, newest, limit)).items():
+            await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == limit)
 
-    async def _see_windows(self, windows: Sequence[Window]) -> None:
-        await self._know(window.lane for window in windows)
+    async def _apply_windows(self, windows: Sequence[Window]) -> None:
+        await self._load_lanes(window.lane for window in windows)
         for window in windows:
             lane = self._lanes[window.lane]
             # Age counts from the oldest task: behind a window that is newest first, that is the store's.
-            oldest = self._oldest.get(window.lane, window.head) if self._orders.is_lifo(lane) else window.head
-            self.order.put(lane, oldest, window.size)
+            oldest = self._oldest_tasks.get(window.lane, window.head) if self._orders.is_lifo(lane) else window.head
+            self.lane_order.put(lane, oldest, window.size)
             if window.is_deep:
-                self.deep[window.lane] = window.size
+                self.deep_windows[window.lane] = window.size
             else:
-                self.deep.pop(window.lane, None)
+                self.deep_windows.pop(window.lane, None)
 
-    async def _know(self, lanes: Iterable[LaneId]) -> None:
+    async def _load_lanes(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]
         if unknown:
             self._lanes.update((lane.id, lane) for lane in await self._store.lanes(unknown))
 
     # -- rounds
 
-    def choose(self, pace: Pace, now: Instant) -> Choice:
+    def plan_round(self, limits: Pace, now: Instant) -> Choice:
         self.placer.begin_pass()
-        terms = Terms(self._projects, self._ledger.use, self.paused, self._spent)
-        return Chooser(self.placer, self._shares, terms, pace, self.asked).choose(self.order, now)
+        inputs = Terms(self._projects, self._ledger.project_use, self.paused_queues, self._exhausted_quotas)
+        return Chooser(self.placer, self._shares, inputs, limits, self.with_strategy).choose(self.lane_order, now)
 
-    def why_stuck(self, lane: Lane) -> Reason | None:
+    def explain_stuck_lane(self, lane: Lane) -> StuckReason | None:
         """Why nothing of the lane was placed by the last round; None when it waits for its turn."""
-        return reason(
-            lane, self._projects.get(lane.project), self._ledger.use, self.placer, self._spent.get(lane.project)
+        return explain_stuck_lane(
+            lane,
+            self._projects.get(lane.project),
+            self._ledger.project_use,
+            self.placer,
+            self._exhausted_quotas.get(lane.project),
         )
 
-    def asked(self, requirement: Requirement) -> Requirement:
+    def with_strategy(self, requirement: Requirement) -> Requirement:
         """The requirement with the strategy of the cluster it names; the default cluster's is the placer's own."""
-        asked = self._asked.get(requirement)
-        if asked is None:
-            asked = self._asked[requirement] = self._with_strategy(requirement)
-        return asked
+        resolved = self._resolved.get(requirement)
+        if resolved is None:
+            resolved = self._resolved[requirement] = self._resolve_strategy(requirement)
+        return resolved
 
-    def _with_strategy(self, requirement: Requirement) -> Requirement:
+    def _resolve_strategy(self, requirement: Requirement) -> Requirement:
         if requirement.strategy is not None or requirement.cluster is None:
             return requirement
         strategy = self._configure.known(requirement.cluster).values["strategy"]
-        return requirement if strategy == self.strategy else replace(requirement, strategy=strategy)
+        return requirement if strategy == self.default_strategy else replace(requirement, strategy=strategy)
 
 
-def follow_ledger(placer: Placer, ledger: Ledger) -> None:
+def apply_ledger_changes(placer: Placer, ledger: SlotLedger) -> None:
     """Correct the placer by the ledger's changes; nodes of one machine share what all of them reserve."""
-    ended, doubted = ledger.take_news()
+    ended, doubted = ledger.pop_changes()
     placer.give_back(ended)
     for node in doubted:
         machine = placer.sharing(node)
-        parts = (ledger.reserved(state.node.id) for state in machine)
-        placer.correct(node, len(ledger.held(node)), reserved_together(parts) if machine else ledger.reserved(node))
+        parts = (ledger.reserved_on(state.node.id) for state in machine)
+        placer.correct(
+            node, len(ledger.holds_on(node)), reserved_together(parts) if machine else ledger.reserved_on(node)
+        )
 
 
 def _is_behind(head: TaskId, lane: LaneId, view: PlacementView) -> bool:

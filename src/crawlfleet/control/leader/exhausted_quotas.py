@@ -11,7 +11,7 @@ from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_full
 
 
-async def spent_today(store: DailyStore, projects: Iterable[Project], now: Instant) -> dict[str, DayFull]:
+async def exhausted_daily_quotas(store: DailyStore, projects: Iterable[Project], now: Instant) -> dict[str, DayFull]:
     daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
     if not daily:
         return {}

@@ -14,9 +14,9 @@ from random import Random
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.evidence_cache import Knowing
+from crawlfleet.control.leader.evidence_cache import EvidenceCache
 from crawlfleet.control.leader.grant_ledger import GrantLedger
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.host_budget import HostLimits
@@ -50,23 +50,23 @@ class Granter(LeaderLoop):
         store: _GrantStore,
         broker: Broker,
         clock: Clock,
-        lead: Lead,
+        leadership: LeadershipState,
         rng: Random,
         configure: Configure,
-        knowing: Knowing,
+        evidence: EvidenceCache,
     ) -> None:
-        super().__init__(clock, lead)
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._configure = configure
-        self._knowing = knowing
+        self._evidence_cache = evidence
         self._ledger = GrantLedger(rng)
         self._term: int | None = None
         self._gap_s = MAX_GAP_S
         self._counted_at = clock.monotonic()
 
     async def wait(self, pause_s: float) -> None:
-        if self.lead.term is None:
+        if self.leadership.term is None:
             await super().wait(pause_s)
             return
         await asyncio.sleep(self._gap_s)
@@ -87,7 +87,7 @@ class Granter(LeaderLoop):
         if change:
             learned = await self._store.put_grants(change, term, now)
             if learned:
-                self._knowing.folded(learned, term)
+                self._evidence_cache.apply_folded(learned, term)
             await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
         self._term = term
         self._gap_s = pause_after_pass_s(self._clock.monotonic() - at)

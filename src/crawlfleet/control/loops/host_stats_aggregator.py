@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.host_stats import ALL_HOSTS, answers, unreached
 from crawlfleet.model.instants import Instant
@@ -13,12 +13,12 @@ from crawlfleet.scheduling.nodes.node_faults import HostReach
 BATCHES = 100
 
 
-class FigureTallier(LeaderLoop):
+class HostStatsAggregator(LeaderLoop):
     name = "figure_tallier"
     pause_s = 2.0
 
-    def __init__(self, *, store: HostFigureStore, clock: Clock, lead: Lead, reach: HostReach) -> None:
-        super().__init__(clock, lead)
+    def __init__(self, *, store: HostFigureStore, clock: Clock, leadership: LeadershipState, reach: HostReach) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._reach = reach
         """Record of which nodes reach which hosts, for the judgement of their health."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.control.admin.cluster_config import HEALTH_PREFIX, Configure
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
@@ -30,9 +30,16 @@ class NodeWatcher(LeaderLoop):
     pause_s = 2.0
 
     def __init__(
-        self, *, store: NodeStore, broker: Broker, clock: Clock, lead: Lead, configure: Configure, reach: HostReach
+        self,
+        *,
+        store: NodeStore,
+        broker: Broker,
+        clock: Clock,
+        leadership: LeadershipState,
+        configure: Configure,
+        reach: HostReach,
     ) -> None:
-        super().__init__(clock, lead)
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._configure = configure
@@ -50,7 +57,7 @@ class NodeWatcher(LeaderLoop):
             for node in await self._store.nodes()
             if node.status in _WATCHED and node.is_session_open and node.measurement
         ]
-        before = self._known_states(nodes)
+        before = self._remembered_states(nodes)
         faults = self._faults(nodes, at)
         states: dict[NodeId, HealthState] = {}
         changes = []
@@ -73,12 +80,12 @@ class NodeWatcher(LeaderLoop):
             self._sampled_at = at
         return None
 
-    def _known_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
+    def _remembered_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
         """The remembered state of each node, as far as the store still agrees with it."""
         ids = {node.id for node in nodes}
         self._processes.keep(ids)
         self._reach.keep(ids)
-        known = {}
+        states = {}
         for node in nodes:
             state = self._states.get(node.id)
             if state is None or state.status is not node.health:
@@ -87,8 +94,8 @@ class NodeWatcher(LeaderLoop):
                     # Its health was cleared by a person or by a new session: so is what it was based on.
                     self._processes.forget(node.id)
                     self._reach.forget(node.id)
-            known[node.id] = state
-        return known
+            states[node.id] = state
+        return states
 
     def _faults(self, nodes: Sequence[Node], at: float) -> dict[NodeId, NodeFaults]:
         for node in nodes:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.chunk_store import ChunkStore
@@ -21,7 +21,7 @@ from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Upkeep
 from crawlfleet.scheduling.nodes.clock_trust import ClockTrust
 
 BATCH = 1_000
-HOSTS_EVERY_S = 600.0
+HOSTS_INTERVAL_S = 600.0
 """Seconds between two scans of the hosts, which have no index by age."""
 _DAY_MS = 86_400_000
 KEEP_HOSTS_MS = 30 * _DAY_MS
@@ -36,7 +36,7 @@ class Retention:
     """Time that products are kept after they were found to be gone; None: for ever."""
 
 
-class _Store(Upkeep, HostFigureStore, HostStore, Protocol):
+class _PruneStore(Upkeep, HostFigureStore, HostStore, Protocol):
     pass
 
 
@@ -47,14 +47,14 @@ class Pruner(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _Store,
+        store: _PruneStore,
         clock: Clock,
-        lead: Lead,
+        leadership: LeadershipState,
         retention: Retention | None = None,
         chunks: ChunkStore | None = None,
         database_clock: Callable[[], Awaitable[Instant | None]] | None = None,
     ) -> None:
-        super().__init__(clock, lead)
+        super().__init__(clock, leadership)
         self._store = store
         self._retention = retention or Retention()
         self._chunks = chunks
@@ -62,7 +62,7 @@ class Pruner(LeaderLoop):
         self._trust = ClockTrust()
         self._is_doubted = False
         self._cursor = PruneCursor()
-        self._hosts_at: float | None = None
+        self._hosts_pruned_at: float | None = None
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Delete one batch; True if there may be more."""
@@ -71,15 +71,15 @@ class Pruner(LeaderLoop):
         believed = await self._believed_instant(term)
         if believed is None:
             return False
-        kept = self._retention
+        retention = self._retention
         pruned = await self._store.prune(
             term,
             believed,
-            kept.tasks_ms,
-            kept.events_ms,
+            retention.tasks_ms,
+            retention.events_ms,
             BATCH,
-            keep_audit_ms=kept.audit_ms,
-            keep_gone_ms=kept.gone_products_ms,
+            keep_audit_ms=retention.audit_ms,
+            keep_gone_ms=retention.gone_products_ms,
             after=self._cursor,
         )
         self._cursor = pruned.cursor
@@ -112,12 +112,12 @@ class Pruner(LeaderLoop):
 
     async def _drop_hosts(self, term: int, now: Instant) -> bool:
         at = self._clock.monotonic()
-        if self._hosts_at is not None and at - self._hosts_at < HOSTS_EVERY_S:
+        if self._hosts_pruned_at is not None and at - self._hosts_pruned_at < HOSTS_INTERVAL_S:
             return False
         figures = await self._store.drop_figures(term, now, BATCH)
         hosts = await self._store.drop_hosts(term, now - KEEP_HOSTS_MS, BATCH)
         is_more = max(figures, hosts) >= BATCH
-        self._hosts_at = None if is_more else at
+        self._hosts_pruned_at = None if is_more else at
         return is_more
 
     async def _remove_chunks(self, term: int) -> None:

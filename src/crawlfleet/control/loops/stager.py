@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from crawlfleet.control.leader.failed_node_memory import Avoided
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.failed_node_memory import FailedNodeMemory
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.instants import Instant
@@ -21,7 +21,7 @@ from crawlfleet.scheduling.tasks import task_state_machine
 BATCH = 1_000
 
 
-class _Store(TaskStore, ReadyTasks, EvidenceStore, ParkingStore, DailyStore, Protocol):
+class _StageStore(TaskStore, ReadyTasks, EvidenceStore, ParkingStore, DailyStore, Protocol):
     pass
 
 
@@ -29,9 +29,17 @@ class Stager(LeaderLoop):
     name = "stager"
     pause_s = 0.5
 
-    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, avoided: Avoided) -> None:
-        super().__init__(clock, lead)
-        self._avoided = avoided
+    def __init__(
+        self,
+        *,
+        store: _StageStore,
+        broker: Broker,
+        clock: Clock,
+        leadership: LeadershipState,
+        failed_nodes: FailedNodeMemory,
+    ) -> None:
+        super().__init__(clock, leadership)
+        self._failed_nodes = failed_nodes
         self._store = store
         self._broker = broker
 
@@ -42,7 +50,7 @@ class Stager(LeaderLoop):
         if not due:
             return is_more
         # Before they are ready: the dispatcher may place them at once.
-        self._avoided.note(await self._store.failed_on(due))
+        self._failed_nodes.remember_failures(await self._store.failed_on(due))
         applied = await self._store.change(due, task_state_machine.release(now), now, term)
         await tell(self._broker, applied)
         return is_more or (len(due) == BATCH and bool(applied.after))

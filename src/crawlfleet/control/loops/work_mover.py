@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.control.nodes.node_states import node_states
 from crawlfleet.control.support.broker_hints import tell
@@ -26,7 +26,7 @@ MAX_MOVED = 500
 """Tasks moved in one pass: the next is two seconds away."""
 
 
-class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+class _MoveStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
@@ -42,8 +42,10 @@ class WorkMover(LeaderLoop):
     name = "work_mover"
     pause_s = 2.0
 
-    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, configure: Configure) -> None:
-        super().__init__(clock, lead)
+    def __init__(
+        self, *, store: _MoveStore, broker: Broker, clock: Clock, leadership: LeadershipState, configure: Configure
+    ) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._configure = configure
@@ -53,9 +55,9 @@ class WorkMover(LeaderLoop):
         if not failing:
             return MoveReport()
         states = await node_states(self._store, self._configure)
-        return MoveReport(sum([await self._move(node, states, term, now) for node in failing]))
+        return MoveReport(sum([await self._move_tasks(node, states, term, now) for node in failing]))
 
-    async def _move(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
+    async def _move_tasks(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
         rows = sorted((await self._store.held([node.id]))[node.id], key=lambda row: row.assigned_at or 0)
         if rows and (rows[-1].assigned_at or 0) > (node.health_at or 0):
             # The newest task assigned since then is its trial, which is to end where it is.

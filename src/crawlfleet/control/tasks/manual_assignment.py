@@ -6,7 +6,7 @@ from functools import partial
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.nodes.node_states import node_states
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.errors import NotFound
@@ -57,7 +57,9 @@ class AssignByHand:
             return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
         item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
         now = self._clock.now()
-        spent = (await spent_today(self._store, [await self._store.project(lane.project)], now)).get(lane.project)
+        spent = (await exhausted_daily_quotas(self._store, [await self._store.project(lane.project)], now)).get(
+            lane.project
+        )
         refuses = partial(_over_quota, lane.requirement, spent)
         applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:

@@ -19,7 +19,7 @@ class Orders(QueueOrders):
     def __init__(self, *, is_lifo: bool) -> None:
         self._is_so = is_lifo
 
-    async def lifo_among(self, lanes: Sequence[int]) -> set[int]:
+    async def lifo_lanes(self, lanes: Sequence[int]) -> set[int]:
         return set(lanes) if self._is_so else set()
 
 

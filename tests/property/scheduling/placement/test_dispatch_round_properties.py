@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from crawlfleet.control.leader.cluster_view import follow_ledger
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.cluster_view import apply_ledger_changes
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, Requirement
@@ -122,15 +122,18 @@ class QuotasAreKept(RuleBasedStateMachine):
         self.ids = IdFactory(1, lambda: NOW)
         self.shares = SharesByRank()
         self.order = LaneOrder(Ageing())
-        self.ledger = Ledger()
+        self.ledger = SlotLedger()
         self.over: dict[tuple[str, str], float] = {}
         """What was in use above a quota when the quota was set: it may only fall."""
         self.look()
 
     def look(self) -> None:
-        self.ledger.take_news()
+        self.ledger.pop_changes()
         for state in self.states:
-            state.held, state.reserved = len(self.ledger.held(state.node.id)), self.ledger.reserved(state.node.id)
+            state.held, state.reserved = (
+                len(self.ledger.holds_on(state.node.id)),
+                self.ledger.reserved_on(state.node.id),
+            )
         share_machines(self.states)
         self.placer = Placer(self.states, rng=random.Random(3))
 
@@ -154,17 +157,17 @@ class QuotasAreKept(RuleBasedStateMachine):
 
     @rule(batch=st.integers(1, 30), quantum=st.integers(1, 5))
     def place(self, batch: int, quantum: int) -> None:
-        follow_ledger(self.placer, self.ledger)
+        apply_ledger_changes(self.placer, self.ledger)
         self.it_counts_as_the_ledger_does()
         self.placer.begin_pass()
-        terms = Terms(self.described, self.ledger.use)
+        terms = Terms(self.described, self.ledger.project_use)
         choice = Chooser(self.placer, self.shares, terms, Pace(batch, quantum), lambda asked: asked).choose(
             self.order, NOW
         )
         for lane_id, nodes in choice.nodes.items():
             lane = self.lanes[lane_id]
             pairs = [(state.node.id, next(self.tasks)) for state in nodes]
-            self.ledger.hold_all(pairs, lane.requirement, 0.0, lane.project, is_news=False)
+            self.ledger.hold_all(pairs, lane.requirement, 0.0, lane.project, is_unknown_to_placer=False)
             self.held.update(dict.fromkeys(pairs, lane))
             self.sizes[lane_id] -= len(nodes)
             assert self.sizes[lane_id] >= 0
@@ -172,9 +175,9 @@ class QuotasAreKept(RuleBasedStateMachine):
 
     def it_counts_as_the_ledger_does(self) -> None:
         for state in self.states:
-            assert state.held == len(self.ledger.held(state.node.id))
+            assert state.held == len(self.ledger.holds_on(state.node.id))
             machine = self.placer.sharing(state.node.id) or [state]
-            cores = [self.ledger.reserved(one.node.id).get("cpu", 0.0) for one in machine]
+            cores = [self.ledger.reserved_on(one.node.id).get("cpu", 0.0) for one in machine]
             assert state.reserved.get("cpu", 0.0) == sum(cores)
 
     @rule(data=st.data(), n=st.integers(1, 6))
@@ -182,7 +185,7 @@ class QuotasAreKept(RuleBasedStateMachine):
         for _ in range(min(n, len(self.held))):
             pair = data.draw(st.sampled_from(sorted(self.held)))
             del self.held[pair]
-            self.ledger.release([pair])
+            self.ledger.release_all([pair])
 
     @rule()
     def look_again(self) -> None:
@@ -193,7 +196,7 @@ class QuotasAreKept(RuleBasedStateMachine):
         """It has nothing but what the store says."""
         self.ledger.clear()
         for (node, task), lane in self.held.items():
-            self.ledger.hold(node, task, lane.requirement, 0.0, lane.project)
+            self.ledger.hold_one(node, task, lane.requirement, 0.0, lane.project)
         self.shares = SharesByRank()
         self.look()
 
@@ -222,7 +225,7 @@ class QuotasAreKept(RuleBasedStateMachine):
     @invariant()
     def the_ledger_counts_right(self) -> None:
         for project in PROJECTS if hasattr(self, "ledger") else ():
-            use = self.ledger.use(project)
+            use = self.ledger.project_use(project)
             assert use.running == self.used(project, "running")
             assert use.reserved.get("cpu", 0.0) == self.used(project, "cpu")
 

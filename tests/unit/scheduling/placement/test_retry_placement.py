@@ -3,7 +3,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control.leader.failed_node_memory import MOST, Avoided
+from crawlfleet.control.leader.failed_node_memory import MAX_TASKS, FailedNodeMemory
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.placer import Placer
@@ -94,11 +94,11 @@ def test_the_same_nodes_are_used_and_nobody_is_worse_off(chosen: list[int], data
 
 
 def test_what_is_avoided_is_remembered_until_it_is_placed_and_never_without_bound() -> None:
-    avoided = Avoided()
+    avoided = FailedNodeMemory()
     assert not avoided
-    avoided.note({1: 7, 2: 8})
-    assert avoided.among([2, 3]) == {2: 8}
-    avoided.forget([1, 2, 3])
+    avoided.remember_failures({1: 7, 2: 8})
+    assert avoided.failed_nodes([2, 3]) == {2: 8}
+    avoided.forget_tasks([1, 2, 3])
     assert not avoided
-    avoided.note(dict.fromkeys(range(MOST + 10), 1))
-    assert len(avoided.among(range(MOST + 10))) == MOST
+    avoided.remember_failures(dict.fromkeys(range(MAX_TASKS + 10), 1))
+    assert len(avoided.failed_nodes(range(MAX_TASKS + 10))) == MAX_TASKS

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from crawlfleet.control.leader.cluster_view import follow_ledger
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.cluster_view import apply_ledger_changes
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.explain.task import explain_placement
 from crawlfleet.scheduling.placement.filters import NodeState
@@ -94,19 +94,19 @@ def test_what_one_agent_takes_makes_the_others_dearer_too() -> None:
 
 def test_a_placer_that_is_kept_follows_what_the_machine_holds() -> None:
     nodes = agents("m", "m", "")
-    placer, ledger = Placer(nodes, rng=random.Random(1)), Ledger()
+    placer, ledger = Placer(nodes, rng=random.Random(1)), SlotLedger()
     chosen = placer.place(ONE_CPU, "p", 8)
     assert placer.place(ONE_CPU, "p", 1) == []
     held = [(state.node.id, task) for task, state in enumerate(chosen)]
-    ledger.hold_all(held, ONE_CPU, 0.0, is_news=False)
-    follow_ledger(placer, ledger)
+    ledger.hold_all(held, ONE_CPU, 0.0, is_unknown_to_placer=False)
+    apply_ledger_changes(placer, ledger)
     assert placer.place(ONE_CPU, "p", 1) == [], "it is told nothing new"
     of_the_machine = [pair for pair in held if pair[0] in {1, 2}]
-    ledger.release(of_the_machine[:3])
-    follow_ledger(placer, ledger)
+    ledger.release_all(of_the_machine[:3])
+    apply_ledger_changes(placer, ledger)
     assert nodes[0].reserved is nodes[1].reserved
     assert nodes[0].reserved == {"cpu": 1.0}
-    assert [state.held for state in nodes] == [len(ledger.held(state.node.id)) for state in nodes]
+    assert [state.held for state in nodes] == [len(ledger.holds_on(state.node.id)) for state in nodes]
     assert len(placer.place(ONE_CPU, "p", 9)) == 3
 
 
