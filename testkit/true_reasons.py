@@ -77,7 +77,7 @@ async def _is_placeable(master: Master, lane: Lane) -> bool:
     """By the placer, not by the filters one by one."""
     overcommit = master.configure.known(DEFAULT_CLUSTER).values["overcommit"]
     states = await node_states(master.store, master.configure)
-    return bool(Placer(states, rng=Random(0), overcommit=overcommit).place(lane.requirement, lane.project, 1))
+    return bool(Placer(states, rng=Random(0), overcommit=overcommit).place_tasks(lane.requirement, lane.project, 1))
 
 
 async def _untrue_data(store: Store, record: TaskRecord, said: Why) -> str | None:

@@ -15,7 +15,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.scheduling.placement.dispatch_round import Chooser, _Turns
+from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, _ProjectTurns
 from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, Door
 from crawlfleet.store.composites.flow_release import StepRelease
 from crawlfleet.store.engine.transaction import Tx
@@ -87,12 +87,12 @@ async def _all(_self: QueueOrders, lanes: Sequence[int]) -> set[int]:
 @contextmanager
 def forgets_a_project(world: World) -> Iterator[None]:
     """One project never has a turn."""
-    turn = Chooser._turn
+    turn = DispatchRound._take_turn
 
-    def forgetful(self: Chooser, turns: _Turns) -> int | None:
+    def forgetful(self: DispatchRound, turns: _ProjectTurns) -> int | None:
         return None if turns.project == "a" else turn(self, turns)
 
-    with patch.object(Chooser, "_turn", forgetful):
+    with patch.object(DispatchRound, "_turn", forgetful):
         yield
 
 

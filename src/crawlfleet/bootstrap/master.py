@@ -70,7 +70,7 @@ from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.nodes.node_faults import HostReach
 from crawlfleet.scheduling.placement.lane_order import Ageing
-from crawlfleet.scheduling.placement.strategies import Make
+from crawlfleet.scheduling.placement.strategies import StrategyFactory
 from crawlfleet.version import __version__
 
 RESIGN_S = 2.0
@@ -87,7 +87,7 @@ class Terms:
     clusters: Mapping[str, Any] = field(default_factory=dict)
     """Of the settings of control.configure: what holds where a cluster says nothing."""
     simple: SimpleClients = field(default_factory=SimpleClients)
-    strategies: Mapping[str, Make] = field(default_factory=dict)
+    strategies: Mapping[str, StrategyFactory] = field(default_factory=dict)
     """Users' own."""
     checks: Mapping[str, Check] = field(default_factory=dict)
     """Of parameters, by task type: what a schema cannot say."""

@@ -50,7 +50,7 @@ def test_the_example_chooses_the_cheapest_node(packages: Path, monkeypatch: pyte
     ]
     requirement = Requirement("web_crawl", strategy="cheapest")
     placer = Placer(nodes, rng=random.Random(1), strategies=book.factories)
-    assert [state.node.id for state in placer.place(requirement, "p", 5)] == [2, 2, 3, 3, 1]
+    assert [state.node.id for state in placer.place_tasks(requirement, "p", 5)] == [2, 2, 3, 3, 1]
     assert book.pending_events == []
     assert load(MasterSettings, flags={"strategy": "cheapest"}).settings.strategy == "cheapest"
 

@@ -38,7 +38,7 @@ from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.explain import flow, parked
 from crawlfleet.scheduling.explain import task as explain
 from crawlfleet.scheduling.explain.placement_reason import Choice, choice
-from crawlfleet.scheduling.placement.filters import Ask, NodeState, would_do
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, is_suitable
 from crawlfleet.scheduling.placement.strategies import Candidates
 from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_short
 from crawlfleet.scheduling.quotas.project_quota import Allowance, QuotaFull
@@ -148,7 +148,7 @@ class Why:
         knowledge = await self._advice.evidence.for_task(requirement, now)
         # As placement has it: among those that would do, though some may be full now, this one with them.
         ask = Ask(requirement, task.project, self._overcommit)
-        others = [one for one in nodes if one is state or would_do(one, ask)]
+        others = [one for one in nodes if one is state or is_suitable(one, ask)]
         chosen = choice(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
         live = await self._store.live([task.id]) if requirement.resources else {}
         given = await self._allocate.allocate_tasks(state.node.id, list(live.values()))

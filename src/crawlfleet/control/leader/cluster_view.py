@@ -30,11 +30,11 @@ from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.scheduling.placement.dispatch_round import Choice, Chooser, Pace, Terms
-from crawlfleet.scheduling.placement.fair_shares import SharesByRank
+from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
+from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
-from crawlfleet.scheduling.placement.shared_machines import reserved_together, share_machines
+from crawlfleet.scheduling.placement.shared_machines import share_machines, sum_reserved
 from crawlfleet.scheduling.placement.stuck_lanes import StuckReason, explain_stuck_lane
 from crawlfleet.scheduling.quotas.daily_quota import DayFull
 
@@ -86,7 +86,7 @@ class ClusterView:
         self._exhausted_quotas: Mapping[str, DayFull] = {}
         self._lifo_queues: frozenset[str] = frozenset()
         """Queues whose windows are newest first."""
-        self._shares = SharesByRank()
+        self._shares = FairSharesByRank()
         self._cursors: Cursors = {}
         self._lanes: dict[LaneId, Lane] = {}
         self._oldest_tasks: Mapping[LaneId, TaskId] = {}
@@ -115,7 +115,7 @@ class ClusterView:
     def reset(self) -> None:
         """Forget what belongs to an earlier term."""
         self._projects = {}
-        self._shares = SharesByRank()
+        self._shares = FairSharesByRank()
 
     # -- reading the store and the ready index
 
@@ -136,7 +136,7 @@ class ClusterView:
         await self._load_missing_windows()
         windows = await self._broker.ready.windows()
         for gone in {ready.lane.id for ready in self.lane_order} - {window.lane for window in windows}:
-            self.lane_order.remove(gone)
+            self.lane_order.remove_lane(gone)
         self.deep_windows.clear()
         await self._apply_windows(windows)
 
@@ -144,7 +144,7 @@ class ClusterView:
         """Apply what happened since; cheap, to be called before every round."""
         await self._load_missing_windows()
         await self._apply_windows(await self._broker.ready.changed())
-        self.placer.knowledge = await self._evidence.for_pass(self.lane_order.about.values(), term, now)
+        self.placer.knowledge = await self._evidence.for_pass(self.lane_order.subject_requirements.values(), term, now)
         apply_ledger_changes(self.placer, self._ledger)
 
     async def _load_projects(self, projects: Sequence[Project]) -> None:
@@ -216,7 +216,7 @@ class ClusterView:
             lane = self._lanes[window.lane]
             # Age counts from the oldest task: behind a window that is newest first, that is the store's.
             oldest = self._oldest_tasks.get(window.lane, window.head) if self._orders.is_lifo(lane) else window.head
-            self.lane_order.put(lane, oldest, window.size)
+            self.lane_order.update_lane(lane, oldest, window.size)
             if window.is_deep:
                 self.deep_windows[window.lane] = window.size
             else:
@@ -229,10 +229,12 @@ class ClusterView:
 
     # -- rounds
 
-    def plan_round(self, limits: Pace, now: Instant) -> Choice:
+    def plan_round(self, limits: RoundLimits, now: Instant) -> RoundPlan:
         self.placer.begin_pass()
-        inputs = Terms(self._projects, self._ledger.project_use, self.paused_queues, self._exhausted_quotas)
-        return Chooser(self.placer, self._shares, inputs, limits, self.with_strategy).choose(self.lane_order, now)
+        inputs = RoundInputs(self._projects, self._ledger.project_use, self.paused_queues, self._exhausted_quotas)
+        return DispatchRound(self.placer, self._shares, inputs, limits, self.with_strategy).plan_round(
+            self.lane_order, now
+        )
 
     def explain_stuck_lane(self, lane: Lane) -> StuckReason | None:
         """Why nothing of the lane was placed by the last round; None when it waits for its turn."""
@@ -261,13 +263,11 @@ class ClusterView:
 def apply_ledger_changes(placer: Placer, ledger: SlotLedger) -> None:
     """Correct the placer by the ledger's changes; nodes of one machine share what all of them reserve."""
     ended, doubted = ledger.pop_changes()
-    placer.give_back(ended)
+    placer.release_tasks(ended)
     for node in doubted:
-        machine = placer.sharing(node)
+        machine = placer.machine_nodes(node)
         parts = (ledger.reserved_on(state.node.id) for state in machine)
-        placer.correct(
-            node, len(ledger.holds_on(node)), reserved_together(parts) if machine else ledger.reserved_on(node)
-        )
+        placer.set_held(node, len(ledger.holds_on(node)), sum_reserved(parts) if machine else ledger.reserved_on(node))
 
 
 def _is_behind(head: TaskId, lane: LaneId, view: PlacementView) -> bool:

@@ -15,7 +15,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.evidence import EvidenceStore
-from crawlfleet.scheduling.placement.regions import USUAL_REGIONS, Place, Regions
+from crawlfleet.scheduling.placement.regions import DEFAULT_REGIONS, Location, Regions
 from crawlfleet.scheduling.placement.strategies import Evidence, Knowledge
 
 MAX_SUBJECTS = 2_000
@@ -30,7 +30,7 @@ class EvidenceCache:
         self._rows: _Rows = {}
         self._term: int | None = None
         self._folds = 0
-        self._regions = USUAL_REGIONS
+        self._regions = DEFAULT_REGIONS
         self._regions_config: object = {}
 
     async def for_pass(self, requirements: Iterable[Requirement], term: int, now: Instant) -> Knowledge:
@@ -59,10 +59,10 @@ class EvidenceCache:
         if configured is not self._regions_config:
             self._regions_config = configured
             places = {
-                name: Place(region["country"], region["latitude"], region["longitude"])
+                name: Location(region["country"], region["latitude"], region["longitude"])
                 for name, region in configured.items()
             }
-            self._regions = Regions(places) if places else USUAL_REGIONS
+            self._regions = Regions(places) if places else DEFAULT_REGIONS
         return self._regions
 
     async def _load_subjects(self, subjects: Sequence[Subject]) -> None:

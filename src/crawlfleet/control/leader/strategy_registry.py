@@ -8,7 +8,7 @@ import structlog
 
 from crawlfleet.model import limits
 from crawlfleet.model.event import EventBatch, Kind
-from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY, Guarded, Make
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY, GuardedFactory, StrategyFactory
 
 log = structlog.get_logger()
 
@@ -19,9 +19,9 @@ MAX_REPORTED = 1_000
 class StrategyRegistry:
     """Strategies by name. A strategy that fails is reported once, as a log line and an event; tasks are still placed."""
 
-    def __init__(self, own: Mapping[str, Make] | None = None) -> None:
-        guarded = {name: Guarded(name, make, self.report_failure) for name, make in (own or {}).items()}
-        self.factories: Mapping[str, Make] = {**BUILT_IN, **guarded}
+    def __init__(self, own: Mapping[str, StrategyFactory] | None = None) -> None:
+        guarded = {name: GuardedFactory(name, make, self.report_failure) for name, make in (own or {}).items()}
+        self.factories: Mapping[str, StrategyFactory] = {**BUILT_IN, **guarded}
         self._reported: set[str] = set()
         self._pending_events: list[EventBatch] = []
 

@@ -39,10 +39,10 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
 from crawlfleet.scheduling.explain.task import explain_placement
-from crawlfleet.scheduling.placement.dispatch_round import Pace
+from crawlfleet.scheduling.placement.dispatch_round import RoundLimits
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.lane_order import oldest_turns
-from crawlfleet.scheduling.placement.retry_placement import avoiding
+from crawlfleet.scheduling.placement.lane_order import count_oldest_turns
+from crawlfleet.scheduling.placement.retry_placement import avoid_failed_nodes
 
 MAX_BATCH = 500
 """Tasks in one commit: larger ones win little, and a task of higher priority that comes meanwhile waits for them."""
@@ -123,7 +123,7 @@ class Dispatcher(LeaderLoop):
         if is_refreshing:
             await self._refresh_view()
         await self.view.apply_changes(term, now)
-        round_plan = self.view.plan_round(Pace(MAX_BATCH, QUANTUM), now)
+        round_plan = self.view.plan_round(RoundLimits(MAX_BATCH, QUANTUM), now)
         self._strategies.report_unknown(self.view.placer.unknown_strategies, self.view.default_strategy)
         self._stuck_lanes.record_served(round_plan.nodes)
         report = await self._commit(round_plan.nodes, term, now)
@@ -228,7 +228,9 @@ class Dispatcher(LeaderLoop):
             return nodes
         lane, placer = self.view.get_lane(lane_id), self.view.placer
         requirement = self.view.with_strategy(lane.requirement)
-        used = avoiding(tasks, nodes, failed_on, lambda node: placer.other_than(node, requirement, lane.project))
+        used = avoid_failed_nodes(
+            tasks, nodes, failed_on, lambda node: placer.place_elsewhere(node, requirement, lane.project)
+        )
         self._ledger.mark_doubted(
             chosen.node.id for chosen, state in zip(nodes, used, strict=True) if chosen is not state
         )
@@ -246,7 +248,7 @@ class Dispatcher(LeaderLoop):
 
     async def _oldest_tasks(self, lane: LaneId, count: int) -> list[TaskId]:
         """The oldest tasks of a lane that is last in first out, as many as have a turn among the next `count`."""
-        due, self._since_oldest[lane] = oldest_turns(self._since_oldest[lane], count)
+        due, self._since_oldest[lane] = count_oldest_turns(self._since_oldest[lane], count)
         return await self._store.ready_heads(lane, min(due, count)) if due else []
 
     async def _assign(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
@@ -295,7 +297,7 @@ class Dispatcher(LeaderLoop):
         lanes = {
             (
                 ready.lane.requirement_id,
-                ready.lane.project if ready.lane.project in placer.reserved_for else "",
+                ready.lane.project if ready.lane.project in placer.reserved_projects else "",
             ): ready.lane
             for ready in self.view.lane_order
             if ready.lane.id not in served
@@ -304,7 +306,9 @@ class Dispatcher(LeaderLoop):
         events = []
         for lane in lanes.values():
             requirement = lane.requirement
-            if requirement in blocked or not placer.is_hopeless(self.view.with_strategy(requirement), lane.project):
+            if requirement in blocked or not placer.has_no_feasible_node(
+                self.view.with_strategy(requirement), lane.project
+            ):
                 continue
             blocked.add(requirement)
             if requirement not in self._blocked:

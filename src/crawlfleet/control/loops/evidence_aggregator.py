@@ -16,7 +16,7 @@ from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.evidence import EndedRun, EvidenceStore
 from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.scheduling.placement.evidence_subjects import recorded
+from crawlfleet.scheduling.placement.evidence_subjects import outcome_subjects
 
 ROWS = 20
 """Rows of the event log in one pass: some thousands of executions where there is much to do."""
@@ -63,7 +63,7 @@ class EvidenceAggregator(LeaderLoop):
         return [
             EvidenceRow(run.node, subject, addresses.get(run.node, ""), _record(run))
             for run in relevant
-            for subject in recorded(features[run.task], hosts.get(run.task))
+            for subject in outcome_subjects(features[run.task], hosts.get(run.task))
         ]
 
     async def _hosts(self, tasks: Sequence[TaskId]) -> dict[TaskId, str | None]:

@@ -27,7 +27,7 @@ from crawlfleet.ports.broker import GRANTS, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_store import GrantChange, HostNote, HostStore
 from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.scheduling.placement.evidence_subjects import host_of, recorded
+from crawlfleet.scheduling.placement.evidence_subjects import outcome_subjects, url_host
 
 MAX_PAUSE_S = 1.0
 MIN_GAP_S, MAX_GAP_S = 0.005, 0.05
@@ -116,7 +116,7 @@ class Granter(LeaderLoop):
 
     async def _block_evidence(self, notes: Sequence[HostNote], now: Instant) -> list[EvidenceRow]:
         """Evidence on blocks that executions survived; an execution that ends as blocked is evidence by its end."""
-        blocks = [(note.node, host_of(f"//{note.host}")) for note in notes if note.kind is HostNews.BLOCKED]
+        blocks = [(note.node, url_host(f"//{note.host}")) for note in notes if note.kind is HostNews.BLOCKED]
         if not blocks:
             return []
         nodes = await self._store.nodes(sorted({node for node, _ in blocks if node is not None}))
@@ -126,7 +126,7 @@ class Granter(LeaderLoop):
             EvidenceRow(node, subject, addresses[node], block)
             for node, host in blocks
             if node is not None and node in addresses
-            for subject in recorded({}, host)
+            for subject in outcome_subjects({}, host)
         ]
 
 

@@ -34,7 +34,13 @@ from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import Ageing, lane_rank
-from crawlfleet.scheduling.placement.preemption import Held, Room, Rules, Waiting, make_room
+from crawlfleet.scheduling.placement.preemption import (
+    FreedCapacity,
+    PreemptibleTask,
+    PreemptionRules,
+    WaitingLane,
+    plan_preemptions,
+)
 from crawlfleet.scheduling.placement.shared_machines import share_machines
 from crawlfleet.scheduling.quotas.daily_quota import DayFull
 from crawlfleet.scheduling.quotas.project_quota import allowances
@@ -89,7 +95,7 @@ class Preempter(LeaderLoop):
     async def run_term(self, term: int, now: Instant) -> PreemptReport:
         await self._configure.refresh()
         settings = self._configure.known(DEFAULT_CLUSTER).values
-        rules = Rules(gap=settings["preemption_gap"])
+        rules = PreemptionRules(min_rank_gap=settings["preemption_gap"])
         if not settings["preemption"] or not await self._may_preempt(rules):
             return PreemptReport()
         stopping = await self._store.stopping()
@@ -105,7 +111,7 @@ class Preempter(LeaderLoop):
         states = self._node_states(view)
         held = await self._preemptible_tasks(waiting, states, now)
         stopping_tasks = [(held_task.node, lanes[held_task.lane].requirement) for held_task in stopping]
-        freed = make_room(
+        freed = plan_preemptions(
             waiting,
             states,
             [held_task for held_task, _ in held.values()],
@@ -118,16 +124,16 @@ class Preempter(LeaderLoop):
         waiters = await self._waiters(freed, view)
         return await self._recall(freed, waiters, {task: row for task, (_, row) in held.items()}, term, now)
 
-    async def _may_preempt(self, rules: Rules) -> bool:
+    async def _may_preempt(self, rules: PreemptionRules) -> bool:
         """Whether a pass may preempt anything. Cheap, as every installation checks it every second."""
         if not self._ledger:
             self._waiting_since.clear()
             return False
         ready = await self._load_lanes(await self._store.ready_lanes())
-        high = {lane.id for lane in ready.values() if lane.priority - rules.gap >= PRIORITY_MIN}
+        high = {lane.id for lane in ready.values() if lane.priority - rules.min_rank_gap >= PRIORITY_MIN}
         at = self._clock.monotonic()
         self._waiting_since = {lane: self._waiting_since.get(lane, at) for lane in high}
-        if not any(at - since >= rules.patience_s for since in self._waiting_since.values()):
+        if not any(at - since >= rules.min_wait_s for since in self._waiting_since.values()):
             return False
         return any(self._has_preemptible(lease.node) for lease in await self._store.leases())
 
@@ -136,13 +142,13 @@ class Preempter(LeaderLoop):
 
     async def _waiting_lanes(
         self, view: PlacementView, lanes: Mapping[LaneId, Lane], exhausted: Mapping[str, DayFull], now: Instant
-    ) -> list[Waiting]:
+    ) -> list[WaitingLane]:
         """The waiting lanes in the dispatcher's order of service, down to the last for which a task may be preempted;
         without those that a quota holds back."""
         sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
         left = allowances(view.projects, self._ledger.project_use, exhausted)
         at = self._clock.monotonic()
-        ranked: list[tuple[int, TaskId, Waiting]] = []
+        ranked: list[tuple[int, TaskId, WaitingLane]] = []
         paused = view.paused_queues
         for lane_id, head in view.ready_heads.items():
             lane = lanes[lane_id]
@@ -152,7 +158,7 @@ class Preempter(LeaderLoop):
                 since = self._waiting_since.get(lane_id)
                 waited_s = 0.0 if since is None else min(at - since, (now - made_at(head)) / 1000)
                 size = max(1, sizes.get(lane_id, 1))
-                waiting = Waiting(lane_id, lane.requirement, lane.project, lane.priority, rank, size, waited_s)
+                waiting = WaitingLane(lane_id, lane.requirement, lane.project, lane.priority, rank, size, waited_s)
                 ranked.append((-rank, head, waiting))
         ordered = [waiting for _, _, waiting in sorted(ranked)]
         while ordered and ordered[-1].lane not in self._waiting_since:
@@ -166,8 +172,8 @@ class Preempter(LeaderLoop):
         return states
 
     async def _preemptible_tasks(
-        self, waiting: Sequence[Waiting], states: Sequence[NodeState], now: Instant
-    ) -> dict[TaskId, tuple[Held, LiveTask]]:
+        self, waiting: Sequence[WaitingLane], states: Sequence[NodeState], now: Instant
+    ) -> dict[TaskId, tuple[PreemptibleTask, LiveTask]]:
         if not waiting:
             return {}
         nodes = [state.node.id for state in states if self._has_preemptible(state.node.id)]
@@ -179,7 +185,7 @@ class Preempter(LeaderLoop):
         before = await self._store.preempted([row.id for row in rows])
         return {
             row.id: (
-                Held(
+                PreemptibleTask(
                     row.id,
                     row.node,
                     lanes[row.lane].requirement,
@@ -196,7 +202,7 @@ class Preempter(LeaderLoop):
     def _has_preemptible(self, node: NodeId) -> bool:
         return any(hold.requirement.preemptible for hold in self._ledger.holds_on(node).values())
 
-    async def _waiters(self, freed: Sequence[Room], view: PlacementView) -> dict[LaneId, list[TaskId]]:
+    async def _waiters(self, freed: Sequence[FreedCapacity], view: PlacementView) -> dict[LaneId, list[TaskId]]:
         """The tasks of each lane for which capacity is freed, in the order in which they are served."""
         deepest: dict[LaneId, int] = {}
         for capacity in freed:
@@ -209,7 +215,7 @@ class Preempter(LeaderLoop):
 
     async def _recall(
         self,
-        freed: Sequence[Room],
+        freed: Sequence[FreedCapacity],
         waiters: Mapping[LaneId, Sequence[TaskId]],
         rows: Mapping[TaskId, LiveTask],
         term: int,

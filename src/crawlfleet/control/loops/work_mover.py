@@ -19,7 +19,7 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.nodes.health import is_on_trial
-from crawlfleet.scheduling.placement.filters import Ask, NodeState, would_do
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, is_suitable
 from crawlfleet.scheduling.tasks import task_state_machine
 
 MAX_MOVED = 500
@@ -68,7 +68,7 @@ class WorkMover(LeaderLoop):
         movable = {
             lane.id
             for lane in lanes.values()
-            if any(would_do(state, Ask(lane.requirement, lane.project, overcommit)) for state in others)
+            if any(is_suitable(state, Ask(lane.requirement, lane.project, overcommit)) for state in others)
         }
         executions = {row.id: row.execution for row in rows if row.lane in movable}
         chosen = dict(list(executions.items())[:MAX_MOVED])

@@ -37,7 +37,7 @@ from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
-from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, asked
+from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
 from crawlfleet.wire.schema_errors import shortened
 from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
@@ -320,7 +320,7 @@ class Submit:
         return usual
 
     def _subjects(self, body: TaskBody, strategy: str) -> tuple[Subject, ...]:
-        return asked(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
+        return strategy_subjects(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
 
     def _lane(self, body: TaskBody, asks: bool, subjects: tuple[Subject, ...]) -> Lane:
         # Nearly all tasks ask for nothing in particular, and find their lane by four words.

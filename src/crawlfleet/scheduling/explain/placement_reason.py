@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.strategies import Explains, Strategy
+from crawlfleet.scheduling.placement.strategies import ExplainingStrategy, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +28,4 @@ class Choice:
 
 def choice(name: str, strategy: Strategy, state: NodeState) -> Choice:
     """The reason as of now: the node may hold more, or less, than when it was chosen."""
-    return Choice(name, strategy.reason(state) if isinstance(strategy, Explains) else "")
+    return Choice(name, strategy.reason(state) if isinstance(strategy, ExplainingStrategy) else "")

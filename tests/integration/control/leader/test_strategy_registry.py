@@ -22,7 +22,7 @@ from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.strategies import Candidates, Make
+from crawlfleet.scheduling.placement.strategies import Candidates, StrategyFactory
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, OutcomeBody
 from tests.integration.control.test_end_to_end import LEASE_MS, InProcess, Installation
@@ -97,7 +97,7 @@ class Site(Installation):
 
 
 @asynccontextmanager
-async def running(store: SqlStore, folder: Path, **strategies: Make) -> AsyncIterator[Site]:
+async def running(store: SqlStore, folder: Path, **strategies: StrategyFactory) -> AsyncIterator[Site]:
     master = await Master.start("master", store, MemoryBroker(), {"echo": {}}, terms=Terms(strategies=strategies))
     site = Site(master, folder)
     loops = asyncio.create_task(master.run())

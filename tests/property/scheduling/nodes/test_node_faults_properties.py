@@ -149,11 +149,11 @@ def test_a_node_in_doubt_always_gets_a_trickle(
     states = [doubted, *(healthy(2 + number, number) for number in range(others))]
     placer = Placer(states, rng=Random(seed), default_strategy=strategy)
     room = sum(8 - number for number in range(others))
-    chosen = [state.node.id for state in placer.place(Requirement("web_crawl"), "", max(tasks, room + 1))]
+    chosen = [state.node.id for state in placer.place_tasks(Requirement("web_crawl"), "", max(tasks, room + 1))]
     assert chosen.count(1) == 1
     # Its end frees no room for another: the next one is due later.
-    placer.give_back([(1, Requirement("web_crawl"))])
-    again = placer.place(Requirement("web_crawl"), "", 100)
+    placer.release_tasks([(1, Requirement("web_crawl"))])
+    again = placer.place_tasks(Requirement("web_crawl"), "", 100)
     assert all(state.node.id != 1 for state in again)
 
 
@@ -161,6 +161,6 @@ def test_a_node_in_doubt_always_gets_a_trickle(
 @given(st.integers(0, 8), st.integers(1, 20), st.integers(0, 2**32))
 def test_the_default_strategy_serves_a_trial_before_all_others(held: int, tasks: int, seed: int) -> None:
     states = [on_trial(1, 0, TRIAL_INTERVAL_S), healthy(2, 0)]
-    chosen = Placer(states, rng=Random(seed)).place(Requirement("web_crawl"), "", tasks)
+    chosen = Placer(states, rng=Random(seed)).place_tasks(Requirement("web_crawl"), "", tasks)
     assert chosen[0].node.id == 1
     assert on_trial(3, held, 0.0).slots <= 1

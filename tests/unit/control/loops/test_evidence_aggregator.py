@@ -24,7 +24,7 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.host_store import HostNote
-from crawlfleet.scheduling.placement.evidence_subjects import bucket_of
+from crawlfleet.scheduling.placement.evidence_subjects import host_bucket
 from testkit.clock import FakeClock
 from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
@@ -79,8 +79,8 @@ async def test_outcomes_count_for_content_host_and_bucket(desk: Desk) -> None:
     await kit.fail(third, error=ErrorClass.BLOCKED)
     await kit.fail(fourth, error=ErrorClass.INPUT)
     await desk.learn()
-    found = await desk.records(REACT, SHOP, bucket_of("shop.example"))
-    assert found.keys() == {REACT, SHOP, bucket_of("shop.example")}
+    found = await desk.records(REACT, SHOP, host_bucket("shop.example"))
+    assert found.keys() == {REACT, SHOP, host_bucket("shop.example")}
     assert set(found.values()) == {Record(1.0, 1.0, 1.0, kit.now, kit.now)}
     assert {row.address for row in await kit.store.evidence([SHOP])} == {"198.51.100.7"}
 
@@ -154,7 +154,7 @@ async def test_a_block_that_an_execution_outlived_is_evidence_on_its_node(desk: 
     await kit.store.note_hosts([HostNote("shop.example:8080", HostNews.BLOCKED, 0, node.id)])
     for _ in range(2):
         await granter.run_term(await kit.term(), kit.now)
-    found = await desk.records(SHOP, bucket_of("shop.example"))
+    found = await desk.records(SHOP, host_bucket("shop.example"))
     assert set(found.values()) == {Record(blocked=1.0, at=kit.now, last_blocked_at=kit.now)}
     known = await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)
     assert known.evidence.of(node.id, SHOP).blocked == 1.0

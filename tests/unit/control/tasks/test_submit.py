@@ -27,7 +27,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
-from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, HOSTS_NAMED
+from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, MAX_NAMED_HOSTS
 from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, task_body
 from testkit.clock import EPOCH, FakeClock
 
@@ -327,7 +327,7 @@ async def test_hosts_make_a_bounded_number_of_lanes(desk: Desk) -> None:
     for number in range(600):
         url = f"http://{number}.example"
         await desk.submit(echo(schedule_strategy="anti_crawling", parameters={"url": url}))
-    assert len(desk.store.lanes) <= HOSTS_NAMED + HOST_BUCKETS
+    assert len(desk.store.lanes) <= MAX_NAMED_HOSTS + HOST_BUCKETS
 
 
 async def test_nobody_runs_ahead_of_a_lane_that_is_being_made_known(desk: Desk) -> None:

@@ -16,7 +16,7 @@ from tests.node_states import node_state
 
 def placed(strategy: str, nodes: Sequence[NodeState], count: int, cursors: Cursors | None = None) -> list[int]:
     placer = Placer(nodes, rng=random.Random(1), cursors=cursors)
-    return [state.node.id for state in placer.place(Requirement("web_crawl", strategy=strategy), "p", count)]
+    return [state.node.id for state in placer.place_tasks(Requirement("web_crawl", strategy=strategy), "p", count)]
 
 
 def cost(strategy: str, state: NodeState) -> float:
@@ -99,8 +99,8 @@ def test_a_class_that_only_one_node_can_run_does_not_turn_the_wheel_of_another()
     for _ in range(8):
         nodes = [node_state(n) for n in (1, 2, 3)] + [node_state(4, task_types=("web_crawl", "browser"))]
         placer = Placer(nodes, rng=random.Random(1), cursors=cursors)
-        served.update(state.node.id for state in placer.place(common, "p", 1))
-        assert [state.node.id for state in placer.place(special, "p", 1)] == [4]
+        served.update(state.node.id for state in placer.place_tasks(common, "p", 1))
+        assert [state.node.id for state in placer.place_tasks(special, "p", 1)] == [4]
     assert served == {1: 2, 2: 2, 3: 2, 4: 2}
 
 
@@ -108,7 +108,7 @@ def test_random_comes_from_the_chance_given_and_reaches_everybody() -> None:
     def chosen(seed: int) -> list[int]:
         nodes = [node_state(n, slots=100) for n in range(1, 6)]
         placer = Placer(nodes, rng=random.Random(seed), default_strategy="random")
-        return [state.node.id for state in placer.place(Requirement("web_crawl"), "p", 100)]
+        return [state.node.id for state in placer.place_tasks(Requirement("web_crawl"), "p", 100)]
 
     assert chosen(1) == chosen(1)
     assert chosen(1) != chosen(2)

@@ -60,7 +60,7 @@ class NoPrice(ByName):
 def placed(book: StrategyRegistry, count: int = 6) -> list[int]:
     nodes = [node_state(1, slots=4, held=2, name="c"), node_state(2, slots=4, name="b"), node_state(3, name="a")]
     placer = Placer(nodes, rng=random.Random(1), strategies=book.factories)
-    return [state.node.id for state in placer.place(MINE, "p", count)]
+    return [state.node.id for state in placer.place_tasks(MINE, "p", count)]
 
 
 def test_a_strategy_of_a_users_own_chooses() -> None:
@@ -98,7 +98,7 @@ def test_one_that_nobody_has_is_told_once() -> None:
     book = StrategyRegistry()
     for _ in range(2):
         placer = Placer([node_state(1)], rng=random.Random(1), strategies=book.factories)
-        assert placer.place(MINE, "p", 1)
+        assert placer.place_tasks(MINE, "p", 1)
         book.report_unknown(placer.unknown_strategies, "largest")
     assert [dict(event.shared) for event in book.pending_events] == [
         {"strategy": "mine", "error": "this master has no such strategy", "used": "largest"}
