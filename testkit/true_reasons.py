@@ -70,7 +70,7 @@ async def _is_over_quota(store: Store, lane: Lane) -> bool:
     """By what the leader would still start."""
     project = await store.project(lane.project)
     uses = await store.project_uses([lane.project])
-    return Allowance(project, uses[lane.project].held).fit(lane.requirement) == 0
+    return Allowance(project, uses[lane.project].held).count_allowed(lane.requirement) == 0
 
 
 async def _is_placeable(master: Master, lane: Lane) -> bool:

@@ -16,7 +16,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, _ProjectTurns
-from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, Door
+from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, SubmitQuota
 from crawlfleet.store.composites.flow_release import StepRelease
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.tasks.transaction_log import write_events
@@ -45,7 +45,7 @@ def ignores_quotas(world: World) -> Iterator[None]:
 @contextmanager
 def lets_everybody_in(world: World) -> Iterator[None]:
     """Submits are taken whatever waits already."""
-    with patch.object(Door, "full", lambda *_: None):
+    with patch.object(SubmitQuota, "full", lambda *_: None):
         yield
 
 

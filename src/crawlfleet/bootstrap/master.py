@@ -53,7 +53,7 @@ from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
-from crawlfleet.control.tasks.admission import Waiting, WaitingLimit
+from crawlfleet.control.tasks.admission import AdmissionControl, WaitingLimit
 from crawlfleet.control.tasks.cancel import Cancel
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.finish import Finish
@@ -145,7 +145,7 @@ class Master:
             id_factory=ids,
             clock=clock,
             known_types=self.known_types,
-            waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
+            waiting=AdmissionControl(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
             configure=self.configure,
             projects=self.projects,
         )

@@ -106,7 +106,7 @@ async def test_what_an_unanswered_batch_left_pending_is_placed_elsewhere(store: 
     stays, gone = fleet.nodes[0], await fleet.node(slots=5)
     await fleet.dispatch()
     # The dispatcher has seen the second node; it goes without a hint, so that half of the batch cannot be assigned.
-    lost = task_state_machine.lose("gone", fleet.clock.now(), Random(1))
+    lost = task_state_machine.lose_execution("gone", fleet.clock.now(), Random(1))
     await store.end_session(gone.id, gone.session, NodeStatus.OFFLINE, lost, fleet.clock.now())
     tasks = await fleet.tasks(10)
     once.left.append("assign")

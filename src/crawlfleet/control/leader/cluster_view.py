@@ -36,7 +36,7 @@ from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
 from crawlfleet.scheduling.placement.shared_machines import share_machines, sum_reserved
 from crawlfleet.scheduling.placement.stuck_lanes import StuckReason, explain_stuck_lane
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 
 MAX_IDS_IN_WINDOWS = 200_000
 """Limit on the task ids in all windows together, roughly: with many lanes each window is smaller."""
@@ -83,7 +83,7 @@ class ClusterView:
         """Number of ids in each window behind which the store has more tasks."""
         self._clusters: Mapping[str, Cluster] = {}
         self._projects: dict[str, Project] = {}
-        self._exhausted_quotas: Mapping[str, DayFull] = {}
+        self._exhausted_quotas: Mapping[str, DailyQuotaViolation] = {}
         self._lifo_queues: frozenset[str] = frozenset()
         """Queues whose windows are newest first."""
         self._shares = FairSharesByRank()

@@ -31,5 +31,5 @@ class HostStatsAggregator(LeaderLoop):
             if batch.node is not None:
                 for host, figures in batch.hosts:
                     if host != ALL_HOSTS:
-                        self._reach.observe(batch.node, host, answers(figures), unreached(figures), at)
+                        self._reach.record_requests(batch.node, host, answers(figures), unreached(figures), at)
         return len(folded) >= BATCHES

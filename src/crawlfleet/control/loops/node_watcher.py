@@ -18,7 +18,7 @@ from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import HealthChange, NodeStore
 from crawlfleet.scheduling.nodes.health import HealthState, Thresholds, next_health, stored_health
-from crawlfleet.scheduling.nodes.node_faults import HostReach, NodeFaults, ProcessFaults, Silence
+from crawlfleet.scheduling.nodes.node_faults import HostReach, NodeFaults, ProcessFaults, SilenceDetector
 
 SAMPLE_S = 60.0
 _WATCHED = (NodeStatus.ONLINE, NodeStatus.MAINTENANCE)
@@ -45,7 +45,7 @@ class NodeWatcher(LeaderLoop):
         self._configure = configure
         self._reach = reach
         self._processes = ProcessFaults()
-        self._silence = Silence()
+        self._silence = SilenceDetector()
         self._states: dict[NodeId, HealthState] = {}
         self._sampled_at = float("-inf")
 
@@ -83,8 +83,8 @@ class NodeWatcher(LeaderLoop):
     def _remembered_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
         """The remembered state of each node, as far as the store still agrees with it."""
         ids = {node.id for node in nodes}
-        self._processes.keep(ids)
-        self._reach.keep(ids)
+        self._processes.keep_nodes(ids)
+        self._reach.keep_nodes(ids)
         states = {}
         for node in nodes:
             state = self._states.get(node.id)
@@ -92,16 +92,16 @@ class NodeWatcher(LeaderLoop):
                 state = stored_health(node)
                 if node.health is Health.UNKNOWN:
                     # Its health was cleared by a person or by a new session: so is what it was based on.
-                    self._processes.forget(node.id)
-                    self._reach.forget(node.id)
+                    self._processes.forget_node(node.id)
+                    self._reach.forget_node(node.id)
             states[node.id] = state
         return states
 
     def _faults(self, nodes: Sequence[Node], at: float) -> dict[NodeId, NodeFaults]:
         for node in nodes:
             if node.measurement is not None:
-                self._processes.observe(node.id, node.measurement.ends, at)
-        crash_rates, network_rates = self._processes.rates(at), self._reach.rates(at)
+                self._processes.record_ends(node.id, node.measurement.ends, at)
+        crash_rates, network_rates = self._processes.fault_rates(at), self._reach.fault_rates(at)
         renewals = {node.id: (node.session, node.renewals, node.description.lease_ms / 1000) for node in nodes}
         silent = self._silence.silent_nodes(renewals, at)
         return {

@@ -42,8 +42,8 @@ from crawlfleet.scheduling.placement.preemption import (
     plan_preemptions,
 )
 from crawlfleet.scheduling.placement.shared_machines import share_machines
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
-from crawlfleet.scheduling.quotas.project_quota import allowances
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
+from crawlfleet.scheduling.quotas.project_quota import project_allowances
 
 BUDGET_WINDOW_MS = 60_000
 MAX_RECALLS = 100
@@ -119,7 +119,7 @@ class Preempter(LeaderLoop):
             budget=budget,
             rules=rules,
             overcommit=settings["overcommit"],
-            allowances=allowances(view.projects, self._ledger.project_use, exhausted),
+            allowances=project_allowances(view.projects, self._ledger.project_use, exhausted),
         )
         waiters = await self._waiters(freed, view)
         return await self._recall(freed, waiters, {task: row for task, (_, row) in held.items()}, term, now)
@@ -141,18 +141,22 @@ class Preempter(LeaderLoop):
         return {lane.id: lane for lane in await self._store.lanes(list(dict.fromkeys(lanes)))}
 
     async def _waiting_lanes(
-        self, view: PlacementView, lanes: Mapping[LaneId, Lane], exhausted: Mapping[str, DayFull], now: Instant
+        self,
+        view: PlacementView,
+        lanes: Mapping[LaneId, Lane],
+        exhausted: Mapping[str, DailyQuotaViolation],
+        now: Instant,
     ) -> list[WaitingLane]:
         """The waiting lanes in the dispatcher's order of service, down to the last for which a task may be preempted;
         without those that a quota holds back."""
         sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
-        left = allowances(view.projects, self._ledger.project_use, exhausted)
+        left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         at = self._clock.monotonic()
         ranked: list[tuple[int, TaskId, WaitingLane]] = []
         paused = view.paused_queues
         for lane_id, head in view.ready_heads.items():
             lane = lanes[lane_id]
-            may_run = lane.project not in left or left[lane.project].fit(lane.requirement) > 0
+            may_run = lane.project not in left or left[lane.project].count_allowed(lane.requirement) > 0
             if may_run and lane.queue not in paused:
                 rank = lane_rank(lane, head, now, self._ageing)
                 since = self._waiting_since.get(lane_id)

@@ -23,7 +23,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import LeaseRow, NodeStore
 from crawlfleet.ports.ready_tasks import HeldTask, ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling.nodes.lease import LeaseBook
+from crawlfleet.scheduling.nodes.lease import LeaseTracker
 from crawlfleet.scheduling.tasks import task_state_machine
 
 OVERDUE_BATCH = 500
@@ -64,25 +64,25 @@ class Reaper(LeaderLoop):
         self._ledger = ledger
         self._rng = rng
         self._term: int | None = None
-        self._leases: LeaseBook[LeaseRow] = LeaseBook()
+        self._leases: LeaseTracker[LeaseRow] = LeaseTracker()
         self._overdue_after: HeldTask | None = None
 
     async def run_term(self, term: int, now: Instant) -> ReapReport:
         if term != self._term:
             # A new leader has watched no node yet: every node gets a fresh lease before it is judged.
-            self._leases, self._term = LeaseBook(), term
-        self._leases.observe(await self._store.leases(), self._clock.monotonic())
+            self._leases, self._term = LeaseTracker(), term
+        self._leases.observe_leases(await self._store.leases(), self._clock.monotonic())
         sessions = 0
-        for lease in self._leases.expired(self._clock.monotonic()):
+        for lease in self._leases.expired_leases(self._clock.monotonic()):
             sessions += await self._end_session(lease, term, now)
         return ReapReport(sessions, await self._recall_overdue(term, now))
 
     async def _end_session(self, lease: LeaseRow, term: int, now: Instant) -> bool:
-        decide = task_state_machine.lose(f"{node_text(lease.node)} lost its lease", now, self._rng)
+        decide = task_state_machine.lose_execution(f"{node_text(lease.node)} lost its lease", now, self._rng)
         applied = await self._store.end_session(
             lease.node, lease.session, NodeStatus.UNRESPONSIVE, decide, now, renewals=lease.renewals, term=term
         )
-        self._leases.forget(lease.node)
+        self._leases.forget_node(lease.node)
         if applied is None:
             return False
         log.warning("lease_ended", node=node_text(lease.node), session=lease.session, tasks=len(applied.after))
@@ -113,6 +113,6 @@ class Reaper(LeaderLoop):
         ]
         if not tasks:
             return 0
-        applied = await self._store.change(tasks, task_state_machine.overdue(now), now, term)
+        applied = await self._store.change(tasks, task_state_machine.recall_overdue(now), now, term)
         await tell(self._broker, applied)
         return len(applied.after)

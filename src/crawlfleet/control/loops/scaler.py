@@ -25,10 +25,10 @@ from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.slots import SlotChange, SlotStore
-from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, Seen, next_slots
+from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, NodeLoad, next_slots
 from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
 from crawlfleet.scheduling.placement.shared_machines import share_machines
-from crawlfleet.scheduling.quotas.project_quota import allowances
+from crawlfleet.scheduling.quotas.project_quota import project_allowances
 
 _FILTERS_BUT_SLOTS = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
 """All filters but the one on free slots."""
@@ -96,12 +96,12 @@ class Scaler(LeaderLoop):
         lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
         overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
         exhausted = await exhausted_daily_quotas(self._store, view.projects, now)
-        allowances_left = allowances(view.projects, self._ledger.project_use, exhausted)
+        allowances_left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         asks = {Ask(lane.requirement, lane.project, overcommit) for lane in lanes if lane.queue not in paused}
         return [
             ask
             for ask in asks
-            if ask.project not in allowances_left or allowances_left[ask.project].fit(ask.requirement)
+            if ask.project not in allowances_left or allowances_left[ask.project].count_allowed(ask.requirement)
         ]
 
     def _judge_node(self, node: Node, state: NodeState, asks: Sequence[Ask]) -> tuple[LoadState, SlotChange | None]:
@@ -110,7 +110,7 @@ class Scaler(LeaderLoop):
         is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _FILTERS_BUT_SLOTS) for ask in asks)
         values = self._configure.known(node.description.cluster).values
         bounds = values["slots_min"], values["slots_max"]
-        node_load = Seen(node.measurement, state.slots, is_full, is_wanted)
+        node_load = NodeLoad(node.measurement, state.slots, is_full, is_wanted)
         at = self._clock.monotonic()
         load, resize = next_slots(self._states.get(node.id, LoadState()), node_load, at, bounds, self._limits)
         return load, None if resize is None else SlotChange(node.id, state.slots, resize.slots, resize.reason)

@@ -18,7 +18,7 @@ from crawlfleet.model.schedule import Plan, Schedule
 from crawlfleet.ports.broker import SCHEDULES, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.schedule_store import Firing, ScheduleStore
-from crawlfleet.scheduling.schedules.ticks import plan
+from crawlfleet.scheduling.schedules.ticks import plan_ticks
 from crawlfleet.wire.tasks import read_task
 
 BATCH = 500
@@ -28,7 +28,7 @@ MAX_TICKS = 2_000
 
 class _DueSchedule(NamedTuple):
     schedule: Schedule
-    plan: Plan
+    plan_ticks: Plan
     ticks: Sequence[Instant]
     """Ticks of the plan, and the one that was held."""
 
@@ -79,7 +79,7 @@ class ScheduleFirer(LeaderLoop):
 
 
 def _due_schedule(schedule: Schedule, now: Instant) -> _DueSchedule:
-    planned = plan(schedule, now)
+    planned = plan_ticks(schedule, now)
     held = () if schedule.held_at is None else (schedule.held_at,)
     return _DueSchedule(schedule, planned, (*held, *planned.ticks))
 

@@ -51,7 +51,7 @@ class Stager(LeaderLoop):
             return is_more
         # Before they are ready: the dispatcher may place them at once.
         self._failed_nodes.remember_failures(await self._store.failed_on(due))
-        applied = await self._store.change(due, task_state_machine.release(now), now, term)
+        applied = await self._store.change(due, task_state_machine.release_due(now), now, term)
         await tell(self._broker, applied)
         return is_more or (len(due) == BATCH and bool(applied.after))
 
@@ -60,6 +60,6 @@ class Stager(LeaderLoop):
         parked = [*await self._store.parked_in_vain(now, BATCH), *await self._store.parked_with_room(now, BATCH)]
         if not parked:
             return False
-        applied = await self._store.change(parked, task_state_machine.unpark, now, term)
+        applied = await self._store.change(parked, task_state_machine.unpark_task, now, term)
         await tell(self._broker, applied)
         return len(parked) >= BATCH and bool(applied.after)

@@ -75,7 +75,7 @@ class WorkMover(LeaderLoop):
         if not chosen:
             return 0
         applied = await self._store.change(
-            list(chosen), task_state_machine.move(chosen, f"{node_text(node.id)} keeps failing"), now, term
+            list(chosen), task_state_machine.move_executions(chosen, f"{node_text(node.id)} keeps failing"), now, term
         )
         await tell(self._broker, applied)
         if applied.after:

@@ -22,6 +22,6 @@ class Cancel:
 
     async def cancel(self, tasks: Sequence[TaskId], reason: str = CANCELLED) -> Applied:
         """`after` says `cancelled` for what is final, `assigned` or `processing` for what a node was asked to stop."""
-        applied = await self._store.change(tasks, task_state_machine.cancel(reason), self._clock.now())
+        applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
         await tell(self._broker, applied)
         return applied

@@ -34,7 +34,7 @@ class Reprioritize:
         lanes = await self._store.lanes(sorted({row.lane for row in live.values()}))
         moved = {lane.id: lane.at_priority(priority) for lane in lanes}
         await self._store.ensure_lanes(list(moved.values()))
-        decide = task_state_machine.reprioritize({have: lane.id for have, lane in moved.items()})
+        decide = task_state_machine.change_lane({have: lane.id for have, lane in moved.items()})
         applied = await self._store.change(tasks, decide, self._clock.now())
         # The old window may still show them: whoever takes one from there is refused by the store.
         stale = [(row.lane, row.id) for row in live.values() if moved[row.lane].id != row.lane]

@@ -13,7 +13,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell_ready
-from crawlfleet.control.tasks.admission import RETRY_AFTER_S, Room, Waiting
+from crawlfleet.control.tasks.admission import RETRY_AFTER_S, AdmissionControl, AdmissionTicket
 from crawlfleet.control.tasks.task_content import host_in
 from crawlfleet.control.tasks.task_types import KnownTypes
 from crawlfleet.errors import InvalidInput, OverLimit
@@ -76,7 +76,7 @@ class Submit:
         id_factory: IdFactory,
         clock: Clock,
         known_types: KnownTypes,
-        waiting: Waiting,
+        waiting: AdmissionControl,
         configure: Configure,
         projects: Projects,
     ) -> None:
@@ -148,7 +148,7 @@ class Submit:
             (answer,) = await self._gatherer.put([submission])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
         finally:
-            self._waiting.settle(room, is_stored=is_stored)
+            self._waiting.settle_ticket(room, is_stored=is_stored)
         if answer.over_quota is not None:
             again_s = RETRY_AFTER_S if answer.renews_at is None else (answer.renews_at - now) / 1000
             raise OverLimit(answer.over_quota, retry_after_s=again_s)
@@ -180,7 +180,7 @@ class Submit:
             yield
             is_stored = True
         finally:
-            self._waiting.settle(room, is_stored=is_stored)
+            self._waiting.settle_ticket(room, is_stored=is_stored)
 
     async def checked(self, body: TaskBody) -> TaskBody | Refusal:
         """The same body if it could be submitted now; its lane is known from then on."""
@@ -192,7 +192,7 @@ class Submit:
         """Tasks that the caller stores, beside rows of its own: checked as others are, their lanes known, and with room
         kept for them until this is left. What there is no room for is refused."""
         items = await self.prepared(bodies, self._ids.take(len(bodies)))
-        rooms: list[Room] = []
+        rooms: list[AdmissionTicket] = []
         is_stored = False
         try:
             for project in {item.project for item in items if isinstance(item, NewTask)}:
@@ -206,7 +206,7 @@ class Submit:
             is_stored = True
         finally:
             for room in rooms:
-                self._waiting.settle(room, is_stored=is_stored)
+                self._waiting.settle_ticket(room, is_stored=is_stored)
 
     async def _new_tasks(
         self,

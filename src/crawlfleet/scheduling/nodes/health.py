@@ -109,20 +109,20 @@ def next_health(
     passed = _reasons(rules, averages, 1.0)
     near = _reasons(rules, averages, thresholds.recover_share)
     state = replace(state, averages=averages, measured_at=at)
-    state = _towards_worse(state, _gravest(passed), at, thresholds.hold_s)
-    state = _towards_better(state, _gravest(near), at, thresholds.recover_s)
+    state = _towards_worse(state, _worst_level(passed), at, thresholds.hold_s)
+    state = _towards_better(state, _worst_level(near), at, thresholds.recover_s)
     return replace(state, details=_details(state, rules, thresholds.recover_share))
 
 
 def _towards_worse(state: HealthState, level: Health, at: float, hold_s: float) -> HealthState:
     if level <= state.status or level is Health.HEALTHY:
         if state.status is Health.UNKNOWN:
-            return _changed(state, Health.HEALTHY, at)
+            return _change_status(state, Health.HEALTHY, at)
         return replace(state, worse_since=None)
     since = at if state.worse_since is None else state.worse_since
     mildest = level if state.worse_since is None else min(level, state.worse)
     if at - since >= hold_s:
-        return _changed(state, mildest, at)
+        return _change_status(state, mildest, at)
     return replace(state, worse_since=since, worse=mildest)
 
 
@@ -132,11 +132,11 @@ def _towards_better(state: HealthState, level: Health, at: float, recover_s: flo
     since = at if state.better_since is None else state.better_since
     gravest = level if state.better_since is None else max(level, state.better)
     if at - since >= recover_s:
-        return _changed(state, gravest, at)
+        return _change_status(state, gravest, at)
     return replace(state, better_since=since, better=gravest)
 
 
-def _changed(state: HealthState, status: Health, at: float) -> HealthState:
+def _change_status(state: HealthState, status: Health, at: float) -> HealthState:
     return replace(state, status=status, changed_at=at, worse_since=None, better_since=None)
 
 
@@ -181,7 +181,7 @@ def _reasons(
     return reasons
 
 
-def _gravest(reasons: list[_Reason]) -> Health:
+def _worst_level(reasons: list[_Reason]) -> Health:
     return max((reason.level for reason in reasons), default=Health.HEALTHY)
 
 
@@ -194,9 +194,9 @@ def _details(state: HealthState, rules: tuple[_Rule, ...], recover_share: float)
         {"rule": reason.rule, "level": reason.level.word, "value": round(reason.value, 4), "limit": reason.limit}
         for reason in reasons
     ]
-    kept = shown or state.details.get("reasons", [])
-    is_fault = state.status is Health.UNHEALTHY and _are_faults(kept)
-    return {"reasons": kept, "is_recovering": state.better_since is not None, "is_on_trial": is_fault}
+    reported = shown or state.details.get("reasons", [])
+    is_fault = state.status is Health.UNHEALTHY and _are_faults(reported)
+    return {"reasons": reported, "is_recovering": state.better_since is not None, "is_on_trial": is_fault}
 
 
 def _are_faults(reasons: Iterable[Mapping[str, Any]]) -> bool:

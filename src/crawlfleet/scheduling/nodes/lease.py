@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from crawlfleet.model.ids import NodeId
 
 
-class Lease(Protocol):
+class SessionLease(Protocol):
     """The lease of an open session as the store has it."""
 
     @property
@@ -34,53 +34,56 @@ class Lease(Protocol):
     def lease_ms(self) -> int: ...
 
 
-LeaseT = TypeVar("LeaseT", bound=Lease)
+LeaseT = TypeVar("LeaseT", bound=SessionLease)
 
 
 @dataclass(slots=True)
-class _Watch(Generic[LeaseT]):
+class _WatchedLease(Generic[LeaseT]):
     lease: LeaseT
     since: float
 
 
-class LeaseBook(Generic[LeaseT]):
+class LeaseTracker(Generic[LeaseT]):
     """The leases as the leader has observed them. Times are its monotonic seconds, read after the rows were."""
 
     def __init__(self, *, max_gap_s: float = 5.0) -> None:
         self._max_gap_s = max_gap_s
-        self._watched: dict[NodeId, _Watch[LeaseT]] = {}
+        self._watched: dict[NodeId, _WatchedLease[LeaseT]] = {}
         self._observed_at: float | None = None
 
     def __len__(self) -> int:
         return len(self._watched)
 
-    def observe(self, leases: Iterable[LeaseT], at: float) -> None:
+    def observe_leases(self, leases: Iterable[LeaseT], at: float) -> None:
         """Observe all open sessions as of now; one that is missing is over and dropped."""
         if self._has_slept(at):
-            self.fresh_start(at)
+            self.restart_leases(at)
         self._observed_at = at
         before, self._watched = self._watched, {}
         for lease in leases:
-            known = before.get(lease.node)
-            if known is not None and (known.lease.session, known.lease.renewals) == (lease.session, lease.renewals):
-                since = known.since
+            watched = before.get(lease.node)
+            if watched is not None and (watched.lease.session, watched.lease.renewals) == (
+                lease.session,
+                lease.renewals,
+            ):
+                since = watched.since
             else:
                 since = at
-            self._watched[lease.node] = _Watch(lease, since)
+            self._watched[lease.node] = _WatchedLease(lease, since)
 
-    def expired(self, at: float) -> list[LeaseT]:
+    def expired_leases(self, at: float) -> list[LeaseT]:
         """Leases unchanged for their whole length, oldest first. None from a leader that slept since it last observed."""
         if self._has_slept(at):
             return []
-        over = [watch for watch in self._watched.values() if at - watch.since >= watch.lease.lease_ms / 1000]
-        over.sort(key=lambda watch: watch.since)
-        return [watch.lease for watch in over]
+        expired = [watch for watch in self._watched.values() if at - watch.since >= watch.lease.lease_ms / 1000]
+        expired.sort(key=lambda watch: watch.since)
+        return [watch.lease for watch in expired]
 
-    def forget(self, node: NodeId) -> None:
+    def forget_node(self, node: NodeId) -> None:
         """Drop the lease of a node whose session was ended."""
         self._watched.pop(node, None)
 
-    def fresh_start(self, at: float) -> None:
+    def restart_leases(self, at: float) -> None:
         """Let every lease begin now: for a new leader, or one that did not watch."""
         self._observed_at = at
         for watch in self._watched.values():

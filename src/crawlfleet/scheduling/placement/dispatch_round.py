@@ -136,7 +136,7 @@ class DispatchRound:
         if project in inputs.exhausted_projects:
             return None
         allowance = self._allowance(project)
-        if allowance is not None and allowance.is_spent:
+        if allowance is not None and allowance.is_exhausted:
             return None
         ready = turns.next_lane()
         if ready is None:
@@ -149,7 +149,7 @@ class DispatchRound:
             return 0
         left = turns.sizes_left.get(lane.id, ready.size)
         wanted = min(self._quantum, left, self._batch - self._placed)
-        allowed = UNLIMITED if allowance is None else allowance.fit(lane.requirement)
+        allowed = UNLIMITED if allowance is None else allowance.count_allowed(lane.requirement)
         nodes = (
             self._placer.place_tasks(self._with_strategy(lane.requirement), project, min(wanted, allowed))
             if allowed
@@ -159,7 +159,7 @@ class DispatchRound:
             self._nodes.setdefault(lane.id, []).extend(nodes)
             self._placed += len(nodes)
             if allowance is not None:
-                allowance.take(lane.requirement, len(nodes))
+                allowance.deduct(lane.requirement, len(nodes))
         if len(nodes) < min(wanted, allowed):
             self._full_classes.add(class_key)
         elif allowed > wanted and left > wanted:

@@ -132,7 +132,7 @@ class _PreemptionPlan:
 
     def serve_lane(self, waiting: WaitingLane) -> None:
         allowance = self._allowances.get(waiting.project)
-        size = waiting.size if allowance is None else min(waiting.size, allowance.fit(waiting.requirement))
+        size = waiting.size if allowance is None else min(waiting.size, allowance.count_allowed(waiting.requirement))
         ask = Ask(waiting.requirement, waiting.project, self._overcommit)
         nodes = [state for state in self._open_nodes if not any(refuses(state, ask) for refuses in CLASS_FILTERS)]
         served = _fill_free_capacity(nodes, ask, size)
@@ -144,7 +144,7 @@ class _PreemptionPlan:
         if served < size:
             self._unserved_asks.append(ask)
         if allowance is not None:
-            allowance.take(waiting.requirement, served)
+            allowance.deduct(waiting.requirement, served)
 
     def _best_victims(
         self, waiting: WaitingLane, ask: Ask, nodes: Sequence[NodeState]

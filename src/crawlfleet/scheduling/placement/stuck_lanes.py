@@ -10,7 +10,7 @@ from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.scheduling.explain.task import explain_placement
 from crawlfleet.scheduling.placement.lane_order import ReadyLane
 from crawlfleet.scheduling.placement.placer import Placer
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 STUCK_S = 30.0
@@ -26,12 +26,16 @@ class StuckReason(NamedTuple):
 
 
 def explain_stuck_lane(
-    lane: Lane, project: Project | None, use: Callable[[str], Use], placer: Placer, exhausted: DayFull | None = None
+    lane: Lane,
+    project: Project | None,
+    use: Callable[[str], Use],
+    placer: Placer,
+    exhausted: DailyQuotaViolation | None = None,
 ) -> StuckReason | None:
     """Why nothing of the lane is placed; None for a lane that only waits for its turn. `exhausted` is the daily quota of
     which its project has none left."""
     if project is not None and (project.quotas.limits_running or exhausted is not None):
-        violation = Allowance(project, use(lane.project), exhausted).full(lane.requirement)
+        violation = Allowance(project, use(lane.project), exhausted).violation(lane.requirement)
         if violation is not None:
             return StuckReason("quota", violation.sentence)
     explanation = explain_placement(lane.requirement, lane.project, placer.states, placer.overcommit)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from crawlfleet.model.daily_quota import Amounts, Day, Holding, day_of
 from crawlfleet.model.ids import ExecutionId
 from crawlfleet.model.instants import Instant
-from crawlfleet.scheduling.quotas.daily_quota import given_back
+from crawlfleet.scheduling.quotas.daily_quota import unused_amounts
 from crawlfleet.store.engine.transaction import Tx
 
 KEEP_DAYS = 7
@@ -34,7 +34,7 @@ async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
     held = await holdings(tx, list(ended))
     for execution, holding in held.items():
         key = holding.project, holding.day
-        back[key] = back[key].plus(given_back(holding, ended[execution]))
+        back[key] = back[key].plus(unused_amounts(holding, ended[execution]))
     for (project, day), amounts in sorted(back.items()):
         if any(amounts):
             await tx.execute(ADD_TO_DAY, project, day, -amounts.pages, -amounts.bytes)

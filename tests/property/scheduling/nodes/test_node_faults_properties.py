@@ -47,12 +47,12 @@ class Fleet:
         self.ends = {node: [0, 0] for node in range(NODES)}
         self.at = 0.0
         for node in range(NODES):
-            self.processes.observe(node, [], self.at)
+            self.processes.record_ends(node, [], self.at)
 
     def report_ends(self, node: int, survived: int, died: int) -> None:
         self.ends[node][0] += survived
         self.ends[node][1] += died
-        self.processes.observe(node, [("web_crawl", self.ends[node][0], self.ends[node][1])], self.at)
+        self.processes.record_ends(node, [("web_crawl", self.ends[node][0], self.ends[node][1])], self.at)
 
     def report_host(self, node: int, host: str, failures: Sequence[str]) -> None:
         row = nothing()
@@ -61,10 +61,10 @@ class Fleet:
                 answered(row, int(failure), 0.1)
             else:
                 row[error_place(failure)] += 1
-        self.reach.observe(node, host, answers(row), unreached(row), self.at)
+        self.reach.record_requests(node, host, answers(row), unreached(row), self.at)
 
     def judge(self) -> None:
-        crash_rates, network_rates = self.processes.rates(self.at), self.reach.rates(self.at)
+        crash_rates, network_rates = self.processes.fault_rates(self.at), self.reach.fault_rates(self.at)
         for node, state in self.states.items():
             faults = NodeFaults(crash_rates.get(node, 0.0), network_rates.get(node, 0.0))
             self.states[node] = next_health(state, Measurement(error_rate=1.0), self.at, THRESHOLDS, faults)

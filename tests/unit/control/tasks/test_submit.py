@@ -12,7 +12,7 @@ import pytest
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
-from crawlfleet.control.tasks.admission import Waiting, WaitingLimit
+from crawlfleet.control.tasks.admission import AdmissionControl, WaitingLimit
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.control.tasks.task_types import KnownTypes, TaskTypes
 from crawlfleet.errors import InvalidInput, OverLimit, StoreUnavailable
@@ -134,7 +134,7 @@ class Desk:
             id_factory=IdFactory(1, self.clock.now),
             clock=self.clock,
             known_types=KnownTypes(types, store=store, clock=self.clock),
-            waiting=Waiting(store=store, clock=self.clock, limit=limit),
+            waiting=AdmissionControl(store=store, clock=self.clock, limit=limit),
             configure=Configure(store=store, clock=self.clock, defaults={"task_timeout_s": 500}),
             projects=Projects(
                 store=store,

@@ -49,9 +49,9 @@ __all__ = [
     "NOTHING_KNOWN",
     "Candidates",
     "Evidence",
-    "Explains",
-    "Guarded",
+    "ExplainingStrategy",
+    "GuardedFactory",
     "Knowledge",
-    "Make",
+    "StrategyFactory",
     "Strategy",
 ]

@@ -9,7 +9,7 @@ from crawlfleet.control.leader.strategy_registry import MAX_REPORTED, StrategyRe
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.event import Kind
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.explain.placement_reason import choice
+from crawlfleet.scheduling.explain.placement_reason import placement_reason
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.placer import Placer
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates
@@ -119,8 +119,8 @@ def test_a_reason_of_its_own_is_told_and_a_broken_one_is_not() -> None:
     state = node_state(1, slots=4, held=1)
     candidates = Candidates(MINE, [state], random.Random(1), 0)
     good, bad = StrategyRegistry({"mine": ByName}), StrategyRegistry({"mine": RaisesLater})
-    assert choice("mine", good.factories["mine"](candidates), state).sentence == "mine: 1. by name"
-    assert choice("mine", bad.factories["mine"](candidates), state).sentence == "mine: 1 of 4 slots in use"
+    assert placement_reason("mine", good.factories["mine"](candidates), state).sentence == "mine: 1. by name"
+    assert placement_reason("mine", bad.factories["mine"](candidates), state).sentence == "mine: 1 of 4 slots in use"
     assert len(bad.pending_events) == 1
 
 
