@@ -164,10 +164,10 @@ class ClusterView:
         except BaseException:
             self._projects = before
             raise
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         for row in rows:
             lane = self._lanes[row.lane]
-            self._ledger.hold_one(row.node, row.execution, lane.requirement, at, lane.project)
+            self._ledger.hold_one(row.node, row.execution, lane.requirement, now_mono, lane.project)
 
     async def _load_queues(self, queues: Sequence[Queue]) -> None:
         self.paused_queues = {queue.name for queue in queues if queue.is_paused}
@@ -185,8 +185,8 @@ class ClusterView:
         self.default_strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
         self._resolved = {}
         ledger.pop_changes()
-        at = self._clock.monotonic()
-        states = [node_state(node, self._clusters, ledger, at) for node in self.nodes]
+        now_mono = self._clock.monotonic()
+        states = [node_state(node, self._clusters, ledger, now_mono) for node in self.nodes]
         share_machines(states)
         self.placer = Placer(
             states,

@@ -27,16 +27,16 @@ class RecentPlacements:
         self._placements: dict[TaskId, _Placement] = {}
         """Placements by task, oldest first."""
 
-    def record_placements(self, assignments: Iterable[Assignment], at: float) -> None:
+    def record_placements(self, assignments: Iterable[Assignment], now_mono: float) -> None:
         for assignment in assignments:
             self._placements.pop(assignment.task, None)
-            self._placements[assignment.task] = _Placement(assignment.node, assignment.session, at)
+            self._placements[assignment.task] = _Placement(assignment.node, assignment.session, now_mono)
 
-    def forget_before(self, at: float) -> None:
+    def forget_before(self, now_mono: float) -> None:
         """Drop placements older than the pause: done in each pass, so that memory holds those of one second."""
         while self._placements:
             task, oldest = next(iter(self._placements.items()))
-            if oldest.placed_at > at - PAUSE_S:
+            if oldest.placed_at > now_mono - PAUSE_S:
                 return
             del self._placements[task]
 

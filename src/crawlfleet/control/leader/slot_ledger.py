@@ -46,22 +46,22 @@ class SlotLedger:
         """Whether hints are known to be lost: the reconciler should run soon."""
 
     def hold_one(
-        self, node: NodeId, execution: ExecutionId, requirement: Requirement, at: float, project: str = ""
+        self, node: NodeId, execution: ExecutionId, requirement: Requirement, now_mono: float, project: str = ""
     ) -> None:
-        self.hold_all([(node, execution)], requirement, at, project)
+        self.hold_all([(node, execution)], requirement, now_mono, project)
 
     def hold_all(
         self,
         pairs: Iterable[tuple[NodeId, ExecutionId]],
         requirement: Requirement,
-        at: float,
+        now_mono: float,
         project: str = "",
         *,
         is_unknown_to_placer: bool = True,
     ) -> None:
         """Add executions of one class and project, assigned at one time; `is_unknown_to_placer` is False for those that
         the placer has counted already."""
-        hold, held, count = Hold(requirement, at, project), self._held, 0
+        hold, held, count = Hold(requirement, now_mono, project), self._held, 0
         resources = requirement.resources
         for node, execution in pairs:
             executions = held.get(node)
@@ -69,7 +69,7 @@ class SlotLedger:
                 executions = held[node] = {}
             if execution not in executions:
                 executions[execution] = hold
-                self._assigned_at[node] = at
+                self._assigned_at[node] = now_mono
                 count += 1
                 if is_unknown_to_placer:
                     self._doubted.add(node)
@@ -132,14 +132,14 @@ class SlotLedger:
     def held_pairs(self) -> set[tuple[NodeId, ExecutionId]]:
         return {(node, execution) for node, executions in self._held.items() for execution in executions}
 
-    def held_for_s(self, node: NodeId, execution: ExecutionId, at: float) -> float:
+    def held_for_s(self, node: NodeId, execution: ExecutionId, now_mono: float) -> float:
         """Seconds for which this leader has seen the execution held; 0 for an unknown one."""
         hold = self.holds_on(node).get(execution)
-        return at - hold.since if hold else 0.0
+        return now_mono - hold.since if hold else 0.0
 
-    def since_assignment_s(self, node: NodeId, at: float) -> float:
+    def since_assignment_s(self, node: NodeId, now_mono: float) -> float:
         """Seconds since this leader assigned something to the node; infinite if it never did."""
-        return at - self._assigned_at.get(node, -math.inf)
+        return now_mono - self._assigned_at.get(node, -math.inf)
 
     def clear(self) -> None:
         self._doubted.update(self._held)

@@ -29,12 +29,12 @@ class StuckLaneReporter:
 
     async def report_stuck(self, blocked: Container[Requirement], term: int, now: Instant) -> None:
         """Report stuck lanes after a pass. `blocked` classes, which no node would ever take, were reported before."""
-        view, tracker, at = self._view, self._tracker, self._clock.monotonic()
+        view, tracker, now_mono = self._view, self._tracker, self._clock.monotonic()
         reports = {}
-        for ready in tracker.overdue_lanes(view.lane_order, view.paused_queues, at):
+        for ready in tracker.overdue_lanes(view.lane_order, view.paused_queues, now_mono):
             lane, reason = ready.lane, view.explain_stuck_lane(ready.lane)
             if reason is None or (reason.cause == "no_node" and lane.requirement in blocked):
-                tracker.postpone_lane(lane.id, at)
+                tracker.postpone_lane(lane.id, now_mono)
                 continue
             reports[lane.id] = {
                 "queue": lane.queue,
@@ -44,7 +44,7 @@ class StuckLaneReporter:
                 "task": ready.oldest,
                 "cause": reason.cause,
                 "why": reason.sentence,
-                "waited_s": tracker.waited_s(lane.id, at),
+                "waited_s": tracker.waited_s(lane.id, now_mono),
             }
         if reports:
             await self._store.record(

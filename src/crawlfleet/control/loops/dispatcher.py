@@ -153,10 +153,10 @@ class Dispatcher(LeaderLoop):
         held = await self._store.held([node.id for node in nodes])
         rows = [row for tasks in held.values() for row in tasks]
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         for row in rows:
             lane = lanes[row.lane]
-            self._ledger.hold_one(row.node, row.execution, lane.requirement, at, lane.project)
+            self._ledger.hold_one(row.node, row.execution, lane.requirement, now_mono, lane.project)
         await self._broker.ready.clear()
         await self._refresh_view()
         self._term = term
@@ -186,13 +186,13 @@ class Dispatcher(LeaderLoop):
             raise
         if self._failed_nodes:
             self._failed_nodes.forget_tasks(applied.after)
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         assigned = [item for item in batch if item.task not in applied.refused] if applied.refused else batch
         for lane_id, items in _by_lane(assigned).items():
             lane = self.view.get_lane(lane_id)
             pairs = [(item.node, item.execution) for item in items]
-            self._ledger.hold_all(pairs, lane.requirement, at, lane.project, is_unknown_to_placer=False)
-        self._recent_placements.record_placements(assigned, at)
+            self._ledger.hold_all(pairs, lane.requirement, now_mono, lane.project, is_unknown_to_placer=False)
+        self._recent_placements.record_placements(assigned, now_mono)
         await self._broker.signals.wake([node_topic(node) for node in applied.told])
         if not applied.refused:
             return DispatchReport(len(batch))

@@ -76,24 +76,24 @@ class Granter(LeaderLoop):
             await self._broker.signals.wait(GRANTS, left_s)
 
     async def run_term(self, term: int, now: Instant) -> object:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         if term != self._term:
             shares = await self._store.all_shares()
             names = {share.host for share in shares}
-            self._ledger.load_shares(shares, await self._store.hosts(sorted(names)) if names else {}, at)
+            self._ledger.load_shares(shares, await self._store.hosts(sorted(names)) if names else {}, now_mono)
         # Until the commit is known to have been made, the ledger may differ from the store.
         self._term = None
-        change = await self._decide_change(now, at)
+        change = await self._decide_change(now, now_mono)
         if change:
             learned = await self._store.put_grants(change, term, now)
             if learned:
                 self._evidence_cache.apply_folded(learned, term)
             await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
         self._term = term
-        self._gap_s = pause_after_pass_s(self._clock.monotonic() - at)
+        self._gap_s = pause_after_pass_s(self._clock.monotonic() - now_mono)
         return None
 
-    async def _decide_change(self, now: Instant, at: float) -> GrantChange:
+    async def _decide_change(self, now: Instant, now_mono: float) -> GrantChange:
         reports = await self._store.host_look(now)
         change = GrantChange()
         if not (reports.sessions or reports.notes or len(self._ledger)):
@@ -102,14 +102,14 @@ class Granter(LeaderLoop):
         values = self._configure.known(DEFAULT_CLUSTER).values
         self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
         if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
-            self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), at)
-        self._ledger.apply_session_reports(reports.sessions, at)
+            self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), now_mono)
+        self._ledger.apply_session_reports(reports.sessions, now_mono)
         self._ledger.apply_host_notes(reports.notes, now, change)
         change.evidence += await self._block_evidence(reports.notes, now)
-        if at - self._counted_at >= COUNT_INTERVAL_S:
-            self._counted_at = at
-            self._ledger.add_request_counts(now, at)
-        self._ledger.divide_budgets(now, at, change)
+        if now_mono - self._counted_at >= COUNT_INTERVAL_S:
+            self._counted_at = now_mono
+            self._ledger.add_request_counts(now, now_mono)
+        self._ledger.divide_budgets(now, now_mono, change)
         for event in change.events:
             log.info(event.kind, **event.shared)
         return change

@@ -26,10 +26,10 @@ class HostStatsAggregator(LeaderLoop):
     async def run_term(self, term: int, now: Instant) -> bool:
         """Fold one batch; True if there may be more."""
         folded = await self._store.fold_figures(term, now, BATCHES)
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         for batch in folded:
             if batch.node is not None:
                 for host, figures in batch.hosts:
                     if host != ALL_HOSTS:
-                        self._reach.record_requests(batch.node, host, answers(figures), unreached(figures), at)
+                        self._reach.record_requests(batch.node, host, answers(figures), unreached(figures), now_mono)
         return len(folded) >= BATCHES

@@ -46,7 +46,7 @@ class Leader(Loop):
             await self._store.resign(term)
 
     async def _renew_term(self, term: int) -> None:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         try:
             is_ours = await self._store.beat(term)
         except Unavailable:
@@ -54,7 +54,7 @@ class Leader(Loop):
                 self._step_down(term, "the store did not take a beat")
             raise
         if is_ours:
-            self._beat_at = at
+            self._beat_at = now_mono
         else:
             self._step_down(term, "another master leads")
 
@@ -65,7 +65,7 @@ class Leader(Loop):
 
     async def _watch_leader(self, now: Instant) -> None:
         row = await self._store.leader()
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         if row.holder == self._holder:
             # Our campaign was committed though its answer was lost, or we stepped down and no other master followed:
             # the term is ours once the store accepts a beat.
@@ -73,8 +73,8 @@ class Leader(Loop):
                 self._start_term(row.term)
             return
         if row != self._last_row:
-            self._last_row, self._last_row_at = row, at
-        if not row.holder or at - self._last_row_at >= SILENCE_S:
+            self._last_row, self._last_row_at = row, now_mono
+        if not row.holder or now_mono - self._last_row_at >= SILENCE_S:
             term = await self._store.campaign(self._holder, row, now)
             if term is not None:
                 self._start_term(term)

@@ -50,7 +50,7 @@ class NodeWatcher(LeaderLoop):
         self._sampled_at = float("-inf")
 
     async def run_term(self, term: int, now: Instant) -> object:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         await self._configure.refresh()
         nodes = [
             node
@@ -58,13 +58,13 @@ class NodeWatcher(LeaderLoop):
             if node.status in _WATCHED and node.is_session_open and node.measurement
         ]
         before = self._remembered_states(nodes)
-        faults = self._faults(nodes, at)
+        faults = self._faults(nodes, now_mono)
         states: dict[NodeId, HealthState] = {}
         changes = []
         for node in nodes:
             assert node.measurement is not None
             thresholds = health_thresholds(self._configure.known(node.description.cluster).values)
-            state = next_health(before[node.id], node.measurement, at, thresholds, faults[node.id])
+            state = next_health(before[node.id], node.measurement, now_mono, thresholds, faults[node.id])
             states[node.id] = state
             if state.status is not node.health or _summary(state.details) != _summary(node.health_details):
                 changes.append(HealthChange(node.id, node.health, state.status, state.details))
@@ -73,11 +73,11 @@ class NodeWatcher(LeaderLoop):
         if any(change.health is not change.had for change in changes):
             # Before anything more is placed by the old judgement.
             await self._broker.signals.wake([LOOK, LEADER])
-        if at - self._sampled_at >= SAMPLE_S:
+        if now_mono - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:
                 await self._store.note_heartbeats(samples, term, now)
-            self._sampled_at = at
+            self._sampled_at = now_mono
         return None
 
     def _remembered_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
@@ -97,13 +97,13 @@ class NodeWatcher(LeaderLoop):
             states[node.id] = state
         return states
 
-    def _faults(self, nodes: Sequence[Node], at: float) -> dict[NodeId, NodeFaults]:
+    def _faults(self, nodes: Sequence[Node], now_mono: float) -> dict[NodeId, NodeFaults]:
         for node in nodes:
             if node.measurement is not None:
-                self._processes.record_ends(node.id, node.measurement.ends, at)
-        crash_rates, network_rates = self._processes.fault_rates(at), self._reach.fault_rates(at)
+                self._processes.record_ends(node.id, node.measurement.ends, now_mono)
+        crash_rates, network_rates = self._processes.fault_rates(now_mono), self._reach.fault_rates(now_mono)
         renewals = {node.id: (node.session, node.renewals, node.description.lease_ms / 1000) for node in nodes}
-        silent = self._silence.silent_nodes(renewals, at)
+        silent = self._silence.silent_nodes(renewals, now_mono)
         return {
             node.id: NodeFaults(crash_rates.get(node.id, 0.0), network_rates.get(node.id, 0.0), node.id in silent)
             for node in nodes

@@ -131,9 +131,9 @@ class Preempter(LeaderLoop):
             return False
         ready = await self._load_lanes(await self._store.ready_lanes())
         high = {lane.id for lane in ready.values() if lane.priority - rules.min_rank_gap >= PRIORITY_MIN}
-        at = self._clock.monotonic()
-        self._waiting_since = {lane: self._waiting_since.get(lane, at) for lane in high}
-        if not any(at - since >= rules.min_wait_s for since in self._waiting_since.values()):
+        now_mono = self._clock.monotonic()
+        self._waiting_since = {lane: self._waiting_since.get(lane, now_mono) for lane in high}
+        if not any(now_mono - since >= rules.min_wait_s for since in self._waiting_since.values()):
             return False
         return any(self._has_preemptible(lease.node) for lease in await self._store.leases())
 
@@ -151,7 +151,7 @@ class Preempter(LeaderLoop):
         without those that a quota holds back."""
         sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
         left = project_allowances(view.projects, self._ledger.project_use, exhausted)
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         ranked: list[tuple[int, TaskId, WaitingLane]] = []
         paused = view.paused_queues
         for lane_id, head in view.ready_heads.items():
@@ -160,7 +160,7 @@ class Preempter(LeaderLoop):
             if may_run and lane.queue not in paused:
                 rank = lane_rank(lane, head, now, self._ageing)
                 since = self._waiting_since.get(lane_id)
-                waited_s = 0.0 if since is None else min(at - since, (now - made_at(head)) / 1000)
+                waited_s = 0.0 if since is None else min(now_mono - since, (now - made_at(head)) / 1000)
                 size = max(1, sizes.get(lane_id, 1))
                 waiting = WaitingLane(lane_id, lane.requirement, lane.project, lane.priority, rank, size, waited_s)
                 ranked.append((-rank, head, waiting))

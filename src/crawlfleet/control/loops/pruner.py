@@ -92,9 +92,9 @@ class Pruner(LeaderLoop):
         mark = await self._store.clock_mark()
         other = await self._database_clock() if self._database_clock is not None else None
         # Both at one moment: the calls above may take long.
-        own, at = self._clock.now(), self._clock.monotonic()
+        own, now_mono = self._clock.now(), self._clock.monotonic()
         wall = own if other is None else min(own, other)
-        if self._trust.observe(wall, at, mark):
+        if self._trust.observe(wall, now_mono, mark):
             if self._is_doubted and mark is not None:
                 log.info("clock_believed_again", wall=to_text(wall))
             self._is_doubted = False
@@ -111,13 +111,13 @@ class Pruner(LeaderLoop):
         return None
 
     async def _drop_hosts(self, term: int, now: Instant) -> bool:
-        at = self._clock.monotonic()
-        if self._hosts_pruned_at is not None and at - self._hosts_pruned_at < HOSTS_INTERVAL_S:
+        now_mono = self._clock.monotonic()
+        if self._hosts_pruned_at is not None and now_mono - self._hosts_pruned_at < HOSTS_INTERVAL_S:
             return False
         figures = await self._store.drop_figures(term, now, BATCH)
         hosts = await self._store.drop_hosts(term, now - KEEP_HOSTS_MS, BATCH)
         is_more = max(figures, hosts) >= BATCH
-        self._hosts_pruned_at = None if is_more else at
+        self._hosts_pruned_at = None if is_more else now_mono
         return is_more
 
     async def _remove_chunks(self, term: int) -> None:

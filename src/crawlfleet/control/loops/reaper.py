@@ -104,11 +104,11 @@ class Reaper(LeaderLoop):
         return recalled
 
     async def _recall(self, candidates: Sequence[TaskId], term: int, now: Instant) -> int:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         tasks = [
             row.id
             for row in (await self._store.live(candidates) if candidates else {}).values()
-            if self._ledger.held_for_s(row.node, row.execution, at)
+            if self._ledger.held_for_s(row.node, row.execution, now_mono)
             >= row.timeout_s + task_state_machine.DEADLINE_GRACE_S
         ]
         if not tasks:

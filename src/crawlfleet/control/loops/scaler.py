@@ -111,8 +111,8 @@ class Scaler(LeaderLoop):
         values = self._configure.known(node.description.cluster).values
         bounds = values["slots_min"], values["slots_max"]
         node_load = NodeLoad(node.measurement, state.slots, is_full, is_wanted)
-        at = self._clock.monotonic()
-        load, resize = next_slots(self._states.get(node.id, LoadState()), node_load, at, bounds, self._limits)
+        now_mono = self._clock.monotonic()
+        load, resize = next_slots(self._states.get(node.id, LoadState()), node_load, now_mono, bounds, self._limits)
         return load, None if resize is None else SlotChange(node.id, state.slots, resize.slots, resize.reason)
 
     async def _write_changes(self, changes: Sequence[SlotChange], term: int, now: Instant) -> ScaleReport:

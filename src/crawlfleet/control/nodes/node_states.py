@@ -23,12 +23,14 @@ class _NodeStateStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
-def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: SlotLedger, at: float = math.inf) -> NodeState:
+def node_state(
+    node: Node, clusters: Mapping[str, Cluster], ledger: SlotLedger, now_mono: float = math.inf
+) -> NodeState:
     """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due for a task."""
     cluster = clusters.get(node.description.cluster)
     on_trial = is_on_trial(node)
     if on_trial:
-        slots = trial_slots(len(ledger.holds_on(node.id)), ledger.since_assignment_s(node.id, at))
+        slots = trial_slots(len(ledger.holds_on(node.id)), ledger.since_assignment_s(node.id, now_mono))
         node = replace(node, slots_wanted=min(node.slots, slots))
     return NodeState(
         node=node,
@@ -49,7 +51,7 @@ async def node_states(store: _NodeStateStore, configure: Configure) -> list[Node
     lanes = {lane.id: lane for lane in await store.lanes(sorted({row.lane for row in rows}))}
     ledger = SlotLedger()
     for row in rows:
-        ledger.hold_one(row.node, row.execution, lanes[row.lane].requirement, at=0.0)
+        ledger.hold_one(row.node, row.execution, lanes[row.lane].requirement, now_mono=0.0)
     states = [node_state(node, clusters, ledger) for node in nodes]
     share_machines(states)
     return states

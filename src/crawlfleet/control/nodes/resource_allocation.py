@@ -72,10 +72,10 @@ class ResourceAllocator:
         return {lane.id: lane.requirement for lane in await self._store.lanes(sorted(lanes))}
 
     async def _read_nodes(self) -> None:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         self._nodes = {node.id: node for node in await self._store.nodes()}
         machines: dict[str, list[NodeId]] = defaultdict(list)
         for node in self._nodes.values():
             machines[node.description.machine].append(node.id)
         self._machines = machines
-        self._read_at = at
+        self._read_at = now_mono

@@ -109,11 +109,11 @@ class AdmissionControl:
         return figure.read_at is not None and self._clock.monotonic() - figure.read_at < _MAX_AGE_S
 
     async def _read_count(self, figure: WaitingCount) -> None:
-        at, since, under_way = self._clock.monotonic(), figure.admitted, figure.under_way
+        now_mono, since, under_way = self._clock.monotonic(), figure.admitted, figure.under_way
         totals = await self._store.totals(figure.project)
         if figure.project is _INSTALLATION and self._configure is not None:
             self._max_waiting = (await self._configure.effective(DEFAULT_CLUSTER)).values["max_waiting"]
         figure.stored = sum(totals.get(status, 0) for status in _WAITING)
         # What was on its way to the store may be in its count already: then it counts twice, for a second.
         figure.admitted += under_way - since
-        figure.read_at = at
+        figure.read_at = now_mono

@@ -54,11 +54,11 @@ class LeaseTracker(Generic[LeaseT]):
     def __len__(self) -> int:
         return len(self._watched)
 
-    def observe_leases(self, leases: Iterable[LeaseT], at: float) -> None:
+    def observe_leases(self, leases: Iterable[LeaseT], now_mono: float) -> None:
         """Observe all open sessions as of now; one that is missing is over and dropped."""
-        if self._has_slept(at):
-            self.restart_leases(at)
-        self._observed_at = at
+        if self._has_slept(now_mono):
+            self.restart_leases(now_mono)
+        self._observed_at = now_mono
         before, self._watched = self._watched, {}
         for lease in leases:
             watched = before.get(lease.node)
@@ -68,14 +68,14 @@ class LeaseTracker(Generic[LeaseT]):
             ):
                 since = watched.since
             else:
-                since = at
+                since = now_mono
             self._watched[lease.node] = _WatchedLease(lease, since)
 
-    def expired_leases(self, at: float) -> list[LeaseT]:
+    def expired_leases(self, now_mono: float) -> list[LeaseT]:
         """Leases unchanged for their whole length, oldest first. None from a leader that slept since it last observed."""
-        if self._has_slept(at):
+        if self._has_slept(now_mono):
             return []
-        expired = [watch for watch in self._watched.values() if at - watch.since >= watch.lease.lease_ms / 1000]
+        expired = [watch for watch in self._watched.values() if now_mono - watch.since >= watch.lease.lease_ms / 1000]
         expired.sort(key=lambda watch: watch.since)
         return [watch.lease for watch in expired]
 
@@ -83,14 +83,14 @@ class LeaseTracker(Generic[LeaseT]):
         """Drop the lease of a node whose session was ended."""
         self._watched.pop(node, None)
 
-    def restart_leases(self, at: float) -> None:
+    def restart_leases(self, now_mono: float) -> None:
         """Let every lease begin now: for a new leader, or one that did not watch."""
-        self._observed_at = at
+        self._observed_at = now_mono
         for watch in self._watched.values():
-            watch.since = at
+            watch.since = now_mono
 
-    def _has_slept(self, at: float) -> bool:
-        return self._observed_at is not None and at - self._observed_at > self._max_gap_s
+    def _has_slept(self, now_mono: float) -> bool:
+        return self._observed_at is not None and now_mono - self._observed_at > self._max_gap_s
 
 
 class LeaseState(StrEnum):
@@ -109,11 +109,11 @@ def must_stop_at(sent_at: float, lease_s: float, margin_s: float = 2.0) -> float
     return sent_at + lease_s - min(margin_s, lease_s / 2)
 
 
-def lease_state(at: float, sent_at: float | None, lease_s: float, margin_s: float = 2.0) -> LeaseState:
+def lease_state(now_mono: float, sent_at: float | None, lease_s: float, margin_s: float = 2.0) -> LeaseState:
     """The state of the node's lease; `sent_at` is None as long as no sync was answered."""
-    if sent_at is None or at >= sent_at + lease_s:
+    if sent_at is None or now_mono >= sent_at + lease_s:
         return LeaseState.ENDED
     stop_at = must_stop_at(sent_at, lease_s, margin_s)
-    if at >= stop_at:
+    if now_mono >= stop_at:
         return LeaseState.MUST_STOP
-    return LeaseState.AT_RISK if at - sent_at >= stop_at - at else LeaseState.HELD
+    return LeaseState.AT_RISK if now_mono - sent_at >= stop_at - now_mono else LeaseState.HELD

@@ -50,15 +50,15 @@ class _OutcomeCount:
     bad: float = 0.0
     at: float = 0.0
 
-    def fade(self, at: float) -> None:
-        if at > self.at:
-            left = 0.5 ** ((at - self.at) / HALF_LIFE_S)
+    def fade(self, now_mono: float) -> None:
+        if now_mono > self.at:
+            left = 0.5 ** ((now_mono - self.at) / HALF_LIFE_S)
             self.good *= left
             self.bad *= left
-            self.at = at
+            self.at = now_mono
 
-    def add(self, good: float, bad: float, at: float) -> None:
-        self.fade(at)
+    def add(self, good: float, bad: float, now_mono: float) -> None:
+        self.fade(now_mono)
         self.good += max(0.0, good)
         self.bad += max(0.0, bad)
         total = self.good + self.bad
@@ -78,7 +78,7 @@ class ProcessFaults:
         self._counts: dict[NodeId, dict[str, _OutcomeCount]] = {}
         self._reported: dict[NodeId, Mapping[str, tuple[int, int]]] = {}
 
-    def record_ends(self, node: NodeId, ends: Iterable[tuple[str, int, int]], at: float) -> None:
+    def record_ends(self, node: NodeId, ends: Iterable[tuple[str, int, int]], now_mono: float) -> None:
         """Record a node's report; `ends` are totals since the agent started, counted from the node's first report."""
         totals = {task_type: (survived, died) for task_type, survived, died in ends}
         before = self._reported.get(node)
@@ -92,14 +92,14 @@ class ProcessFaults:
             is_same_agent = survived >= good and died >= bad
             good, bad = (survived - good, died - bad) if is_same_agent else (survived, died)
             if good or bad:
-                counts.setdefault(task_type, _OutcomeCount(at=at)).add(good, bad, at)
+                counts.setdefault(task_type, _OutcomeCount(at=now_mono)).add(good, bad, now_mono)
 
-    def fault_rates(self, at: float) -> dict[NodeId, float]:
+    def fault_rates(self, now_mono: float) -> dict[NodeId, float]:
         """Of nodes that have any."""
         totals: dict[str, list[float]] = {}
         for counts in self._counts.values():
             for task_type, count in counts.items():
-                count.fade(at)
+                count.fade(now_mono)
                 total = totals.setdefault(task_type, [0.0, 0.0])
                 total[0] += count.good
                 total[1] += count.bad
@@ -145,7 +145,7 @@ class HostReach:
         """Nodes by host, hosts in the order of their last report."""
         self._by_node: dict[NodeId, dict[str, _Reach]] = {}
 
-    def record_requests(self, node: NodeId, host: str, reached: int, unreached: int, at: float) -> None:
+    def record_requests(self, node: NodeId, host: str, reached: int, unreached: int, now_mono: float) -> None:
         if reached <= 0 and unreached <= 0:
             return
         nodes = self._by_host.pop(host, None)
@@ -156,27 +156,27 @@ class HostReach:
         self._by_host[host] = nodes
         reach = nodes.get(node)
         if reach is None:
-            reach = nodes[node] = self._by_node.setdefault(node, {})[host] = _Reach(at=at)
-        reach.add(reached, unreached, at)
+            reach = nodes[node] = self._by_node.setdefault(node, {})[host] = _Reach(at=now_mono)
+        reach.add(reached, unreached, now_mono)
         if reached > 0:
-            reach.reached_at = at
+            reach.reached_at = now_mono
         if unreached <= reached:
             reach.failing_since = None
         elif reach.failing_since is None:
-            reach.failing_since = at
+            reach.failing_since = now_mono
 
-    def fault_rates(self, at: float) -> dict[NodeId, float]:
+    def fault_rates(self, now_mono: float) -> dict[NodeId, float]:
         """Of nodes that have any."""
         rates = {}
         for node, hosts in self._by_node.items():
             bad = 0.0
             for host, reach in hosts.items():
                 if reach.failing_since is not None and self._is_reached_by_others(host, node, reach.failing_since):
-                    reach.fade(at)
+                    reach.fade(now_mono)
                     bad += reach.bad
             if bad:
                 for reach in hosts.values():
-                    reach.fade(at)
+                    reach.fade(now_mono)
                 rates[node] = fault_rate(sum(reach.good for reach in hosts.values()), bad)
         return rates
 
@@ -222,19 +222,19 @@ class SilenceDetector:
 
     _last_renewals: dict[NodeId, _LastRenewal] = field(default_factory=dict)
 
-    def silent_nodes(self, renewals: Mapping[NodeId, tuple[int, int, float]], at: float) -> set[NodeId]:
+    def silent_nodes(self, renewals: Mapping[NodeId, tuple[int, int, float]], now_mono: float) -> set[NodeId]:
         """Nodes whose count of renewals (with their session, and the length of their lease in seconds) stood still for
         half of their lease. Where most of the others are silent too, the fault is on the master's side."""
         last_renewals = {}
         for node, (session, count, _) in renewals.items():
             before = self._last_renewals.get(node)
             is_same = before is not None and before.renewals == (session, count)
-            last_renewals[node] = before if before is not None and is_same else _LastRenewal((session, count), at)
+            last_renewals[node] = before if before is not None and is_same else _LastRenewal((session, count), now_mono)
         self._last_renewals = last_renewals
         silent = {
             node
             for node, (_, _, lease_s) in renewals.items()
-            if at - last_renewals[node].at > lease_s * SILENT_LEASE_SHARE
+            if now_mono - last_renewals[node].at > lease_s * SILENT_LEASE_SHARE
         }
         others = len(renewals) - 1
         return silent if others > 0 and 2 * (len(silent) - 1) < others else set()

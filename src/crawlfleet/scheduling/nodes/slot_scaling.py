@@ -64,7 +64,7 @@ class Resize(NamedTuple):
 
 
 def next_slots(
-    state: LoadState, load: NodeLoad, at: float, bounds: tuple[int, int], limits: LoadLimits = LoadLimits()
+    state: LoadState, load: NodeLoad, now_mono: float, bounds: tuple[int, int], limits: LoadLimits = LoadLimits()
 ) -> tuple[LoadState, Resize | None]:
     """The next state, and a change of slots if one is due. `now_mono` is in monotonic seconds; `bounds` are the fewest
     and the most slots."""
@@ -72,30 +72,30 @@ def next_slots(
     slots = load.slots
     if not min_slots <= slots <= max_slots:
         within = max(min_slots, min(max_slots, slots))
-        return LoadState(settled_at=at + limits.settle_s), Resize(
+        return LoadState(settled_at=now_mono + limits.settle_s), Resize(
             within, f"its cluster allows {min_slots} to {max_slots}"
         )
-    state = _update_averages(state, load.measurement, at, limits)
+    state = _update_averages(state, load.measurement, now_mono, limits)
     assert state.settled_at is not None
-    if at < state.settled_at:
+    if now_mono < state.settled_at:
         return state, None
     step = max(1, slots // _STEP_DIVISOR)
     if excess := _describe_above(state, limits, 1.0):
         fewer = max(min_slots, slots - step)
         if fewer == slots:
             return state, None
-        return _with_ceiling(state, slots - 1, at, limits), Resize(fewer, f"too much: {excess}")
-    top = max_slots if state.ceiling is None or at >= state.ceiling_until else min(max_slots, state.ceiling)
+        return _with_ceiling(state, slots - 1, now_mono, limits), Resize(fewer, f"too much: {excess}")
+    top = max_slots if state.ceiling is None or now_mono >= state.ceiling_until else min(max_slots, state.ceiling)
     more = min(top, slots + step)
     if more <= slots or not (load.is_full and load.is_wanted) or _describe_above(state, limits, limits.spare_share):
         return state, None
-    return _reset_averages(state, at, limits), Resize(
+    return _reset_averages(state, now_mono, limits), Resize(
         more, "all slots are used, work waits, and there is room for more"
     )
 
 
-def _update_averages(state: LoadState, measurement: Measurement, at: float, limits: LoadLimits) -> LoadState:
-    waited_s = 0.0 if state.measured_at is None else max(0.0, at - state.measured_at)
+def _update_averages(state: LoadState, measurement: Measurement, now_mono: float, limits: LoadLimits) -> LoadState:
+    waited_s = 0.0 if state.measured_at is None else max(0.0, now_mono - state.measured_at)
     weight = 0.5 ** (waited_s / limits.half_life_s)
     averages = dict(state.averages)
     for name in _LIMITED_FIGURES:
@@ -103,8 +103,8 @@ def _update_averages(state: LoadState, measurement: Measurement, at: float, limi
         # NaN would stay in the average for ever.
         if math.isfinite(value):
             averages[name] = value + (averages.get(name, value) - value) * weight
-    settled_at = at + limits.settle_s if state.settled_at is None else state.settled_at
-    return replace(state, averages=averages, measured_at=at, settled_at=settled_at)
+    settled_at = now_mono + limits.settle_s if state.settled_at is None else state.settled_at
+    return replace(state, averages=averages, measured_at=now_mono, settled_at=settled_at)
 
 
 _LIMITED_FIGURES = ("cpu", "memory", "load", "start_latency_s")
@@ -120,15 +120,15 @@ def _describe_above(state: LoadState, limits: LoadLimits, share: float) -> str:
     return ", ".join(excesses)
 
 
-def _with_ceiling(state: LoadState, ceiling: int, at: float, limits: LoadLimits) -> LoadState:
+def _with_ceiling(state: LoadState, ceiling: int, now_mono: float, limits: LoadLimits) -> LoadState:
     ceiling_s = state.ceiling_s
     if state.ceiling is None or ceiling > state.ceiling:
         ceiling_s = limits.ceiling_s
-    elif at >= state.ceiling_until:
+    elif now_mono >= state.ceiling_until:
         ceiling_s = min(2 * ceiling_s, limits.max_ceiling_s)
-    state = replace(state, ceiling=ceiling, ceiling_until=at + ceiling_s, ceiling_s=ceiling_s)
-    return _reset_averages(state, at, limits)
+    state = replace(state, ceiling=ceiling, ceiling_until=now_mono + ceiling_s, ceiling_s=ceiling_s)
+    return _reset_averages(state, now_mono, limits)
 
 
-def _reset_averages(state: LoadState, at: float, limits: LoadLimits) -> LoadState:
-    return replace(state, averages={}, measured_at=None, settled_at=at + limits.settle_s)
+def _reset_averages(state: LoadState, now_mono: float, limits: LoadLimits) -> LoadState:
+    return replace(state, averages={}, measured_at=None, settled_at=now_mono + limits.settle_s)

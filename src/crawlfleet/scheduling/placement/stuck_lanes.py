@@ -56,20 +56,22 @@ class StuckLaneTracker:
             self._since.pop(lane, None)
             self._reported.discard(lane)
 
-    def overdue_lanes(self, waiting: Iterable[ReadyLane], paused: Container[str], at: float) -> list[ReadyLane]:
+    def overdue_lanes(self, waiting: Iterable[ReadyLane], paused: Container[str], now_mono: float) -> list[ReadyLane]:
         """The lanes to be explained now. Lanes of a queue that a person paused never count."""
         since, ready_lanes = self._since, {ready.lane.id: ready for ready in waiting if ready.lane.queue not in paused}
-        self._since = {lane: since.get(lane, at) for lane in ready_lanes}
+        self._since = {lane: since.get(lane, now_mono) for lane in ready_lanes}
         self._reported &= ready_lanes.keys()
-        overdue = [lane for lane, began in self._since.items() if at - began >= STUCK_S and lane not in self._reported]
+        overdue = [
+            lane for lane, began in self._since.items() if now_mono - began >= STUCK_S and lane not in self._reported
+        ]
         return [ready_lanes[lane] for lane in overdue[:MAX_EXPLAINED]]
 
-    def waited_s(self, lane: LaneId, at: float) -> int:
-        return int(at - self._since[lane])
+    def waited_s(self, lane: LaneId, now_mono: float) -> int:
+        return int(now_mono - self._since[lane])
 
     def mark_reported(self, lane: LaneId) -> None:
         self._reported.add(lane)
 
-    def postpone_lane(self, lane: LaneId, at: float) -> None:
+    def postpone_lane(self, lane: LaneId, now_mono: float) -> None:
         """Let the lane wait anew, as there is nothing to report: the others come first."""
-        self._since[lane] = at
+        self._since[lane] = now_mono
