@@ -109,7 +109,7 @@ def charges_for_a_lost_node(world: World) -> Iterator[None]:
 
         return charge
 
-    with patch.object(task_state_machine, "lose", charging):
+    with patch.object(task_state_machine, "lose_execution", charging):
         yield
 
 
@@ -188,7 +188,7 @@ def fires_the_newest_tick_only(world: World) -> Iterator[None]:
         whole = plan_ticks(schedule, now)
         return whole._replace(ticks=whole.ticks[-1:])
 
-    with patch.object(schedule_firer, "plan", forgetful):
+    with patch.object(schedule_firer, "plan_ticks", forgetful):
         yield
 
 

@@ -36,8 +36,8 @@ _AGAIN = (
 def ignores_quotas(world: World) -> Iterator[None]:
     """The leader places as if no project had a limit."""
     with (
-        patch.object(Allowance, "fit", lambda *_: UNLIMITED),
-        patch.object(Allowance, "is_spent", PropertyMock(return_value=False)),
+        patch.object(Allowance, "count_allowed", lambda *_: UNLIMITED),
+        patch.object(Allowance, "is_exhausted", PropertyMock(return_value=False)),
     ):
         yield
 
@@ -45,7 +45,7 @@ def ignores_quotas(world: World) -> Iterator[None]:
 @contextmanager
 def lets_everybody_in(world: World) -> Iterator[None]:
     """Submits are taken whatever waits already."""
-    with patch.object(SubmitQuota, "full", lambda *_: None):
+    with patch.object(SubmitQuota, "violation", lambda *_: None):
         yield
 
 
@@ -69,14 +69,14 @@ def reads_stacks_as_queues(world: World) -> Iterator[None]:
     def deaf(self: QueueOrders, queues: object) -> frozenset[str]:
         return learn(self, ())
 
-    with patch.object(QueueOrders, "learn", deaf):
+    with patch.object(QueueOrders, "update_queues", deaf):
         yield
 
 
 @contextmanager
 def serves_the_newest_first(world: World) -> Iterator[None]:
     """Every queue is read as if it were last in first out."""
-    with patch.object(QueueOrders, "is_lifo", lambda *_: True), patch.object(QueueOrders, "lifo_among", _all):
+    with patch.object(QueueOrders, "is_lifo", lambda *_: True), patch.object(QueueOrders, "lifo_lanes", _all):
         yield
 
 
@@ -92,7 +92,7 @@ def forgets_a_project(world: World) -> Iterator[None]:
     def forgetful(self: DispatchRound, turns: _ProjectTurns) -> int | None:
         return None if turns.project == "a" else turn(self, turns)
 
-    with patch.object(DispatchRound, "_turn", forgetful):
+    with patch.object(DispatchRound, "_take_turn", forgetful):
         yield
 
 

@@ -72,7 +72,7 @@ async def register(
     enrolment = (await identity_of(request)).secret if principal.role is Role.ENROL else None
     claim = claim_of("nodes", principal, idempotency_key, body, services.clock.now())
     try:
-        done = await services.register.register(
+        done = await services.register.register_node(
             description, join_key, body.task_types, enrolment=enrolment, claim=claim
         )
     except NotAllowed as exc:
@@ -101,7 +101,7 @@ async def _announce(
     node = node_text(own)
     try:
         description = body.told(_seen_from(request, principal))
-        done = await services.register.announce(own, description, body.join_key, body.task_types)
+        done = await services.register.announce_node(own, description, body.join_key, body.task_types)
     except NotAllowed as exc:
         await audited(request, principal, "node.register.refused", node, {"name": body.name})
         raise NotItself(str(exc)) from exc
@@ -165,7 +165,7 @@ async def heartbeat(
 ) -> Response:
     """For clients without an agent: it opens a session or renews it. A node with an agent renews by its syncs alone."""
     await require_itself(request, principal, node.id, "node.heartbeat")
-    beat = await services.heartbeat.beat(node.id, body.measured(), body.active_tasks)
+    beat = await services.heartbeat.record_heartbeat(node.id, body.measured(), body.active_tasks)
     return reply(HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale, beat.next_s))
 
 

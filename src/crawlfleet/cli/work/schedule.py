@@ -211,7 +211,7 @@ def preview(
     except InvalidInput as exc:
         option = {"time_zone": "--time-zone", "every_s": "--every"}.get(exc.field or "", "--cron")
         usage_error(f"{option}: {exc.detail}")
-    zone = zone_of(timing.time_zone)
+    zone = find_time_zone(timing.time_zone)
     runs = list(islice(ticks.nominal_ticks(timing, now, now), count))
     moments = [datetime.fromtimestamp(at / 1000, zone) for at in runs]
     local = [f"{moment.isoformat()} {moment:%a}" for moment in moments]

@@ -105,8 +105,8 @@ class ClusterView:
         return self._orders.is_lifo(self._lanes[lane])
 
     def project_fences(self, lanes: Iterable[LaneId]) -> dict[str, int]:
-        """The fence up to which this leader's count of each project is valid. Empty where no project is configured: then
-        there is nothing to compare, and the store is spared the read."""
+        """The fence up to which this leader's count of each project is valid. Empty where no project is configured:
+        then there is nothing to compare, and the store is spared the read."""
         if not self._projects:
             return {}
         projects = {self._lanes[lane].project for lane in lanes}

@@ -1,8 +1,8 @@
 """The leader's ledger of what each node and each project holds: slots, reservations, and since when by its own clock.
 
 It is a cache of the store. It errs only towards fuller: an execution is added when its assignment is committed and
-removed by a hint, and the reconciler finds hints that were lost. It holds executions, not tasks: a task may be back on a
-node before the hint has come that it left.
+removed by a hint, and the reconciler finds hints that were lost. It holds executions, not tasks: a task may be back on
+a node before the hint has come that it left.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ MAX_REPORTED = 1_000
 
 
 class StrategyRegistry:
-    """Strategies by name. A strategy that fails is reported once, as a log line and an event; tasks are still placed."""
+    """Strategies by name. One that fails is reported once, as a log line and an event; tasks are still placed."""
 
     def __init__(self, own: Mapping[str, StrategyFactory] | None = None) -> None:
         guarded = {name: GuardedFactory(name, make, self.report_failure) for name, make in (own or {}).items()}

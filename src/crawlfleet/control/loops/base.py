@@ -108,4 +108,4 @@ class LeaderLoop(Loop):
             log.warning("term_over", loop=self.name, term=exc.term)
             self.leadership.end_term(exc.term)
         else:
-            super().refused(exc)
+            super().handle_refusal(exc)

@@ -4,8 +4,8 @@ A pass releases the slots that became free, plans a round (order, shares, quotas
 `pending -> assigned` under the term, and wakes the nodes of what the store confirmed. Nothing is delivered before that.
 
 What it knows (the slot ledger and the cluster view) is a cache. A lost hint costs at most the second until the next
-refresh; when queues, projects or nodes change, the signal LOOK asks for one before the next round. A caller that must be
-sure that no round planned before is still on its way waits for `placing`.
+refresh; when queues, projects or nodes change, the signal LOOK asks for one before the next round. A caller that must
+be sure that no round planned before is still on its way waits for `placing`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deletes what is past its retention, a little at a time: rows, and then the result chunks of deleted tasks.
 
-Age is judged only by a clock that is trusted (see `scheduling.nodes.clock_trust`). On a database with a clock of its own
-the earlier of the two clocks counts: a clock that is ahead deletes nothing.
+Age is judged only by a clock that is trusted (see `scheduling.nodes.clock_trust`). On a database with a clock of its
+own the earlier of the two clocks counts: a clock that is ahead deletes nothing.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Pruner(LeaderLoop):
         return is_more
 
     async def _remove_chunks(self, term: int) -> None:
-        """Remove the chunks on the list, which was written with the delete of the rows: no crash leaves files behind."""
+        """Remove the chunks on the list, which was written with the delete of the rows: a crash leaves no files."""
         while tasks := await self._store.unremoved_chunks(BATCH):
             if self._chunks is not None:
                 await self._chunks.drop(tasks)

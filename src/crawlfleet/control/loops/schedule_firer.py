@@ -28,7 +28,7 @@ MAX_TICKS = 2_000
 
 class _DueSchedule(NamedTuple):
     schedule: Schedule
-    plan_ticks: Plan
+    plan: Plan
     ticks: Sequence[Instant]
     """Ticks of the plan, and the one that was held."""
 

@@ -56,7 +56,7 @@ class Stager(LeaderLoop):
         return is_more or (len(due) == BATCH and bool(applied.after))
 
     async def _unpark(self, term: int, now: Instant) -> bool:
-        """Release tasks parked for a host whose back-off ended early, or for a daily quota that has units left again."""
+        """Release tasks parked for a host whose back-off ended early, or for a daily quota that has some left again."""
         parked = [*await self._store.parked_in_vain(now, BATCH), *await self._store.parked_with_room(now, BATCH)]
         if not parked:
             return False

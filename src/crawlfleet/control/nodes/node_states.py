@@ -26,7 +26,7 @@ class _NodeStateStore(TaskStore, ReadyTasks, NodeStore, Protocol):
 def node_state(
     node: Node, clusters: Mapping[str, Cluster], ledger: SlotLedger, now_mono: float = math.inf
 ) -> NodeState:
-    """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due for a task."""
+    """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due a task."""
     cluster = clusters.get(node.description.cluster)
     on_trial = is_on_trial(node)
     if on_trial:

@@ -33,7 +33,7 @@ class WaitingLimit:
 class WaitingCount:
     """How many tasks wait, in a project or in all."""
 
-    __slots__ = ("stored", "refresh", "project", "read_at", "admitted", "under_way")
+    __slots__ = ("admitted", "project", "read_at", "refresh", "stored", "under_way")
     refresh: SingleFlight
 
     def __init__(self, project: str | None) -> None:

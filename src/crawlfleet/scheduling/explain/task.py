@@ -103,7 +103,7 @@ class Why:
 class PreemptionHistory(NamedTuple):
     """How often a task was preempted in its round, and for which task the last time."""
 
-    times_text: int
+    times: int
     waiter: TaskId
 
 
@@ -177,7 +177,8 @@ def explain_task(
             return _why_waiting(task, parents, now)
         case TaskStatus.RETRYING:
             failures = task.retries + task.deaths
-            sentence = f"failed {times_text(failures)}{_after_colon(task.reason)}; is tried again {when_text(task.due_at, now)}"
+            retried = f"is tried again {when_text(task.due_at, now)}"
+            sentence = f"failed {times_text(failures)}{_after_colon(task.reason)}; {retried}"
             return _why(
                 task, "retry", sentence, retry_at=instant_text(task.due_at), failures=failures, reason=task.reason
             )

@@ -51,7 +51,7 @@ class InvalidExpression(ValueError):
 
 
 class EvaluationError(Exception):
-    """An expression has no value over this data: a function got an argument it does not accept, or it costs too much."""
+    """An expression has no value over this data: a function does not accept its argument, or it costs too much."""
 
 
 class BudgetExceeded(EvaluationError):

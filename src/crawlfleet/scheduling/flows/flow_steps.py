@@ -1,7 +1,7 @@
 """Decides what a step of a flow does when the last of its parents has ended.
 
-A step is decided once, when all it depends on has ended, so that the decision follows from their ends alone, in whatever
-order they came. The store calls this inside the transaction in which the last of them ends.
+A step is decided once, when all it depends on has ended, so that the decision follows from their ends alone, in
+whatever order they came. The store calls this inside the transaction in which the last of them ends.
 """
 
 from __future__ import annotations

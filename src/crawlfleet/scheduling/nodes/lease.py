@@ -72,7 +72,7 @@ class LeaseTracker(Generic[LeaseT]):
             self._watched[lease.node] = _WatchedLease(lease, since)
 
     def expired_leases(self, now_mono: float) -> list[LeaseT]:
-        """Leases unchanged for their whole length, oldest first. None from a leader that slept since it last observed."""
+        """Leases unchanged for their whole length, oldest first. None from a leader that slept since it observed."""
         if self._has_slept(now_mono):
             return []
         expired = [watch for watch in self._watched.values() if now_mono - watch.since >= watch.lease.lease_ms / 1000]

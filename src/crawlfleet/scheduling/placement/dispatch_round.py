@@ -53,9 +53,9 @@ class RoundPlan(NamedTuple):
 
 
 class _ProjectTurns:
-    """The turns of one project's lanes at one rank: they go round all lanes that are left, the longest waiting first."""
+    """The turns of one project's lanes at one rank, round after round; the longest waiting lane goes first."""
 
-    __slots__ = ("_next_round", "_index", "_round", "sizes_left", "project")
+    __slots__ = ("_index", "_next_round", "_round", "project", "sizes_left")
 
     def __init__(self, project: str, row: LaneRow) -> None:
         self.project = project

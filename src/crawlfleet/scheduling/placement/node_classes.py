@@ -71,7 +71,7 @@ class NodeClass:
 class FeasibleClasses:
     """The node classes that are feasible for one class of tasks."""
 
-    __slots__ = ("ask", "node_classes", "full_at")
+    __slots__ = ("ask", "full_at", "node_classes")
 
     def __init__(self, ask: Ask, node_classes: list[NodeClass]) -> None:
         self.ask = ask

@@ -21,8 +21,8 @@ _LOW_MASK = (1 << _LOW_BITS) - 1
 SEAT_MASK = (1 << _SEAT_BITS) - 1
 """Mask of the bits of an entry that are the seat."""
 _STEPS_PER_UNIT = 2.0**28
-"""Price steps per unit: prices that differ by less than a hundred-millionth are the same, so that most entries are below
-2**60, and short."""
+"""Price steps per unit: prices that differ by less than a hundred-millionth are the same, so that most entries are
+below 2**60, and short."""
 _MAX_PRICE = 2.0**256
 """Upper bound of prices, and the price of NaN, which must not break the order of a heap."""
 _NO_ENTRY = -1

@@ -32,8 +32,8 @@ def explain_stuck_lane(
     placer: Placer,
     exhausted: DailyQuotaViolation | None = None,
 ) -> StuckReason | None:
-    """Why nothing of the lane is placed; None for a lane that only waits for its turn. `exhausted` is the daily quota of
-    which its project has none left."""
+    """Why nothing of the lane is placed; None for a lane that only waits for its turn. `exhausted` is the daily quota
+    of which its project has none left."""
     if project is not None and (project.quotas.limits_running or exhausted is not None):
         violation = Allowance(project, use(lane.project), exhausted).violation(lane.requirement)
         if violation is not None:

@@ -48,7 +48,7 @@ class QuotaViolation(NamedTuple):
 class Allowance:
     """What a project may still start; it is deducted from as tasks are placed."""
 
-    __slots__ = ("_limits", "_project", "_exhausted", "_use")
+    __slots__ = ("_exhausted", "_limits", "_project", "_use")
 
     def __init__(self, project: Project, use: Use, exhausted: DailyQuotaViolation | None = None) -> None:
         """`exhausted` is the daily quota of which nothing is left: then nothing starts."""
@@ -108,7 +108,7 @@ class SubmitQuota:
     """Admission of new tasks by the quotas of their project: the quota on waiting tasks; and where a project refuses
     rather than waits, its daily and running quotas too."""
 
-    __slots__ = ("_held", "_project", "_exhausted", "_waiting")
+    __slots__ = ("_exhausted", "_held", "_project", "_waiting")
 
     def __init__(self, project: Project, waiting: int, held: Use, exhausted: DailyQuotaViolation | None = None) -> None:
         """`exhausted` is the daily quota of which nothing is left."""
@@ -130,7 +130,8 @@ class SubmitQuota:
             return None
         if quotas.running is not None and self._held.running + self._waiting + count > quotas.running:
             admitted = self._held.running + self._waiting
-            return f"quota 'running' of project {name}: {admitted} of {quotas.running} run or wait, {_excess_phrase(count)}"
+            used_up = f"{admitted} of {quotas.running} run or wait"
+            return f"quota 'running' of project {name}: {used_up}, {_excess_phrase(count)}"
         for resource in LIMITED_RESOURCES:
             limit, used = getattr(quotas, resource), self._held.reserved.get(resource, 0.0)
             wanted = sum(_requested_amount(requirement, resource) for requirement in requirements)

@@ -71,7 +71,7 @@ def tick_due_at(schedule: ScheduleId, timing: Timing, anchor_at: Instant, tick_a
 
 class NextTick(NamedTuple):
     at: Instant | None
-    tick_due_at: Instant | None
+    due_at: Instant | None
 
 
 NO_TICK = NextTick(None, None)

@@ -286,7 +286,7 @@ def _apply_return(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: i
 
 
 def park_spread_ms(span_ms: int) -> int:
-    """The span over which tasks parked for the same cause come back: longer after a longer wait, as they may be more."""
+    """The span over which tasks parked for one cause come back: longer after a longer wait, as they may be more."""
     return min(max(span_ms // 10, PARK_SPREAD_MS[0]), PARK_SPREAD_MS[1])
 
 

@@ -53,8 +53,8 @@ def test_a_budget_that_is_too_small_is_named_with_those_who_share_it() -> None:
 def test_a_rate_that_is_used_up_is_what_it_waits_for_however_few_requests_are_under_way() -> None:
     share = replace(SHARE, wanted=8, current=Units(10, 8))
     use = HostDemand(share, Backoff(), HostBudget(10.0, 8, 0.0), 1)
-    assert said(use._replace(asked_per_s=4.0)) == []
-    (sentence,) = said(use._replace(asked_per_s=9.4))
+    assert said(use._replace(requests_per_s=4.0)) == []
+    (sentence,) = said(use._replace(requests_per_s=9.4))
     assert "its budget of 10/s, 8 at once is this node's alone" in sentence
     assert "crawlfleet host set a.example --rate 20 --concurrency 16 raises it" in sentence
 

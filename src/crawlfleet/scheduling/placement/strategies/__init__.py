@@ -52,6 +52,6 @@ __all__ = [
     "ExplainingStrategy",
     "GuardedFactory",
     "Knowledge",
-    "StrategyFactory",
     "Strategy",
+    "StrategyFactory",
 ]

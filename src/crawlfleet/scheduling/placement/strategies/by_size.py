@@ -9,7 +9,7 @@ _NAMES = ("cpu", "memory_mb")
 
 
 class Largest:
-    """The node with the most CPU and memory left. A task that reserved nothing counts as its slot's share of the node."""
+    """The node with the most CPU and memory left. A task that reserved nothing counts as its slot's share."""
 
     def __init__(self, candidates: Candidates) -> None:
         self._largest = {
