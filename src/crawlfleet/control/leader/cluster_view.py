@@ -7,7 +7,7 @@ that hold something else than before. So a pass costs what has happened, not wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Protocol
@@ -18,7 +18,7 @@ from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.leader.queue_ordering import QueueOrders
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.nodes.node_states import node_state
-from crawlfleet.model.ids import TaskId
+from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
 from crawlfleet.model.project import Project
@@ -30,8 +30,10 @@ from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.scheduling.explain.task import PlacementExplanation, explain_placement
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
+from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
 from crawlfleet.scheduling.placement.shared_machines import share_machines, sum_reserved
@@ -41,6 +43,8 @@ from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 MAX_IDS_IN_WINDOWS = 200_000
 """Limit on the task ids in all windows together, roughly: with many lanes each window is smaller."""
 MIN_WINDOW = 500
+REFILL_BELOW = 500
+"""Size below which a window is reloaded, if the store has more of its lane."""
 LANES_PER_PASS = 200
 """Lanes without a window that get one before the next round: a new leader does not wait for all of them."""
 
@@ -50,6 +54,8 @@ class _ViewStore(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
 
 
 class ClusterView:
+    """The leader's cache of what a dispatch round goes by; see above for when it is refreshed."""
+
     def __init__(
         self,
         *,
@@ -78,8 +84,8 @@ class ClusterView:
         self.paused_queues: set[str] = set()
         self.default_strategy = ""
         """Strategy of tasks that name none."""
-        self.placer = Placer((), rng=rng)
-        self.deep_windows: dict[LaneId, int] = {}
+        self._placer = Placer((), rng=rng)
+        self._deep_windows: dict[LaneId, int] = {}
         """Number of ids in each window behind which the store has more tasks."""
         self._clusters: Mapping[str, Cluster] = {}
         self._projects: dict[str, Project] = {}
@@ -97,6 +103,11 @@ class ClusterView:
     def has_lanes_without_window(self) -> bool:
         """Whether lanes still wait for a window."""
         return bool(self._lanes_without_window)
+
+    @property
+    def unknown_strategies(self) -> set[str]:
+        """Names of strategies that tasks asked for and this master does not have."""
+        return self._placer.unknown_strategies
 
     def get_lane(self, lane: LaneId) -> Lane:
         return self._lanes[lane]
@@ -120,6 +131,7 @@ class ClusterView:
     # -- reading the store and the ready index
 
     async def refresh(self) -> None:
+        """Read nodes, queues, projects and lanes from the store."""
         await self._configure.refresh()
         view = await self._store.placement_view()
         await self._load_projects(view.projects)
@@ -137,15 +149,15 @@ class ClusterView:
         windows = await self._broker.ready.windows()
         for gone in {ready.lane.id for ready in self.lane_order} - {window.lane for window in windows}:
             self.lane_order.remove_lane(gone)
-        self.deep_windows.clear()
+        self._deep_windows.clear()
         await self._apply_windows(windows)
 
     async def apply_changes(self, term: int, now: Instant) -> None:
         """Apply what happened since; cheap, to be called before every round."""
         await self._load_missing_windows()
         await self._apply_windows(await self._broker.ready.changed())
-        self.placer.knowledge = await self._evidence.for_pass(self.lane_order.subject_requirements.values(), term, now)
-        apply_ledger_changes(self.placer, self._ledger)
+        self._placer.knowledge = await self._evidence.for_pass(self.lane_order.subject_requirements.values(), term, now)
+        apply_ledger_changes(self._placer, self._ledger)
 
     async def _load_projects(self, projects: Sequence[Project]) -> None:
         """Load projects; before a fence counts, the ledger has everything that was assigned by hand up to it."""
@@ -188,7 +200,7 @@ class ClusterView:
         now_mono = self._clock.monotonic()
         states = [node_state(node, self._clusters, ledger, now_mono) for node in self.nodes]
         share_machines(states)
-        self.placer = Placer(
+        self._placer = Placer(
             states,
             rng=self._rng,
             default_strategy=self.default_strategy,
@@ -210,6 +222,15 @@ class ClusterView:
         for lane, tasks in (await self._store.ready_parts(oldest, newest, limit)).items():
             await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == limit)
 
+    async def refill_windows(self, placed: Mapping[LaneId, Sequence[NodeState]]) -> bool:
+        """Reload windows that a round left low; True if there were any."""
+        deep = self._deep_windows
+        low_lanes = [lane for lane, nodes in placed.items() if lane in deep and deep[lane] - len(nodes) < REFILL_BELOW]
+        low_lanes += [lane for lane, size in deep.items() if not size]
+        if low_lanes:
+            await self.load_windows(low_lanes)
+        return bool(low_lanes)
+
     async def _apply_windows(self, windows: Sequence[Window]) -> None:
         await self._load_lanes(window.lane for window in windows)
         for window in windows:
@@ -218,9 +239,9 @@ class ClusterView:
             oldest = self._oldest_tasks.get(window.lane, window.head) if self._orders.is_lifo(lane) else window.head
             self.lane_order.update_lane(lane, oldest, window.size)
             if window.is_deep:
-                self.deep_windows[window.lane] = window.size
+                self._deep_windows[window.lane] = window.size
             else:
-                self.deep_windows.pop(window.lane, None)
+                self._deep_windows.pop(window.lane, None)
 
     async def _load_lanes(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]
@@ -230,11 +251,39 @@ class ClusterView:
     # -- rounds
 
     def plan_round(self, limits: RoundLimits, now: Instant) -> RoundPlan:
-        self.placer.begin_pass()
+        self._placer.begin_pass()
         inputs = RoundInputs(self._projects, self._ledger.project_use, self.paused_queues, self._exhausted_quotas)
-        return DispatchRound(self.placer, self._shares, inputs, limits, self.with_strategy).plan_round(
+        return DispatchRound(self._placer, self._shares, inputs, limits, self.with_strategy).plan_round(
             self.lane_order, now
         )
+
+    def place_elsewhere(self, node: NodeId, lane: Lane) -> NodeState | None:
+        """Place one more task of the lane on another node than this one; None when no other has room."""
+        return self._placer.place_elsewhere(node, self.with_strategy(lane.requirement), lane.project)
+
+    def infeasible_classes(self, served: Container[LaneId]) -> dict[Requirement, Lane]:
+        """The classes of tasks that have no feasible node, each with a waiting lane that was not served."""
+        placer = self._placer
+        lanes = {
+            (
+                ready.lane.requirement_id,
+                ready.lane.project if ready.lane.project in placer.reserved_projects else "",
+            ): ready.lane
+            for ready in self.lane_order
+            if ready.lane.id not in served
+        }
+        infeasible: dict[Requirement, Lane] = {}
+        for lane in lanes.values():
+            requirement = lane.requirement
+            if requirement in infeasible:
+                continue
+            if placer.has_no_feasible_node(self.with_strategy(requirement), lane.project):
+                infeasible[requirement] = lane
+        return infeasible
+
+    def explain_placement(self, lane: Lane) -> PlacementExplanation:
+        """Why tasks of the lane find no node, or how many nodes could take one."""
+        return explain_placement(lane.requirement, lane.project, self._placer.states, self._placer.overcommit)
 
     def explain_stuck_lane(self, lane: Lane) -> StuckReason | None:
         """Why nothing of the lane was placed by the last round; None when it waits for its turn."""
@@ -242,7 +291,7 @@ class ClusterView:
             lane,
             self._projects.get(lane.project),
             self._ledger.project_use,
-            self.placer,
+            self._placer,
             self._exhausted_quotas.get(lane.project),
         )
 

@@ -38,7 +38,6 @@ from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
-from crawlfleet.scheduling.explain.task import explain_placement
 from crawlfleet.scheduling.placement.dispatch_round import RoundLimits
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import count_oldest_turns
@@ -48,7 +47,6 @@ MAX_BATCH = 500
 """Tasks in one commit: larger ones win little, and a task of higher priority that comes meanwhile waits for them."""
 QUANTUM = 128
 """Tasks of one lane that are placed before the next lane of the same rank has its turn."""
-REFILL_BELOW = 500
 REFRESH_S = 1.0
 """Maximum age of the view of nodes, queues and lanes."""
 
@@ -124,10 +122,10 @@ class Dispatcher(LeaderLoop):
             await self._refresh_view()
         await self.view.apply_changes(term, now)
         round_plan = self.view.plan_round(RoundLimits(MAX_BATCH, QUANTUM), now)
-        self._strategies.report_unknown(self.view.placer.unknown_strategies, self.view.default_strategy)
+        self._strategies.report_unknown(self.view.unknown_strategies, self.view.default_strategy)
         self._stuck_lanes.record_served(round_plan.nodes)
         report = await self._commit(round_plan.nodes, term, now)
-        is_refilled = await self._refill(round_plan.nodes)
+        is_refilled = await self.view.refill_windows(round_plan.nodes)
         if is_refreshing:
             await self._report_blocked(round_plan.nodes, term, now)
             await self._stuck_lanes.report_stuck(self._blocked, term, now)
@@ -226,11 +224,8 @@ class Dispatcher(LeaderLoop):
             failed_on |= self._failed_nodes.failed_nodes(tasks)
         if not failed_on:
             return nodes
-        lane, placer = self.view.get_lane(lane_id), self.view.placer
-        requirement = self.view.with_strategy(lane.requirement)
-        used = avoid_failed_nodes(
-            tasks, nodes, failed_on, lambda node: placer.place_elsewhere(node, requirement, lane.project)
-        )
+        lane = self.view.get_lane(lane_id)
+        used = avoid_failed_nodes(tasks, nodes, failed_on, lambda node: self.view.place_elsewhere(node, lane))
         self._ledger.mark_doubted(
             chosen.node.id for chosen, state in zip(nodes, used, strict=True) if chosen is not state
         )
@@ -282,40 +277,16 @@ class Dispatcher(LeaderLoop):
             self._refreshed_at = float("-inf")
             await self._broker.ready.offer(_tasks_by_lane(unready))
 
-    async def _refill(self, placed: Mapping[LaneId, Sequence[NodeState]]) -> bool:
-        """Reload windows that this pass left low; True if there were any."""
-        deep = self.view.deep_windows
-        low_lanes = [lane for lane, nodes in placed.items() if lane in deep and deep[lane] - len(nodes) < REFILL_BELOW]
-        low_lanes += [lane for lane, size in deep.items() if not size]
-        if low_lanes:
-            await self.view.load_windows(low_lanes)
-        return bool(low_lanes)
-
     async def _report_blocked(self, served: Container[LaneId], term: int, now: Instant) -> None:
         """Record one event when a class of tasks has no feasible node, not one per task or pass."""
-        placer = self.view.placer
-        lanes = {
-            (
-                ready.lane.requirement_id,
-                ready.lane.project if ready.lane.project in placer.reserved_projects else "",
-            ): ready.lane
-            for ready in self.view.lane_order
-            if ready.lane.id not in served
-        }
-        blocked: set[Requirement] = set()
+        blocked = self.view.infeasible_classes(served)
         events = []
-        for lane in lanes.values():
-            requirement = lane.requirement
-            if requirement in blocked or not placer.has_no_feasible_node(
-                self.view.with_strategy(requirement), lane.project
-            ):
-                continue
-            blocked.add(requirement)
+        for requirement, lane in blocked.items():
             if requirement not in self._blocked:
-                explanation = explain_placement(requirement, lane.project, placer.states, placer.overcommit)
+                explanation = self.view.explain_placement(lane)
                 shared = {"task_type": requirement.task_type, "project": lane.project, "why": explanation.sentence}
                 events.append(EventBatch(Kind.NODE_UNAVAILABLE, shared=shared))
-        self._blocked = blocked
+        self._blocked = set(blocked)
         if events:
             await self._store.record(events, now, term)
 
