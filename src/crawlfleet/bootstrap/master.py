@@ -54,12 +54,10 @@ from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
 from crawlfleet.control.tasks.admission import AdmissionControl, WaitingLimit
-from crawlfleet.control.tasks.cancel import Cancel
+from crawlfleet.control.tasks.changes import Cancel, Reprioritize, Retry
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
-from crawlfleet.control.tasks.reprioritize import Reprioritize
-from crawlfleet.control.tasks.retry import Retry
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.control.tasks.task_types import Check, KnownTypes, TaskTypes, release_number
 from crawlfleet.errors import Unavailable

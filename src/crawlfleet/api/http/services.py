@@ -25,12 +25,10 @@ from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
-from crawlfleet.control.tasks.cancel import Cancel
+from crawlfleet.control.tasks.changes import Cancel, Reprioritize, Retry
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
-from crawlfleet.control.tasks.reprioritize import Reprioritize
-from crawlfleet.control.tasks.retry import Retry
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.ports.broker import Broker

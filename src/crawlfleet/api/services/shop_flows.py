@@ -15,7 +15,7 @@ import msgspec
 
 from crawlfleet.api.http.services import Services
 from crawlfleet.control.composites.flows import StepAsked
-from crawlfleet.control.tasks.cancel import CANCELLED
+from crawlfleet.control.tasks.changes import CANCELLED
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.executors.builtin.batch_products import BatchProducts
 from crawlfleet.execution.executors.builtin.full_sync import FullSync
