@@ -31,14 +31,14 @@ from crawlfleet.ports.chunk_store import ChunkKind
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
 from crawlfleet.scheduling.crawls.url_batches import (
     CLOSING,
-    OpenChunk,
-    Outlook,
-    Take,
-    level_of,
+    OpenUrlBatch,
+    UrlLease,
+    WorkOutlook,
     limit_reached,
-    next_take,
-    outlook,
-    pack,
+    next_lease,
+    pack_batches,
+    url_level,
+    work_outlook,
 )
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
@@ -73,7 +73,7 @@ END_CHUNK = (
     f"UPDATE crawl_chunk SET state = {UrlBatchState.DONE:d}, urls = NULL, first_item = $3, last_item = $4, "
     "first_record = $5, last_record = $6 WHERE crawl = $1 AND number = $2"
 )
-_OPEN = row_codec.sql_values(OpenChunk._fields, {"urls": "count"})
+_OPEN = row_codec.sql_values(OpenUrlBatch._fields, {"urls": "count"})
 LEASED = (
     f"SELECT {_OPEN}, execution, urls FROM crawl_chunk "
     f"WHERE crawl = $1 AND state = {UrlBatchState.LEASED:d} ORDER BY depth, number"
@@ -231,9 +231,9 @@ class _Work:
         for number, *_, execution, urls in rows:
             if execution == asking.execution and number not in asking.held:
                 return Exchanged(self.id, "chunk", number, unpacked(urls), self.is_changed)
-        leased = [OpenChunk._make(chunk) for *chunk, _, _ in rows]
+        leased = [OpenUrlBatch._make(chunk) for *chunk, _, _ in rows]
         most = 2 * self.limits.members + LOOKED_AT
-        waiting = [OpenChunk._make(row) for row in await self._tx.fetch(WAITING, self.id, most)]
+        waiting = [OpenUrlBatch._make(row) for row in await self._tx.fetch(WAITING, self.id, most)]
         # With every page visited, no limit kept any of them away.
         stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
         if not leased and (stopped_by is not None or not waiting):
@@ -241,22 +241,24 @@ class _Work:
             return Exchanged(self.id, "done", is_news=is_new)
         take = None
         if stopped_by is None:
-            take = next_take(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
+            take = next_lease(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
         if take is None:
             is_news = self.is_changed and stopped_by is None and self._outlook(waiting, leased).for_waiting
             return Exchanged(self.id, "wait", is_news=is_news)
         first, given, rest = await self._leased(take, asking)
         depth = waiting[0].depth
         left = [chunk for chunk in waiting if chunk.number not in take.numbers]
-        left[:0] = [OpenChunk(0, depth, len(rest))] if rest else []
+        left[:0] = [OpenUrlBatch(0, depth, len(rest))] if rest else []
         # Of a long list only the first were read.
-        seen = self._outlook(left, [*leased, OpenChunk(first, depth, len(given))], is_cut=len(waiting) == most)
+        seen = self._outlook(left, [*leased, OpenUrlBatch(first, depth, len(given))], is_cut=len(waiting) == most)
         return Exchanged(self.id, "chunk", first, given, self.is_changed and seen.for_waiting, seen.for_busy)
 
-    def _outlook(self, waiting: Sequence[OpenChunk], leased: Sequence[OpenChunk], *, is_cut: bool = False) -> Outlook:
-        return Outlook(True, True) if is_cut else outlook(self.limits, self.row["pages"], waiting, leased)
+    def _outlook(
+        self, waiting: Sequence[OpenUrlBatch], leased: Sequence[OpenUrlBatch], *, is_cut: bool = False
+    ) -> WorkOutlook:
+        return WorkOutlook(True, True) if is_cut else work_outlook(self.limits, self.row["pages"], waiting, leased)
 
-    async def _leased(self, take: Take, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
+    async def _leased(self, take: UrlLease, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
         """The chunk's number, what it holds, and what is left of the chunks it was made of."""
         (first, *others), most = take
         blobs = await self._tx.fetch(URLS, self.id, list(take.numbers))
@@ -294,14 +296,14 @@ class _Work:
             return
         waiting = len(await self._tx.fetch(WAITING, self.id, 2 * self.limits.members))
         rows = []
-        for chunk in pack(urls, waiting=waiting, members=self.limits.members):
+        for chunk in pack_batches(urls, waiting=waiting, members=self.limits.members):
             self.row["chunks"] += 1
             number = self.row["chunks"]
             row = _NEW_BATCH | {
                 "crawl": self.id,
                 "number": number,
                 "state": int(UrlBatchState.WAITING),
-                "depth": level_of(chunk[0]),
+                "depth": url_level(chunk[0]),
                 "count": len(chunk),
                 "urls": _packed(chunk),
             }

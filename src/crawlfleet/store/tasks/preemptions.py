@@ -87,6 +87,8 @@ def _recall(wanted: Mapping[TaskId, Preemption]) -> Decide:
         one = wanted[row.id]
         if row.execution != one.execution or row.recall is not Recall.NONE:
             return Refusal(Code.NOT_READY, "has changed meanwhile")
-        return task_state_machine.recall(Recall.PREEMPT, f"makes room for {task_text(one.waiter)}")(row, policy)
+        return task_state_machine.recall_execution(Recall.PREEMPT, f"makes room for {task_text(one.waiter)}")(
+            row, policy
+        )
 
     return decide
