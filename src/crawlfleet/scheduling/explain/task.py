@@ -77,6 +77,8 @@ _FINAL = {
 
 @dataclass(frozen=True, slots=True)
 class PlacementExplanation:
+    """Why the nodes refuse a class of tasks, as a sentence and as counts."""
+
     sentence: str
     nodes: int
     able: int
@@ -95,6 +97,8 @@ class PlacementExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
+    """The answer to `why`: one sentence for a person, and the same as data."""
+
     sentence: str
     data: dict[str, Any]
     """Data fit for JSON: `status` and `cause` always, then what the cause is about."""

@@ -27,6 +27,8 @@ from crawlfleet.scheduling.hosts.budget_division import (
 
 @dataclass(slots=True)
 class HolderShare(Holder):
+    """The share of one holder, with the version and the acknowledgement of its last cut."""
+
     cut_version: int = 0
     """Version of the last cut."""
     free_at: float | None = None
@@ -43,6 +45,8 @@ class HolderShare(Holder):
 
 @dataclass(slots=True)
 class HostShares(Generic[KeyT]):
+    """The shares of one host's budget, by holder."""
+
     pool: Units = NONE
     spacing_ms: int = 0
     """Milliseconds between two requests of the one holder, for a budget that cannot be divided; 0: by its units."""

@@ -18,6 +18,8 @@ _NO_COUNTRY = frozenset({"af", "me", "sa"})
 
 
 class Location(NamedTuple):
+    """A country and a point on the globe."""
+
     country: str
     """ISO code in small letters; empty for a location in no single country."""
     latitude: float

@@ -63,6 +63,8 @@ class Candidates(NamedTuple):
 
 
 class Strategy(Protocol):
+    """Prices the next task on a node; the cheapest node gets it."""
+
     def cost(self, state: NodeState, given: int) -> float:
         """The price of the next task on this node, which got `given` tasks of the class in this pass already."""
         ...

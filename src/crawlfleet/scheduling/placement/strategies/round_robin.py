@@ -24,6 +24,8 @@ class RoundRobin:
 
 
 class Random:
+    """Any node, by chance."""
+
     def __init__(self, candidates: Candidates) -> None:
         self._rng = candidates.rng
 
