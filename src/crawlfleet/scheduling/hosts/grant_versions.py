@@ -110,13 +110,13 @@ class HostShares(Generic[KeyT]):
         is_acknowledged = share is not None and share.is_cut and share.free_at is None and version >= share.cut_version
         return share if is_acknowledged else None
 
-    def _free_cut(self, share: HolderShare, now: float, rate: int | None, spent: int) -> None:
+    def _free_cut(self, share: HolderShare, now: float, rate: int | None, used: int) -> None:
         share.free_at = now + self.window_s
         # Concurrency counts requests under way: a cut that is in effect is over.
         share.may_use = share.may_use._replace(concurrency=share.current.concurrency)
         # Where requests are seconds apart, the last second is too short a window.
         if rate is not None and not self.spacing_ms and rate < share.may_use.rate:
-            share.may_use, share.spent = share.may_use._replace(rate=rate), spent
+            share.may_use, share.spent = share.may_use._replace(rate=rate), used
         if not share.is_cut:
             share.free_at, share.spent = None, 0
 
