@@ -16,7 +16,7 @@ from crawlfleet.model.requirement import Lane
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.store import Store
-from crawlfleet.scheduling.explain.task import Why
+from crawlfleet.scheduling.explain.task import Explanation
 from crawlfleet.scheduling.placement.placer import Placer
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 
@@ -80,7 +80,7 @@ async def _is_placeable(master: Master, lane: Lane) -> bool:
     return bool(Placer(states, rng=Random(0), overcommit=overcommit).place_tasks(lane.requirement, lane.project, 1))
 
 
-async def _untrue_data(store: Store, record: TaskRecord, said: Why) -> str | None:
+async def _untrue_data(store: Store, record: TaskRecord, said: Explanation) -> str | None:
     """What the answer says beside its cause."""
     match said.data["cause"]:
         case "no_node" | "turn" as cause:

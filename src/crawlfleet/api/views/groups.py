@@ -14,7 +14,7 @@ from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import GroupId, execution_text, group_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.group_store import Member
-from crawlfleet.scheduling.explain.task import Why
+from crawlfleet.scheduling.explain.task import Explanation
 from crawlfleet.wire.groups import ShardSpec
 
 KindWord = Literal["group", "shards", "flow", "crawl"]
@@ -205,7 +205,7 @@ class GroupOutcomePage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-def group_why_view(group: GroupId, why: Why) -> dict[str, Any]:
+def group_why_view(group: GroupId, why: Explanation) -> dict[str, Any]:
     return {"id": group_text(group), "sentence": why.sentence, **why.data}
 
 

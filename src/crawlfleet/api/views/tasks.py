@@ -14,7 +14,7 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.task_store import Accepted, Applied
-from crawlfleet.scheduling.explain.task import Why
+from crawlfleet.scheduling.explain.task import Explanation
 from crawlfleet.wire.tasks import RetryBody, SpecBody
 
 StatusWord = Literal[
@@ -343,7 +343,7 @@ def changed_view(task: TaskId, applied: Applied, **more: Any) -> ChangedView:
     return ChangedView(task_text(task), _word(applied.after[task]), **more)
 
 
-def why_view(task: TaskId, why: Why) -> dict[str, Any]:
+def why_view(task: TaskId, why: Explanation) -> dict[str, Any]:
     return {"id": task_text(task), "sentence": why.sentence, **why.data}
 
 

@@ -25,14 +25,19 @@ class _Store(GroupStore, Reads, Protocol):
 
 class WhyGroup:
     def __init__(
-        self, *, store: _Store, clock: Clock, hosts: AwaitedHosts, why: Callable[[TaskId], Awaitable[explain.Why]]
+        self,
+        *,
+        store: _Store,
+        clock: Clock,
+        hosts: AwaitedHosts,
+        why: Callable[[TaskId], Awaitable[explain.Explanation]],
     ) -> None:
         self._store = store
         self._clock = clock
         self._hosts = hosts
         self._why = why
 
-    async def why(self, group: GroupId) -> explain.Why:
+    async def why(self, group: GroupId) -> explain.Explanation:
         if group not in await self._store.groups([group]):
             raise NotFound(f"no group {group_text(group)}")
         counts = (await self._store.group_counts([group]))[group]

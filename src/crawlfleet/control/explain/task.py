@@ -81,7 +81,7 @@ class Why:
         self._hosts = AwaitedHosts(store=store, configure=configure)
         self._groups = WhyGroup(store=store, clock=clock, hosts=self._hosts, why=self.why)
 
-    async def why(self, task: TaskId) -> explain.Why:
+    async def why(self, task: TaskId) -> explain.Explanation:
         record = (await self._store.tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
@@ -117,7 +117,7 @@ class Why:
             preempted=None if preempted is None else explain.PreemptionHistory(preempted.times, preempted.waiter),
         )
 
-    async def why_group(self, group: GroupId) -> explain.Why:
+    async def why_group(self, group: GroupId) -> explain.Explanation:
         return await self._groups.why(group)
 
     @property

@@ -27,6 +27,8 @@ RECENT_SPANS = 3
 
 
 class HostGrantState:
+    """One host: its record, its shares, and what the store has of both."""
+
     def __init__(self, host: Host, now_mono: float) -> None:
         self.host = host
         self.shares: HostShares[SessionKey] = HostShares()

@@ -11,6 +11,8 @@ from crawlfleet.control.leader.strategy_registry import StrategyRegistry
 
 @dataclass(frozen=True, slots=True)
 class PlacementContext:
+    """What the cluster view and the dispatcher share for placement."""
+
     evidence: EvidenceCache
     strategies: StrategyRegistry = field(default_factory=StrategyRegistry)
     failed_nodes: FailedNodeMemory = field(default_factory=FailedNodeMemory)

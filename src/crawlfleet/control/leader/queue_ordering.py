@@ -79,6 +79,8 @@ class QueueOrders:
 
 
 class OrderedReady:
+    """A ready index that keeps the order of each queue."""
+
     def __init__(self, broker: Broker, orders: QueueOrders) -> None:
         self._broker = broker
         self._orders = orders

@@ -19,6 +19,8 @@ _NO_USE = Use()
 
 
 class Hold(NamedTuple):
+    """A slot held by one execution."""
+
     requirement: Requirement
     since: float
     """Time of the assignment, in monotonic seconds of the leader."""
@@ -35,6 +37,8 @@ class LedgerChanges(NamedTuple):
 
 
 class SlotLedger:
+    """What nodes and projects hold, by node, execution and project."""
+
     def __init__(self) -> None:
         self._held: dict[NodeId, dict[ExecutionId, Hold]] = {}
         self._reserved: dict[NodeId, dict[str, float]] = {}

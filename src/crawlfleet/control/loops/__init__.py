@@ -1,1 +1,1 @@
-"""What runs by itself: one file each, every one with a `run_once(now)` that tests can call."""
+"""Background loops: one file each, every one with a `run_once(now)` that tests can call."""

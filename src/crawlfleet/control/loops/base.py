@@ -20,6 +20,8 @@ log = structlog.get_logger()
 
 
 class Loop(ABC):
+    """Runs passes until it is cancelled; `run_once` is one pass."""
+
     name: ClassVar[str]
     pause_s: ClassVar[float] = 1.0
     away_pause_s: ClassVar[float] = 0.5

@@ -57,6 +57,8 @@ class _DispatchStore(TaskStore, ReadyTasks, NodeStore, EventStore, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DispatchReport:
+    """What one pass placed; true if there is more to place."""
+
     placed: int = 0
     refused: int = 0
     stale: int = 0

@@ -31,6 +31,8 @@ KEEP_HOSTS_MS = 30 * _DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class Retention:
+    """How long each kind of record is kept."""
+
     tasks_ms: int = 30 * _DAY_MS
     events_ms: int = 7 * _DAY_MS
     audit_ms: int = KEEP_AUDIT_MS

@@ -22,6 +22,8 @@ class _ReconcileStore(TaskStore, ReadyTasks, NodeStore, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
+    """Differences between the slot ledger and the store."""
+
     missing: int = 0
     """Executions held in the store and unknown to the ledger."""
     surplus: int = 0

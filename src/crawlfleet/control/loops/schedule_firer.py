@@ -69,7 +69,9 @@ class ScheduleFirer(LeaderLoop):
         bodies = [read_task(due.schedule.task) for due in batch for _ in due.ticks]
         async with self._submit.with_room(bodies) as items:
             made, limited = iter(items), await self._submit.limited(items)
-            firings = [Firing(due.schedule, due.plan, {at: next(made) for at in due.ticks}, limited) for due in batch]
+            firings = [
+                Firing(due.schedule, due.plan, {tick_at: next(made) for tick_at in due.ticks}, limited) for due in batch
+            ]
             report = await self._store.fire(firings, term, now)
         await tell(self._broker, report.cancelled)
         await tell_ready(self._broker, report.ready)

@@ -16,12 +16,12 @@ from crawlfleet.ports.slots import SlotStore
 DRAIN_S = 300.0
 
 
-class _Store(NodeStore, SlotStore, Protocol):
+class _DrainStore(NodeStore, SlotStore, Protocol):
     pass
 
 
 class Drain:
-    def __init__(self, *, store: _Store, broker: Broker, clock: Clock) -> None:
+    def __init__(self, *, store: _DrainStore, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock

@@ -55,6 +55,8 @@ class SimpleClients:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
+    """The answer to a heartbeat."""
+
     node: NodeId
     at: Instant
     status: NodeStatus

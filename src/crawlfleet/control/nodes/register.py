@@ -33,6 +33,8 @@ _NO_KEY = "known by its secret"
 
 @dataclass(frozen=True, slots=True)
 class RegistrationResult:
+    """The answer to a registration: the node's id and secret, and its lease."""
+
     node: NodeId
     secret: str
     registered_at: Instant

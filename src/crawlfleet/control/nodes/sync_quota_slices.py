@@ -50,8 +50,8 @@ def _is_valid(body: SliceWantBody) -> bool:
 
 
 def _want_from_body(node: int, body: SliceWantBody) -> Want:
-    asked = Amounts(min(max(0, body.pages), MOST.pages), min(max(0, body.bytes), MOST.bytes))
-    return Want(node, body.task, body.execution, body.number, asked)
+    amounts = Amounts(min(max(0, body.pages), MOST.pages), min(max(0, body.bytes), MOST.bytes))
+    return Want(node, body.task, body.execution, body.number, amounts)
 
 
 def _slice_body(want: Want, granted: Slice) -> SliceBody:

@@ -1,4 +1,4 @@
-"""The limit on tasks that wait: counted by the store, at most a second ago, and by this master since."""
+"""Admission control: the limit on waiting tasks, counted by the store at most a second ago and by this master since."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETRY_AFTER_S = 5.0
 _MAX_AGE_S = 1.0
 _MAX_COUNTS = 10_000
 _INSTALLATION = None
-"""The figure of the whole installation stands beside those of the projects."""
+"""Key of the count of the whole installation, beside those of the projects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class WaitingCount:
     def __init__(self, project: str | None) -> None:
         self.project = project
         self.stored = 0
-        """What the store said."""
+        """Number of waiting tasks that the store counted."""
         self.read_at: float | None = None
         self.admitted = 0
-        """What this master took since, and what was on its way when the store was asked."""
+        """Number of tasks that this master admitted since, and of those under way when the store counted."""
         self.under_way = 0
 
 
@@ -61,7 +61,7 @@ class AdmissionControl:
         self._waiting_counts: dict[str | None, WaitingCount] = {}
 
     async def admit(self, items: Sequence[NewTask | Refusal]) -> AdmissionTicket:
-        """Room for these tasks, to be settled when they are stored. Raises OverLimit: then none of them is taken."""
+        """Admit tasks; the ticket is to be settled when they are stored. Raises OverLimit: then none is admitted."""
         count = [type(item) for item in items].count(NewTask)
         if not count:
             return ()
@@ -72,47 +72,49 @@ class AdmissionControl:
         if self._limit.project < self._max_waiting:
             projects = Counter(item.project for item in items if isinstance(item, NewTask))
             ticket += [(await self._waiting_count(project), tasks) for project, tasks in projects.items()]
-        for figure, tasks in ticket:
-            self._check_limit(figure, tasks)
-        for figure, tasks in ticket:
-            figure.admitted += tasks
-            figure.under_way += tasks
+        for waiting_count, tasks in ticket:
+            self._check_limit(waiting_count, tasks)
+        for waiting_count, tasks in ticket:
+            waiting_count.admitted += tasks
+            waiting_count.under_way += tasks
         return ticket
 
     def settle_ticket(self, ticket: AdmissionTicket, *, is_stored: bool) -> None:
-        for figure, tasks in ticket:
-            figure.under_way -= tasks
+        for waiting_count, tasks in ticket:
+            waiting_count.under_way -= tasks
             if not is_stored:
-                figure.admitted -= tasks
+                waiting_count.admitted -= tasks
 
-    def _check_limit(self, figure: WaitingCount, tasks: int) -> None:
-        waiting = figure.stored + figure.admitted
-        limit = self._max_waiting if figure.project is _INSTALLATION else self._limit.project
+    def _check_limit(self, waiting_count: WaitingCount, tasks: int) -> None:
+        waiting = waiting_count.stored + waiting_count.admitted
+        limit = self._max_waiting if waiting_count.project is _INSTALLATION else self._limit.project
         if waiting + tasks > limit:
-            whose = "this installation" if figure.project is _INSTALLATION else f"project {figure.project!r}"
+            whose = (
+                "this installation" if waiting_count.project is _INSTALLATION else f"project {waiting_count.project!r}"
+            )
             detail = f"{waiting} tasks of {whose} wait already; with {tasks} more they are above the limit of {limit}"
             raise OverLimit(detail, retry_after_s=RETRY_AFTER_S)
 
     async def _waiting_count(self, project: str | None) -> WaitingCount:
-        figure = self._waiting_counts.get(project)
-        if figure is None:
+        waiting_count = self._waiting_counts.get(project)
+        if waiting_count is None:
             if len(self._waiting_counts) >= _MAX_COUNTS:
                 self._waiting_counts.clear()
-            figure = self._waiting_counts[project] = WaitingCount(project)
-            figure.refresh = SingleFlight(lambda: self._read_count(figure), "waiting tasks")
-        if not self._is_fresh(figure):
-            await figure.refresh()
-        return figure
+            waiting_count = self._waiting_counts[project] = WaitingCount(project)
+            waiting_count.refresh = SingleFlight(lambda: self._read_count(waiting_count), "waiting tasks")
+        if not self._is_fresh(waiting_count):
+            await waiting_count.refresh()
+        return waiting_count
 
-    def _is_fresh(self, figure: WaitingCount) -> bool:
-        return figure.read_at is not None and self._clock.monotonic() - figure.read_at < _MAX_AGE_S
+    def _is_fresh(self, waiting_count: WaitingCount) -> bool:
+        return waiting_count.read_at is not None and self._clock.monotonic() - waiting_count.read_at < _MAX_AGE_S
 
-    async def _read_count(self, figure: WaitingCount) -> None:
-        now_mono, since, under_way = self._clock.monotonic(), figure.admitted, figure.under_way
-        totals = await self._store.totals(figure.project)
-        if figure.project is _INSTALLATION and self._configure is not None:
+    async def _read_count(self, waiting_count: WaitingCount) -> None:
+        now_mono, since, under_way = self._clock.monotonic(), waiting_count.admitted, waiting_count.under_way
+        totals = await self._store.totals(waiting_count.project)
+        if waiting_count.project is _INSTALLATION and self._configure is not None:
             self._max_waiting = (await self._configure.effective(DEFAULT_CLUSTER)).values["max_waiting"]
-        figure.stored = sum(totals.get(status, 0) for status in WAITING_STATUSES)
-        # What was on its way to the store may be in its count already: then it counts twice, for a second.
-        figure.admitted += under_way - since
-        figure.read_at = now_mono
+        waiting_count.stored = sum(totals.get(status, 0) for status in WAITING_STATUSES)
+        # Tasks on their way to the store may be in its count already: then they count twice, for a second.
+        waiting_count.admitted += under_way - since
+        waiting_count.read_at = now_mono

@@ -24,6 +24,8 @@ _FIELDS = ("title", "price", "currency", "availability")
 
 
 class ProductUpdate(NamedTuple):
+    """The new record of a product, and the change to be added to its history, if any."""
+
     after: ProductRecord
     change: ProductChange | None
 

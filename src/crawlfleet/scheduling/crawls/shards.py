@@ -13,8 +13,8 @@ def shard_bounds(length: int, *, size: int | None = None, count: int | None = No
     shards = min(count or 1, length)
     if not shards:
         return []
-    least, more = divmod(length, shards)
-    ends = [least * number + min(number, more) for number in range(shards + 1)]
+    base_size, more = divmod(length, shards)
+    ends = [base_size * number + min(number, more) for number in range(shards + 1)]
     return list(pairwise(ends))
 
 

@@ -31,6 +31,8 @@ def url_level(url: CrawlUrl) -> int:
 
 
 class OpenUrlBatch(NamedTuple):
+    """A batch of URLs that is not done yet: its number, level and size."""
+
     number: int
     depth: int
     urls: int

@@ -8,12 +8,12 @@ from crawlfleet.model.flow import PlaceInFlow, Unrun
 from crawlfleet.model.ids import group_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.scheduling.explain.task import Why
+from crawlfleet.scheduling.explain.task import Explanation
 
 _NAMED = 5
 
 
-def explain_step(task: TaskRecord, place: PlaceInFlow) -> Why | None:
+def explain_step(task: TaskRecord, place: PlaceInFlow) -> Explanation | None:
     """Why the step waits or did not run; None where its flow has nothing to do with it."""
     about: dict[str, Any] = {"flow": group_text(place.flow), "step": place.key}
     if task.status is TaskStatus.WAITING and task.waits:
@@ -32,8 +32,8 @@ def explain_step(task: TaskRecord, place: PlaceInFlow) -> Why | None:
     return None
 
 
-def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Why:
-    return Why(sentence, {"status": task.status.word, "cause": cause, **data})
+def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Explanation:
+    return Explanation(sentence, {"status": task.status.word, "cause": cause, **data})
 
 
 def _word(status: TaskStatus | None) -> str:

@@ -29,6 +29,8 @@ class HostDemand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostWait:
+    """A host that holds back requests: the cause, as a sentence and as data."""
+
     host: str
     cause: str
     sentence: str

@@ -12,6 +12,8 @@ from crawlfleet.scheduling.placement.strategies import ExplainingStrategy, Strat
 
 @dataclass(frozen=True, slots=True)
 class PlacementReason:
+    """Why a strategy chose the node of a task, and what the task gets there."""
+
     strategy: str
     reason: str
     allocation: Mapping[str, float] = field(default_factory=dict)

@@ -77,6 +77,8 @@ _FINAL = {
 
 @dataclass(frozen=True, slots=True)
 class PlacementExplanation:
+    """Why the nodes refuse a class of tasks, as a sentence and as counts."""
+
     sentence: str
     nodes: int
     able: int
@@ -94,7 +96,9 @@ class PlacementExplanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Explanation:
+    """The answer to `why`: one sentence for a person, and the same as data."""
+
     sentence: str
     data: dict[str, Any]
     """Data fit for JSON: `status` and `cause` always, then what the cause is about."""
@@ -168,7 +172,7 @@ def explain_task(
     stopping: Sequence[NodeId] = (),
     preempted: PreemptionHistory | None = None,
     hosts: Sequence[HostWait] = (),
-) -> Why:
+) -> Explanation:
     """Explain any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is
     the one of its project that it would violate; `placement_reason` is why its node has it; `stopping` has the node of
     each task that was recalled for this one; `hosts` are those that hold up a task that runs."""
@@ -203,7 +207,7 @@ def explain_task(
             assert_never(task.status)
 
 
-def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], now: Instant) -> Why:
+def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], now: Instant) -> Explanation:
     if not task.waits and not parents:
         return _why(task, "time", f"starts {when_text(task.due_at, now)}", due_at=instant_text(task.due_at))
     count = max(task.waits, len(parents))
@@ -221,7 +225,7 @@ def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], 
 
 def _why_making_room(
     task: TaskRecord, explanation: PlacementExplanation, stopping: Sequence[NodeId], nodes: Sequence[NodeState]
-) -> Why:
+) -> Explanation:
     count, where = len(stopping), sorted(set(stopping))
     place = f"on {_node_name(where[0], nodes)}" if len(where) == 1 else f"on {len(where)} nodes"
     sentence = f"waits for {count} lower-priority task{'' if count == 1 else 's'} {place} to stop"
@@ -242,7 +246,7 @@ def _why_held(
     placement_reason: PlacementReason | None,
     preempted: PreemptionHistory | None,
     hosts: Sequence[HostWait],
-) -> Why:
+) -> Explanation:
     name = _node_name(task.node, nodes)
     is_started = task.status is TaskStatus.PROCESSING
     since = task.started_at if is_started else task.assigned_at
@@ -267,8 +271,8 @@ def _why_held(
     return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet{reason}", **data)
 
 
-def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Why:
-    return Why(sentence, {"status": task.status.word, "cause": cause, **data})
+def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Explanation:
+    return Explanation(sentence, {"status": task.status.word, "cause": cause, **data})
 
 
 def _node_name(node: NodeId | None, nodes: Sequence[NodeState]) -> str:

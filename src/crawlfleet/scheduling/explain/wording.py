@@ -9,14 +9,14 @@ def times_text(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def instant_text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)
+def instant_text(instant: Instant | None) -> str | None:
+    return None if instant is None else to_text(instant)
 
 
-def when_text(at: Instant | None, now: Instant) -> str:
-    if at is None or at <= now:
+def when_text(instant: Instant | None, now: Instant) -> str:
+    if instant is None or instant <= now:
         return "as soon as it is staged"
-    return f"at {to_text(at)}, in {span_text(at - now)}"
+    return f"at {to_text(instant)}, in {span_text(instant - now)}"
 
 
 def span_text(span_ms: int) -> str:

@@ -92,6 +92,8 @@ class EvaluationBudget:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
+    """A parsed expression: its text and its JMESPath tree."""
+
     text: str
     tree: Node
 

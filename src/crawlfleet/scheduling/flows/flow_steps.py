@@ -35,12 +35,16 @@ _SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
+    """The step runs."""
+
     parameters: bytes | None
     """Filled parameters; None: as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
+    """The step fans out: one task for each item."""
+
     parameters: Sequence[bytes]
     """Filled parameters of each item."""
 
@@ -55,11 +59,15 @@ class EndUnrun:
 
 @dataclass(frozen=True, slots=True)
 class FailStep:
+    """The step fails without having run."""
+
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class FanInResult:
+    """The result of a fan-out whose items have all ended."""
+
     is_completed: bool
     result: bytes
     reason: str | None = None
@@ -129,6 +137,8 @@ def gather_results(
 
 
 class StepState(NamedTuple):
+    """The state of a step that decides whether it runs again when its flow is resumed."""
+
     after: Sequence[StepKey]
     status: TaskStatus
     unrun: Unrun

@@ -58,9 +58,9 @@ def divide_budget(pool: Units, holders: Mapping[KeyT, Holder], now: float, turn:
     """The units of each holder from now on; the sum of what all may use fits the pool, or does not grow."""
     seats = _seated_holders(pool, holders, now, turn)
     fair = _fair_parts(pool, seats, holders)
-    kept = {key: holder.current if holder.wanted is not None else NONE for key, holder in holders.items()}
-    if _is_fair(pool, kept, seats, fair, holders):
-        targets = _share_rest(pool, kept, seats)
+    current_units = {key: holder.current if holder.wanted is not None else NONE for key, holder in holders.items()}
+    if _is_fair(pool, current_units, seats, fair, holders):
+        targets = _share_rest(pool, current_units, seats)
     else:
         targets = dict.fromkeys(holders, NONE) | _share_rest(pool, fair | _idle_parts(pool, fair, holders), seats)
     return _limit_to_pool(pool, holders, targets)
@@ -88,32 +88,35 @@ def _fair_parts(pool: Units, seats: Sequence[KeyT], holders: Mapping[KeyT, Holde
 
 
 def _fill_evenly(pool: int, caps: Mapping[KeyT, int]) -> dict[KeyT, int]:
-    have = dict.fromkeys(caps, 0)
+    levels = dict.fromkeys(caps, 0)
     open_to_more = [key for key in caps if caps[key] > 0]
     while pool > 0 and open_to_more:
-        each = max(1, pool // len(open_to_more))
+        step = max(1, pool // len(open_to_more))
         for key in open_to_more:
-            given = min(each, caps[key] - have[key], pool)
-            have[key] += given
+            given = min(step, caps[key] - levels[key], pool)
+            levels[key] += given
             pool -= given
-        open_to_more = [key for key in open_to_more if have[key] < caps[key]]
-    return have
+        open_to_more = [key for key in open_to_more if levels[key] < caps[key]]
+    return levels
 
 
 def _is_fair(
     pool: Units,
-    kept: Mapping[KeyT, Units],
+    current_units: Mapping[KeyT, Units],
     seats: Sequence[KeyT],
     fair: Mapping[KeyT, Units],
     holders: Mapping[KeyT, Holder],
 ) -> bool:
     """Whether the present parts may stay: none is less than half of a fair part, so that small changes move nothing."""
-    if not total_units(list(kept.values())).fits(pool):
+    if not total_units(list(current_units.values())).fits(pool):
         return False
-    if any(2 * kept[key].rate < fair[key].rate or 2 * kept[key].concurrency < fair[key].concurrency for key in seats):
+    if any(
+        2 * current_units[key].rate < fair[key].rate or 2 * current_units[key].concurrency < fair[key].concurrency
+        for key in seats
+    ):
         return False
     seated = set(seats)
-    return not any(holder.wanted and kept[key] and key not in seated for key, holder in holders.items())
+    return not any(holder.wanted and current_units[key] and key not in seated for key, holder in holders.items())
 
 
 def _idle_parts(pool: Units, fair: dict[KeyT, Units], holders: Mapping[KeyT, Holder]) -> dict[KeyT, Units]:
@@ -123,9 +126,9 @@ def _idle_parts(pool: Units, fair: dict[KeyT, Units], holders: Mapping[KeyT, Hol
     return {key: Units(*map(min, even[key], holders[key].current)) for key in idle}
 
 
-def _share_rest(pool: Units, have: Mapping[KeyT, Units], seats: Sequence[KeyT]) -> dict[KeyT, Units]:
+def _share_rest(pool: Units, units: Mapping[KeyT, Units], seats: Sequence[KeyT]) -> dict[KeyT, Units]:
     """Give the units that are left to the holders that have least: an idle unit helps no one."""
-    given = dict(have)
+    given = dict(units)
     if not seats:
         return given
     used = total_units(list(given.values()))
@@ -134,18 +137,18 @@ def _share_rest(pool: Units, have: Mapping[KeyT, Units], seats: Sequence[KeyT]) 
     return given | {key: Units(rates[key], concurrency[key]) for key in seats}
 
 
-def _raise_lowest(left: int, have: Mapping[KeyT, int]) -> dict[KeyT, int]:
+def _raise_lowest(left: int, before: Mapping[KeyT, int]) -> dict[KeyT, int]:
     """Raise the lowest first, up to the next and together with it from there on: demand may grow at any time, and to
     have as much as the others is enough then."""
-    level, keys = dict(have), sorted(have, key=lambda key: have[key])
+    level, keys = dict(before), sorted(before, key=lambda key: before[key])
     for count, key in enumerate(keys, 1):
         if left <= 0:
             break
-        lowest, above = keys[:count], have[keys[count]] if count < len(keys) else None
+        lowest, above = keys[:count], before[keys[count]] if count < len(keys) else None
         step = left if above is None else min(left, count * (above - level[key]))
-        each, odd = divmod(step, count)
+        share, odd = divmod(step, count)
         for index, holder in enumerate(lowest):
-            level[holder] += each + (index < odd)
+            level[holder] += share + (index < odd)
         left -= step
     return level
 
@@ -159,9 +162,9 @@ def _limit_to_pool(pool: Units, holders: Mapping[KeyT, Holder], targets: Mapping
         parts = []
         usable = holders[key].may_use
         own = (usable.rate - holders[key].spent, usable.concurrency)
-        for index, (want, limit) in enumerate(zip(targets[key], own, strict=True)):
-            more = min(max(0, want - limit), free[index])
+        for index, (target, limit) in enumerate(zip(targets[key], own, strict=True)):
+            more = min(max(0, target - limit), free[index])
             free[index] -= more
-            parts.append(min(want, limit) + more)
+            parts.append(min(target, limit) + more)
         given[key] = Units(*parts)
     return given

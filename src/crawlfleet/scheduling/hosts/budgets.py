@@ -19,6 +19,8 @@ for a while after refusals."""
 
 
 class HostBudget(NamedTuple):
+    """The budget of one host, each limit with its source."""
+
     rate: float
     concurrency: int
     delay_s: float

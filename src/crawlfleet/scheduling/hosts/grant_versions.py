@@ -27,6 +27,8 @@ from crawlfleet.scheduling.hosts.budget_division import (
 
 @dataclass(slots=True)
 class HolderShare(Holder):
+    """The share of one holder, with the version and the acknowledgement of its last cut."""
+
     cut_version: int = 0
     """Version of the last cut."""
     free_at: float | None = None
@@ -43,6 +45,8 @@ class HolderShare(Holder):
 
 @dataclass(slots=True)
 class HostShares(Generic[KeyT]):
+    """The shares of one host's budget, by holder."""
+
     pool: Units = NONE
     spacing_ms: int = 0
     """Milliseconds between two requests of the one holder, for a budget that cannot be divided; 0: by its units."""
@@ -106,13 +110,13 @@ class HostShares(Generic[KeyT]):
         is_acknowledged = share is not None and share.is_cut and share.free_at is None and version >= share.cut_version
         return share if is_acknowledged else None
 
-    def _free_cut(self, share: HolderShare, now: float, rate: int | None, spent: int) -> None:
+    def _free_cut(self, share: HolderShare, now: float, rate: int | None, used: int) -> None:
         share.free_at = now + self.window_s
         # Concurrency counts requests under way: a cut that is in effect is over.
         share.may_use = share.may_use._replace(concurrency=share.current.concurrency)
         # Where requests are seconds apart, the last second is too short a window.
         if rate is not None and not self.spacing_ms and rate < share.may_use.rate:
-            share.may_use, share.spent = share.may_use._replace(rate=rate), spent
+            share.may_use, share.spent = share.may_use._replace(rate=rate), used
         if not share.is_cut:
             share.free_at, share.spent = None, 0
 

@@ -1,9 +1,9 @@
-"""Faults of nodes, told apart from faults of tasks and of sites by comparison with other nodes.
+"""Detects faults of nodes, as opposed to those of tasks and of sites, by comparison with other nodes.
 
-An execution that fails says nothing about its node by itself: the task may be wrong, its site may be down, its program
+An execution that fails proves nothing about its node: the task may be wrong, its site may be down, its program
 may crash everywhere. A failure counts against a node only where other nodes do better at the same work and at the same
 time: processes that die while those of other nodes survive the same type of task, a site that cannot be reached while
-other nodes reach it, silence while other nodes are heard. A node without others to compare it with has no faults here.
+other nodes reach it, silence while other nodes renew. A node without others to compare it with has no faults here.
 
 All counts fade with time, whether or not anything more is executed.
 """
@@ -95,7 +95,7 @@ class ProcessFaults:
                 counts.setdefault(task_type, _OutcomeCount(at=now_mono)).add(good, bad, now_mono)
 
     def fault_rates(self, now_mono: float) -> dict[NodeId, float]:
-        """Of nodes that have any."""
+        """The fault rate of each node that has any."""
         totals: dict[str, list[float]] = {}
         for counts in self._counts.values():
             for task_type, count in counts.items():
@@ -166,7 +166,7 @@ class HostReach:
             reach.failing_since = now_mono
 
     def fault_rates(self, now_mono: float) -> dict[NodeId, float]:
-        """Of nodes that have any."""
+        """The fault rate of each node that has any."""
         rates = {}
         for node, hosts in self._by_node.items():
             bad = 0.0

@@ -38,6 +38,8 @@ class LoadLimits:
 
 
 class NodeLoad(NamedTuple):
+    """The load of one node as of now."""
+
     measurement: Measurement
     slots: int
     """Slots in effect now."""
@@ -59,6 +61,8 @@ class LoadState:
 
 
 class Resize(NamedTuple):
+    """A change of a node's slots, with its reason."""
+
     slots: int
     reason: str
 

@@ -24,6 +24,8 @@ from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance
 
 
 class RoundLimits(NamedTuple):
+    """Limits of one round."""
+
     batch: int = 500
     """Most tasks in one round."""
     quantum: int = 128
@@ -45,6 +47,8 @@ class RoundInputs:
 
 
 class RoundPlan(NamedTuple):
+    """The result of a round: which lanes place tasks on which nodes."""
+
     nodes: dict[LaneId, list[NodeState]]
     """Nodes for the next tasks of each lane, in order."""
     placed: int

@@ -27,6 +27,8 @@ OLDEST_INTERVAL = 8
 
 @dataclass(frozen=True, slots=True)
 class Ageing:
+    """How fast waiting raises the rank of a lane, and how far."""
+
     step_s: float = 60.0
     """Seconds of waiting for one step up; infinite: no ageing."""
     highest: int = PRIORITY_MAX

@@ -81,6 +81,8 @@ class FeasibleClasses:
 
 
 class NodeClassIndex:
+    """The node classes of all nodes, with the price heaps of each strategy in use."""
+
     def __init__(self, nodes: Sequence[NodeState], rng: random.Random, overcommit: float) -> None:
         self.strategies: dict[str, Strategy] = {}
         """Strategies in use, by name."""

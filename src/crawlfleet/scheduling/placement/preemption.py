@@ -32,6 +32,8 @@ _MAX_COMBINED = 16
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRules:
+    """When a task may be preempted for another."""
+
     min_rank_gap: int = 2
     """Ranks that the waiting task must be above its victim, age counted in."""
     min_wait_s: float = 1.0

@@ -32,6 +32,8 @@ Entry = int
 
 
 class PriceHeaps:
+    """The price heaps of one strategy, one for each node class."""
+
     __slots__ = ("_cost", "_draw", "heaps", "newest")
 
     def __init__(self, cost: Callable[[NodeState, int], float], classes: int, seats: int, rng: random.Random) -> None:

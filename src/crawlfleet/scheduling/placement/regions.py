@@ -18,6 +18,8 @@ _NO_COUNTRY = frozenset({"af", "me", "sa"})
 
 
 class Location(NamedTuple):
+    """A country and a point on the globe."""
+
     country: str
     """ISO code in small letters; empty for a location in no single country."""
     latitude: float
@@ -29,10 +31,10 @@ def normalize_name(name: str) -> str:
     return re.sub(r"[\s_]+", "-", name.strip().casefold())
 
 
-def distance_km(one: Location, other: Location) -> float:
+def distance_km(first: Location, second: Location) -> float:
     """The distance along the great circle."""
-    north, other_north = math.radians(one.latitude), math.radians(other.latitude)
-    east = math.radians(other.longitude - one.longitude) / 2
+    north, other_north = math.radians(first.latitude), math.radians(second.latitude)
+    east = math.radians(second.longitude - first.longitude) / 2
     a = math.sin((other_north - north) / 2) ** 2 + math.cos(north) * math.cos(other_north) * math.sin(east) ** 2
     return 2 * EARTH_KM * math.asin(math.sqrt(min(1.0, a)))
 
@@ -41,7 +43,7 @@ class Regions:
     """Locations of regions: the built-in names, and those that an installation adds or overrides."""
 
     def __init__(self, own: Mapping[str, Location] | None = None) -> None:
-        self._own = {normalize_name(name): place for name, place in (own or {}).items()}
+        self._own = {normalize_name(name): location for name, location in (own or {}).items()}
         self._cached: dict[str, Location | None] = {}
 
     def find_location(self, name: str) -> Location | None:

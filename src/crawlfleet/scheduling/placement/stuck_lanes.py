@@ -43,6 +43,8 @@ def explain_stuck_lane(
 
 
 class StuckLaneTracker:
+    """Tracks since when no task of a lane was placed, and which lanes were reported."""
+
     def __init__(self) -> None:
         self._since: dict[LaneId, float] = {}
         self._reported: set[LaneId] = set()

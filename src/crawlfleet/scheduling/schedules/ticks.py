@@ -70,6 +70,8 @@ def tick_due_at(schedule: ScheduleId, timing: Timing, anchor_at: Instant, tick_a
 
 
 class NextTick(NamedTuple):
+    """The next tick of a schedule: its nominal instant, and when it fires."""
+
     at: Instant | None
     due_at: Instant | None
 

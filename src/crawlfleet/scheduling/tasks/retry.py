@@ -12,6 +12,8 @@ from crawlfleet.model.task import RetryPolicy
 
 
 class RetryRule(NamedTuple):
+    """How failures of one error class are retried."""
+
     may_retry: bool = True
     delay_factor: float = 1.0
     max_retries: int | None = None

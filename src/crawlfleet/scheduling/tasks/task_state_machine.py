@@ -33,6 +33,8 @@ PARK_SPREAD_MS = (1_000, 60_000)
 
 
 class ExecutionStart(NamedTuple):
+    """A node's report that an execution has started."""
+
     node: NodeId
     execution: ExecutionId
     started_at: Instant

@@ -6,11 +6,11 @@ from typing import Any
 
 from crawlfleet.scheduling.explain.group import explain_group
 from crawlfleet.scheduling.explain.hosts import HostWait
-from crawlfleet.scheduling.explain.task import Why
+from crawlfleet.scheduling.explain.task import Explanation
 
 
-def member(cause: str, sentence: str = "so it is", **data: Any) -> Why:
-    return Why(sentence, {"status": "pending", "cause": cause, **data})
+def member(cause: str, sentence: str = "so it is", **data: Any) -> Explanation:
+    return Explanation(sentence, {"status": "pending", "cause": cause, **data})
 
 
 def wait(host: str, cause: str = "host_backoff") -> HostWait:
@@ -44,4 +44,4 @@ def test_what_holds_up_most_is_told_and_work_is_no_reason_while_there_is_another
 
 
 def test_nothing_holds_up_a_group_without_open_members() -> None:
-    assert explain_group(0, [], []) == Why("every member has ended", {"cause": "final", "open": 0})
+    assert explain_group(0, [], []) == Explanation("every member has ended", {"cause": "final", "open": 0})

@@ -9,7 +9,7 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.scheduling.explain.task import Why, explain_placement, explain_task, refusal_phrase
+from crawlfleet.scheduling.explain.task import Explanation, explain_placement, explain_task, refusal_phrase
 from crawlfleet.scheduling.placement.filters import NodeState
 from tests.node_states import node_state
 
@@ -143,7 +143,7 @@ def ask_why(
     is_queue_paused: bool = False,
     parents: dict[int, TaskStatus | None] | None = None,
     nodes: list[NodeState] | None = None,
-) -> Why:
+) -> Explanation:
     answer = explain_task(
         task, LANE, is_queue_paused=is_queue_paused, parents=parents or {}, nodes=nodes or [], now=NOW
     )

@@ -40,6 +40,8 @@ class LeastLoaded:
 
 
 class LeastTasks:
+    """The node that holds the fewest tasks."""
+
     def __init__(self, candidates: Candidates) -> None:
         pass
 

@@ -56,5 +56,5 @@ class GeoLocation:
         return f"{country}{region} is {distance_km(wanted, location):,.0f} km from {target}"
 
 
-def _is_same_country(one: Location, other: Location) -> bool:
-    return bool(one.country) and one.country == other.country
+def _is_same_country(first: Location, second: Location) -> bool:
+    return bool(first.country) and first.country == second.country

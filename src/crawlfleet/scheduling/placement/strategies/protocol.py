@@ -33,10 +33,10 @@ class Evidence:
 
     def by_address(self, subject: Subject) -> dict[str, Record]:
         """The record of all nodes of an address together, nodes that are gone included."""
-        found: dict[str, Record] = {}
+        records: dict[str, Record] = {}
         for address, record in self._rows.get(subject, {}).values():
-            found[address] = found.get(address, NO_RECORD).plus(record)
-        return found
+            records[address] = records.get(address, NO_RECORD).plus(record)
+        return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class Candidates(NamedTuple):
 
 
 class Strategy(Protocol):
+    """Prices the next task on a node; the cheapest node gets it."""
+
     def cost(self, state: NodeState, given: int) -> float:
         """The price of the next task on this node, which got `given` tasks of the class in this pass already."""
         ...

@@ -14,7 +14,7 @@ class RoundRobin:
         self._turns = len(ids)
         ring = [node for node in ids if node > candidates.last_node]
         ring += [node for node in ids if node <= candidates.last_node]
-        self._position = {node: place for place, node in enumerate(ring)}
+        self._position = {node: position for position, node in enumerate(ring)}
 
     def cost(self, state: NodeState, given: int) -> float:
         return self._position[state.node.id] + self._turns * given
@@ -24,6 +24,8 @@ class RoundRobin:
 
 
 class Random:
+    """Any node, by chance."""
+
     def __init__(self, candidates: Candidates) -> None:
         self._rng = candidates.rng
 
