@@ -241,14 +241,16 @@ class _Adding:
         """
         if set(map(type, items)) != _ONLY_TASKS:
             return None
-        all_: Any = NewTask._make(zip(*items, strict=True))  # each of its fields is the column of all tasks
-        if any(all_.parents) or all_.due_at.count(None) < len(all_.due_at):
+        columns: Any = NewTask._make(zip(*items, strict=True))  # in each field the values of all tasks
+        if any(columns.parents) or columns.due_at.count(None) < len(columns.due_at):
             return None
-        if any(all_.group) and any(starmap(self._joining.refusal, set(zip(all_.group, all_.project, strict=True)))):
+        if any(columns.group) and any(
+            starmap(self._joining.refusal, set(zip(columns.group, columns.project, strict=True)))
+        ):
             return None
         self._tasks += items  # type: ignore[arg-type]
-        self._pending += zip(all_.id, all_.lane, all_.timeout_s, all_.group, strict=True)
-        return SubmissionAnswer(list(map(Accepted, all_.id, repeat(_PENDING), all_.created_at, all_.priority)))
+        self._pending += zip(columns.id, columns.lane, columns.timeout_s, columns.group, strict=True)
+        return SubmissionAnswer(list(map(Accepted, columns.id, repeat(_PENDING), columns.created_at, columns.priority)))
 
     def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
         if isinstance(item, Refusal):
