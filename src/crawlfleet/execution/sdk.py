@@ -72,6 +72,8 @@ class TaskStream(Protocol):
 
 
 class MasterLink(Protocol):
+    """The link of an execution to a master."""
+
     async def report_crawl(self, body: bytes) -> bytes:
         """Send the report of a member of a crawl over many nodes (`wire.crawl`); returns the next batch of URLs."""
         ...
@@ -166,7 +168,7 @@ class Executor:
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """What is wrong with parameters that fit the schema, as (path, detail): selectors that do not parse."""
+        """Problems of parameters that fit the schema, as (path, detail): selectors that do not parse."""
         return []
 
     async def run(self, context: TaskContext) -> Any:

@@ -62,6 +62,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 class ProcessLoop:
+    """The loop of one executor process: its executions, and its connection to the agent."""
+
     def __init__(self, *, is_isolated: bool) -> None:
         self._is_isolated = is_isolated
         self._loop = asyncio.get_running_loop()
